@@ -1,0 +1,24 @@
+"""What a user can get wrong, said once: the error, the warning, and the suggestion of the nearest name."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """A mistake in what the user gave (a file, an option, a value).
+
+    The message is one line and names the file, line or option, the value received and what is allowed. The command
+    line prints it without a stack trace and ends with exit code 2.
+    """
+
+
+class FlowbertWarning(UserWarning):
+    """Something the user should know although the run goes on; the message carries the numbers."""
+
+
+def choices(allowed: Iterable[str], received: str) -> str:
+    """Say what is allowed, the nearest name first: ``"allowed: a, b (did you mean 'a'?)"``."""
+    names = list(allowed)
+    near = difflib.get_close_matches(received, names, n=3, cutoff=0.6)
+    hint = f" (did you mean {' or '.join(repr(n) for n in near)}?)" if near else ""
+    return f"allowed: {', '.join(names)}{hint}"
