@@ -1,0 +1,144 @@
+"""The sentences a calibration or a flow is fitted on."""
+
+import hashlib
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flowbert.data.hub import read_hub
+from flowbert.data.nli import load_nli
+from flowbert.data.readers import read_sentences
+from flowbert.data.sts import SAMPLE, load_task
+from flowbert.errors import UserError, choices
+
+NAMED = ("target", "train_only", "nli")
+_WITH_TRAIN = ("STSB", "SICKR", SAMPLE)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences in order, every occurrence kept: a sentence that occurs twice counts twice in a fit.
+
+    Args:
+        name: What it is, for tables and results: ``target``, ``nli``, or the source as given.
+        sentences: All occurrences.
+        blank: Blank lines dropped.
+        duplicates: Occurrences beyond the first of each sentence.
+        digest: BLAKE2b of the sentences in order, hexadecimal.
+    """
+
+    name: str
+    sentences: tuple[str, ...]
+    blank: int
+    duplicates: int
+    digest: str
+
+    @classmethod
+    def of(cls, name: str, sentences: Iterable[str], blank: int = 0) -> "Corpus":
+        """Build a corpus: blank sentences are dropped and counted, duplicates counted, the digest computed."""
+        given = tuple(sentences)
+        kept = tuple(sentence for sentence in given if sentence.strip())
+        return cls(name, kept, blank + len(given) - len(kept), len(kept) - len(set(kept)), sentences_digest(kept))
+
+    def sample(self, size: int, seed: int) -> "Corpus":
+        """At most ``size`` occurrences, drawn without replacement by ``seed``, in their old order."""
+        if size >= len(self.sentences):
+            return self
+        chosen = sorted(random.Random(seed).sample(range(len(self.sentences)), size))
+        return Corpus.of(f"{self.name}, {size} drawn", (self.sentences[i] for i in chosen), self.blank)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+def sentences_digest(sentences: Iterable[str]) -> str:
+    """BLAKE2b (128 bits, hexadecimal) of sentences in order, each with its length, so that no two lists look alike."""
+    digest = hashlib.blake2b(digest_size=16)
+    for sentence in sentences:
+        data = sentence.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def load_corpus(
+    corpus: str,
+    *,
+    task: str | None = None,
+    senteval: str | Path | None = None,
+    nli: str = "builtin-sample",
+    column: str | None = None,
+    config: str | None = None,
+    split: str = "train",
+    revision: str | None = None,
+    data_files: str | None = None,
+) -> Corpus:
+    """Load what to fit on.
+
+    Args:
+        corpus: ``target`` (all splits of ``task``, labels unused, every occurrence), ``train_only`` (its train split),
+            ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample`` (the sample corpus), files (a path, a glob,
+            or a list with commas), or ``hub:NAME`` (a hub data set or a local folder in the same layout).
+        task: Task for ``target`` and ``train_only``.
+        senteval: Where the task's data are, as in :func:`flowbert.data.sts.load_task`.
+        nli: Where the NLI pairs are, as in :func:`flowbert.data.nli.load_nli`.
+        column: Column of table files or of the hub data set.
+        config: Configuration of the hub data set.
+        split: Split of the hub data set.
+        revision: Commit, tag or branch of the hub data set.
+        data_files: File of the hub data set's repository, e.g. ``wiki1m_for_simcse.txt``.
+
+    Raises:
+        UserError: If the source is not there or is bad, or the task lacks a train split.
+
+    Example:
+        >>> corpus = load_corpus("target", task="SAMPLE")
+        >>> corpus.name, len(corpus)
+        ('target', 9500)
+    """
+    if corpus in ("target", "train_only"):
+        return _task_corpus(corpus, task, senteval)
+    if corpus == "nli":
+        data = load_nli(nli)
+        return Corpus.of("nli", [*data.premises, *data.hypotheses])
+    if corpus == "builtin-sample":
+        from flowbert.data.sample import sample_corpus
+
+        return Corpus.of(corpus, sample_corpus())
+    if corpus.startswith("hub:"):
+        columns = None if column is None else [column]
+        table = read_hub(
+            corpus.removeprefix("hub:"), columns, config=config, split=split, revision=revision, data_files=data_files
+        )
+        (name,) = table.columns
+        return _checked(Corpus.of(corpus, (text.strip() for text in table.texts(name))))
+    return _file_corpus(corpus, column)
+
+
+def _task_corpus(corpus: str, task: str | None, senteval: str | Path | None) -> Corpus:
+    if task is None:
+        raise UserError(f"corpus {corpus!r} needs a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}")
+    loaded = load_task(task, senteval)
+    if corpus == "target":
+        return Corpus.of(corpus, loaded.sentences())
+    if "train" not in loaded.splits:
+        raise UserError(
+            f"corpus 'train_only': task {task} has no train split, only {', '.join(loaded.splits)}; "
+            f"allowed: {', '.join(_WITH_TRAIN)}"
+        )
+    return Corpus.of(corpus, loaded.sentences(["train"]))
+
+
+def _file_corpus(source: str, column: str | None) -> Corpus:
+    if not any(mark in source for mark in "./\\*?[,") and not Path(source).exists():
+        allowed = f"{choices((*NAMED, 'builtin-sample'), source)}, hub:NAME, or files"
+        raise UserError(f"unknown corpus {source!r}; {allowed}")
+    read = read_sentences(source, column)
+    return Corpus.of(source, read.sentences, read.blank)
+
+
+def _checked(corpus: Corpus) -> Corpus:
+    if not corpus.sentences:
+        raise UserError(f"{corpus.name}: no sentence, only {corpus.blank} blank ones")
+    return corpus

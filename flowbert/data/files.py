@@ -1,0 +1,94 @@
+"""Where the user's files are: names, globs and lists, with the nearest names when one is not there."""
+
+import difflib
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+
+from flowbert.errors import UserError
+
+TEXT_EXTENSIONS = (".txt", ".csv", ".tsv", ".jsonl")
+EXTENSIONS = (*TEXT_EXTENSIONS, ".parquet")
+
+
+def file_format(path: Path) -> str:
+    """Extension that decides how a file is read, without ``.gz``: one of ``EXTENSIONS``.
+
+    Raises:
+        UserError: If the extension is another one; the message names the allowed ones.
+    """
+    zipped = path.suffix.lower() == ".gz"
+    extension = Path(path.stem).suffix.lower() if zipped else path.suffix.lower()
+    if extension in (TEXT_EXTENSIONS if zipped else EXTENSIONS):
+        return extension
+    received = f"{extension}.gz" if zipped else extension
+    zips = ", ".join(f"{name}.gz" for name in TEXT_EXTENSIONS)
+    raise UserError(f"{path}: unknown extension {received!r}; allowed: {', '.join(EXTENSIONS)}, {zips}")
+
+
+def listing(names: Sequence[str], limit: int = 8) -> str:
+    """Names in one line, at most ``limit`` of them: ``"a, b, c and 4 more"``, or ``"nothing"``."""
+    if not names:
+        return "nothing"
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def folder_names(folder: Path) -> list[str]:
+    """Sorted names in a folder; empty if there is no such folder."""
+    return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+
+
+def check_file(path: Path) -> None:
+    """Check that a path is a file that is not empty.
+
+    Raises:
+        UserError: If it is missing (with the nearest names in its folder), a folder, or empty.
+    """
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder, a file is needed; it holds {listing(folder_names(path))}")
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; {_nearest(path)}")
+    if path.stat().st_size == 0:
+        raise UserError(f"{path}: the file is empty")
+
+
+def _nearest(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    names = folder_names(path.parent)
+    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
+    hint = f" (did you mean {' or '.join(repr(name) for name in near)}?)" if near else ""
+    return f"the folder {path.parent} holds {listing(names)}{hint}"
+
+
+def expand_files(spec: str | Path) -> list[Path]:
+    """Files that a comma-separated list of paths and globs (``**`` too) names, each once, in the order given.
+
+    A path that exists is taken as it is, even with a comma or a bracket in its name; the files of one glob are sorted.
+
+    Raises:
+        UserError: If a path is missing or a glob matches no file.
+    """
+    whole = Path(spec).expanduser()
+    if whole.exists():
+        parts = [str(whole)]
+    else:
+        parts = [str(Path(part.strip()).expanduser()) for part in str(spec).split(",") if part.strip()]
+    if not parts:
+        raise UserError(f"no file given (received {str(spec)!r}); allowed: a path, a glob, or a list with commas")
+    found: dict[Path, None] = {}
+    for part in parts:
+        found.update(dict.fromkeys(_expand_one(part)))
+    return list(found)
+
+
+def _expand_one(part: str) -> list[Path]:
+    path = Path(part)
+    if path.exists() or not glob.has_magic(part):
+        check_file(path)
+        return [path]
+    matches = sorted(Path(match) for match in glob.glob(part, recursive=True) if Path(match).is_file())
+    if not matches:
+        raise UserError(f"{part}: no file matches this glob")
+    return matches

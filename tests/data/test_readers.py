@@ -1,0 +1,180 @@
+"""Readers: what they accept, and the file and line in every error."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flowbert.data.readers import (
+    column_names,
+    parse_number,
+    read_delimited,
+    read_lines,
+    read_sentences,
+    read_table,
+)
+from flowbert.errors import UserError
+
+
+def _write(path: Path, data: bytes) -> Path:
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_lines_without_byte_order_mark_and_line_ends(tmp_path: Path, name: str) -> None:
+    data = "\ufeffA dög.\r\n\r\nline\u2028separator\x85inside\nlast".encode()
+    assert read_lines(_write(tmp_path / name, data)) == ["A dög.", "", "line\u2028separator\x85inside", "last"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "a.txt: the file is empty"),
+        (b"good\nbad \xff byte\n", "a.txt:2: byte 0xff at position 5 of the line is not UTF-8; allowed: UTF-8 text"),
+        (b"good\ncut \xc3", "a.txt:2: byte 0xc3 at position 5 of the line is not UTF-8"),
+        (b"PK\x03\x04\n\x00\x01\n", "a.txt:2: binary file (a zero byte in this line); allowed: UTF-8 text"),
+    ],
+)
+def test_bad_bytes_name_file_and_line(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"{tmp_path}/{message}")):
+        read_lines(_write(tmp_path / "a.txt", data))
+
+
+def test_missing_file_and_damaged_gzip(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"b\.txt: no such file"):
+        read_lines(tmp_path / "b.txt")
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(b"not gzip")
+    with pytest.raises(UserError, match=r"a\.txt\.gz:1: not a complete gzip file"):
+        read_lines(path)
+    whole = gzip.compress(b"line\n" * 1000)
+    path.write_bytes(whole[:-12])
+    with pytest.raises(UserError, match=r"a\.txt\.gz:\d+: not a complete gzip file"):
+        read_lines(path)
+    path.write_bytes(gzip.compress(b""))
+    with pytest.raises(UserError, match=r"a\.txt\.gz: the file is empty"):
+        read_lines(path)
+
+
+def test_delimited_takes_quotes_as_characters(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", b'"It\'s a\t"b"" c\n\nx\ty\tz\n')
+    assert read_delimited(path) == [['"It\'s a', '"b"" c'], [], ["x", "y", "z"]]
+
+
+ROWS = [("a, b", "1"), ('say "hi"', "2.5"), ("tab", "0")]
+
+
+def _table(folder: Path, name: str) -> Path:
+    path = folder / name
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"text": [t for t, _ in ROWS], "other": [0, 0, 0], "score": [s for _, s in ROWS]}), path)
+        return path
+    if "jsonl" in name:
+        text = "\n".join(json.dumps({"text": t, "other": 0, "score": s}) for t, s in ROWS)
+    elif "csv" in name:
+        text = "text,other,score\n" + "\n".join('"{}",0,{}'.format(t.replace('"', '""'), s) for t, s in ROWS)
+    else:
+        text = "text\tother\tscore\n" + "\n".join(f"{t}\t0\t{s}" for t, s in ROWS)
+    return _write(path, text.replace("\n", "\n\n", 1).encode() + b"\n")
+
+
+NAMES = ["a.csv", "a.csv.gz", "a.tsv", "a.tsv.gz", "a.jsonl", "a.jsonl.gz", "a.parquet"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_gives_the_same_table(tmp_path: Path, name: str) -> None:
+    path = _table(tmp_path, name)
+    table = read_table(path, ["score", "text"])
+    assert table.texts("text") == [t for t, _ in ROWS]
+    np.testing.assert_array_equal(table.numbers("score", 0, 5), [1.0, 2.5, 0.0])
+    assert column_names(path) == ["text", "other", "score"]
+    assert (len(table), table.blank) == (3, 0 if name == "a.parquet" else 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_missing_column_names_those_there(tmp_path: Path, name: str) -> None:
+    message = r"no column 'texts'; allowed: text, other, score \(did you mean 'text'\?\)"
+    with pytest.raises(UserError, match=message):
+        read_table(_table(tmp_path, name), ["texts"])
+
+
+def test_csv_quoting_may_span_lines_and_lines_are_counted(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", b'text,score\n"two\nlines",1\n\nplain,9\n')
+    table = read_table(path, ["text", "score"])
+    assert table.texts("text") == ["two\nlines", "plain"]
+    with pytest.raises(UserError, match=r"a\.csv:5: score is '9' \(str\); allowed: a number from 0 to 5"):
+        table.numbers("score", 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.csv", "text,score\na,1\nb\n", "a.csv:3: 1 fields; allowed: 2, as in the header"),
+        ("a.tsv", "text\tscore\na\t1\t2\n", "a.tsv:2: 3 fields; allowed: 2, as in the header"),
+        ("a.csv", 'text,score\na,1\n"open,1\nb,2\n', "a.csv:3: bad quoting in the row that starts here"),
+        ("a.csv", 'text,score\n"a"b,1\n', "a.csv:2: bad quoting in the row that starts here"),
+        ("a.csv", "text,text\na,1\n", "a.csv:1: 2 columns named 'text'; allowed: one"),
+        ("a.csv", "\n \n", "a.csv: the file has only blank lines"),
+        ("a.csv", "text\n\n", "a.csv: the file has a header but no rows"),
+        ("a.jsonl", '{"text": "a"}\n{"text": \n', "a.jsonl:2: invalid JSON (Expecting value"),
+        ("a.jsonl", '{"text": "a"}\n["b"]\n', "a.jsonl:2: JSON ['b'] (list); allowed: one JSON object a line"),
+        ("a.jsonl", '{"text": "a"}\n\n{"b": 1}\n', "a.jsonl:3: no column 'text'; allowed: b"),
+        ("a.parquet", "PAR1 but not really", "a.parquet: not a parquet file"),
+        ("a.txt", "a\n", "a.txt: a .txt file has no columns; allowed: .csv, .tsv, .jsonl, .parquet"),
+    ],
+)
+def test_bad_tables_name_file_and_line(tmp_path: Path, name: str, data: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"{tmp_path}/{message}")):
+        read_table(_write(tmp_path / name, data.encode()), ["text"])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("3", "3 (int)"), ("null", "null"), ("NaN", "NaN"), ("true", "True (bool)"), ("[1]", "[1] (list)")]
+)
+def test_values_that_are_no_text_are_shown(tmp_path: Path, value: str, shown: str) -> None:
+    path = _write(tmp_path / "a.jsonl", f'{{"text": "a"}}\n{{"text": {value}}}\n'.encode())
+    with pytest.raises(UserError, match=re.escape(f"a.jsonl:2: column 'text' holds {shown}; allowed: text")):
+        read_table(path, ["text"]).texts("text")
+
+
+@pytest.mark.parametrize("value", ["abc", "", "nan", float("nan"), "inf", None, True, [1], -0.01, 5.01])
+def test_numbers_outside_the_range_are_refused(value: object) -> None:
+    with pytest.raises(UserError, match=r"^f\.csv:7: score is .*; allowed: a number from 0 to 5$"):
+        parse_number(value, 0, 5, "f.csv:7")
+
+
+@pytest.mark.parametrize(("value", "number"), [("0", 0.0), (" 2.50 ", 2.5), (5, 5.0), (np.float64(1.5), 1.5)])
+def test_numbers_within_the_range_are_taken(value: object, number: float) -> None:
+    assert parse_number(value, 0, 5, "f.csv:7") == number
+
+
+def test_parquet_null_names_the_row(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", None]}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"a\.parquet:2: column 'text' holds null; allowed: text"):
+        read_table(tmp_path / "a.parquet", ["text"]).texts("text")
+
+
+def test_sentences_of_several_files_of_several_kinds(tmp_path: Path) -> None:
+    _write(tmp_path / "a.txt", b" one \n\n \ntwo\n")
+    _write(tmp_path / "b.csv.gz", b"only\nthree\n\n")
+    _write(tmp_path / "c.jsonl", b'{"only": "four", "x": 1}\n{"only": " ", "x": 1}\n')
+    read = read_sentences(f"{tmp_path}/a.txt,{tmp_path}/[bc].*", column="only")
+    assert read.sentences == ("one", "two", "three", "four")
+    assert read.blank == 4
+    assert read_sentences(tmp_path / "b.csv.gz").sentences == ("three",)
+
+
+def test_sentences_need_a_column_and_some_text(tmp_path: Path) -> None:
+    message = r"a\.csv: a table with 2 columns needs the option column; allowed: x, y"
+    with pytest.raises(UserError, match=message):
+        read_sentences(_write(tmp_path / "a.csv", b"x,y\n1,2\n"))
+    with pytest.raises(UserError, match=r"b\.txt: no sentence, only 2 blank lines"):
+        read_sentences(_write(tmp_path / "b.txt", b"\n  \n"))
+    with pytest.raises(UserError, match="unknown extension"):
+        read_sentences(_write(tmp_path / "b.doc", b"a\n"))
