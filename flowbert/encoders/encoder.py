@@ -1,0 +1,307 @@
+"""Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from flowbert.encoders.batching import plan_batches
+from flowbert.encoders.identity import digest_config, digest_tokenizer, digest_weights
+from flowbert.encoders.layers import resolve_layers
+from flowbert.encoders.loading import load_checkpoint
+from flowbert.encoders.pooling import check_pooling, mix_layers, pool
+from flowbert.errors import UserError
+
+# On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
+# wants many tokens at once.
+BATCH_TOKENS_CPU = 2048
+BATCH_TOKENS_ACCELERATOR = 16384
+_TOKENIZE_AT_ONCE = 1024
+
+
+class SentenceEncoder(nn.Module):
+    r"""One vector per sentence: :math:`u = \mathrm{pool}\big(\frac{1}{|S|} \sum_{k \in S} h_k\big)`, in float32.
+
+    A frozen encoder stays in evaluation mode without gradients whatever its owner does, and computes in its own dtype
+    also under mixed precision, so that equal sentences give equal vectors. With ``frozen=False`` it trains like any
+    module.
+
+    Args:
+        backbone: A Hugging Face encoder; its configuration says D (``hidden_size``) and L (``num_hidden_layers``).
+        tokenizer: The tokenizer that belongs to it.
+        layers: Layers to average: a name or numbers, see :func:`flowbert.encoders.layers.resolve_layers`.
+        pooling: ``mean`` and ``max`` over real tokens, ``cls``, or ``cls_pooler`` (the backbone's own layer over
+            position 0, only with the last layer).
+        max_length: Tokens, special ones included, after which a sentence is cut.
+        path: Where the encoder came from, for messages and results.
+        revision: Commit on the hub, if it came from there.
+        frozen: Whether the weights stay as they are.
+
+    Shapes:
+        features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
+
+    Raises:
+        UserError: For unknown layers or pooling, ``cls_pooler`` where there is none, or an impossible ``max_length``.
+
+    References:
+        Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).
+        https://arxiv.org/abs/1908.10084
+
+    Example:
+        >>> encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last")
+        >>> encoder.encode(["a dog runs", "a cat"]).shape == (2, encoder.dim)
+        True
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        layers: str | int | Sequence[int] = "last",
+        pooling: str = "mean",
+        max_length: int = 128,
+        path: str = "",
+        revision: str | None = None,
+        frozen: bool = True,
+    ) -> None:
+        super().__init__()
+        config: Any = backbone.config
+        self.backbone = backbone
+        self.tokenizer = tokenizer
+        self.dim: int = config.hidden_size
+        self.num_layers: int = config.num_hidden_layers
+        self.layers = resolve_layers(layers, self.num_layers)
+        self.pooling = check_pooling(pooling)
+        self.max_length = max_length
+        self.path = path
+        self.revision = revision
+        self.frozen = frozen
+        self._digests: dict[str, str] = {}
+        # Position 0 must be [CLS] in every row.
+        tokenizer.padding_side = "right"
+        self._check_pooler()
+        self._check_max_length()
+        self.register_load_state_dict_post_hook(_forget_digests)  # type: ignore[no-untyped-call]
+        self.requires_grad_(not frozen)
+        self.train(not frozen)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str,
+        *,
+        revision: str | None = None,
+        layers: str | int | Sequence[int] = "last",
+        pooling: str = "mean",
+        max_length: int = 128,
+        dtype: str = "float32",
+        frozen: bool = True,
+    ) -> "SentenceEncoder":
+        """Load an encoder from a folder, the hub, or ``builtin-sample``.
+
+        Code that a checkpoint brings along is never run. A sentence-transformers folder loads as its transformer.
+
+        Args:
+            path: A folder, a hub name, or ``builtin-sample``.
+            revision: Commit, branch or tag on the hub.
+            layers: As in the class.
+            pooling: As in the class.
+            max_length: As in the class.
+            dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
+            frozen: As in the class.
+
+        Raises:
+            UserError: If the encoder cannot be loaded, or an option does not fit it.
+        """
+        check_pooling(pooling)
+        checkpoint = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=pooling == "cls_pooler")
+        return cls(
+            checkpoint.backbone,
+            checkpoint.tokenizer,
+            layers=layers,
+            pooling=pooling,
+            max_length=max_length,
+            path=str(path),
+            revision=checkpoint.revision,
+            frozen=frozen,
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next(self.backbone.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return next(self.backbone.parameters()).dtype
+
+    def train(self, mode: bool = True) -> "SentenceEncoder":
+        """Set training mode, which a frozen backbone does not follow."""
+        super().train(mode)
+        if self.frozen:
+            self.backbone.eval()
+        return self
+
+    def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
+        """Token features of one batch, padded to its longest sentence: tensors of shape ``(B, T)`` on the CPU."""
+        return self._pad(self._token_rows(sentences))
+
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        """Tokens of each sentence, special ones included, after truncation."""
+        return [len(row["input_ids"]) for row in self._token_rows(sentences)]
+
+    def forward(self, features: Mapping[str, Tensor]) -> Tensor:
+        """Embed token features ``(B, T)`` as :meth:`tokenize` gives them: ``(B, D)``, float32."""
+        if not self.frozen:
+            return self._embed(features)
+        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            return self._embed(features)
+
+    def embed(self, sentences: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Embed a few sentences as one padded batch: ``(B, D)``, in evaluation mode."""
+        return self.encode(sentences, batch_tokens=max(1, len(sentences)) * self.max_length)
+
+    def encode(
+        self,
+        sentences: Sequence[str],
+        *,
+        batch_tokens: int | None = None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Embed sentences in evaluation mode, in batches of similar length, on the device of the module.
+
+        Args:
+            sentences: N sentences in any order.
+            batch_tokens: Padded tokens per batch; default: 2048 on a CPU, 16384 elsewhere.
+            on_batch: Called after every batch with the number of sentences that it held.
+
+        Returns:
+            Shape ``(N, D)``, float32, in the order of ``sentences``.
+
+        Raises:
+            UserError: If ``batch_tokens`` is below 1, or an embedding is not finite (float16 overflows).
+        """
+        if batch_tokens is None:
+            batch_tokens = BATCH_TOKENS_CPU if self.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+        if batch_tokens < 1:
+            raise UserError(f"batch_tokens is {batch_tokens}; allowed: 1 or more")
+        rows = self._token_rows(sentences)
+        result = np.empty((len(sentences), self.dim), dtype=np.float32)
+        with self._evaluating():
+            for batch in plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens):
+                features = {name: value.to(self.device) for name, value in self._pad([rows[i] for i in batch]).items()}
+                result[batch] = self._embed(features).cpu().numpy()
+                if on_batch is not None:
+                    on_batch(len(batch))
+        if not np.isfinite(result).all():
+            first = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
+            raise UserError(f"the embedding of {sentences[first]!r} is not finite in {self.dtype}; allowed: float32")
+        return result
+
+    def describe(self) -> dict[str, Any]:
+        """Where the encoder came from and how it is used, as JSON values: enough to load it again."""
+        return {
+            "path": self.path,
+            "revision": self.revision,
+            "layers": list(self.layers),
+            "pooling": self.pooling,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "max_length": self.max_length,
+        }
+
+    def key(self) -> dict[str, Any]:
+        """Identity of the embeddings, as JSON values: equal keys give equal vectors, wherever the folder lies."""
+        identity = self.describe()
+        del identity["path"]
+        if not self.frozen:
+            self._digests.clear()
+        if not self._digests:
+            self._digests = {
+                "weights": digest_weights(self.backbone.state_dict()),
+                "config": digest_config(self.backbone.config),  # type: ignore[arg-type]
+                "tokenizer": digest_tokenizer(self.tokenizer),
+            }
+        return {**self._digests, **identity}
+
+    def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
+        output = self.backbone(**features, output_hidden_states=True, return_dict=True)
+        if self.pooling == "cls_pooler":
+            pooled: Tensor = output.pooler_output
+            return pooled.float()
+        return pool(mix_layers(output.hidden_states, self.layers), features["attention_mask"], self.pooling)
+
+    def _token_rows(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
+        accepted = inspect.signature(self.backbone.forward).parameters
+        rows: list[dict[str, list[int]]] = []
+        for start in range(0, len(sentences), _TOKENIZE_AT_ONCE):
+            columns = self.tokenizer(
+                list(sentences[start : start + _TOKENIZE_AT_ONCE]),
+                truncation=True,
+                max_length=self.max_length,
+                return_attention_mask=True,
+            )
+            names = [name for name in columns if name in accepted]
+            rows += [dict(zip(names, row, strict=True)) for row in zip(*(columns[n] for n in names), strict=True)]
+        for sentence, row in zip(sentences, rows, strict=True):
+            if not row["input_ids"]:
+                raise UserError(f"sentence {sentence!r} has no tokens; allowed with this tokenizer: at least one")
+        return rows
+
+    def _pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
+        length = max((len(row["input_ids"]) for row in rows), default=0)
+        names = list(rows[0]) if rows else ["input_ids", "attention_mask"]
+        fill = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": self.tokenizer.pad_token_type_id}
+        padded = {n: [row[n] + [fill.get(n, 0)] * (length - len(row[n])) for row in rows] for n in names}
+        return {name: torch.tensor(values, dtype=torch.long) for name, values in padded.items()}
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        training = [module for module in self.modules() if module.training]
+        self.eval()
+        try:
+            with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+                yield
+        finally:
+            for module in training:
+                module.training = True
+
+    def _check_pooler(self) -> None:
+        if self.pooling != "cls_pooler":
+            return
+        if getattr(self.backbone, "pooler", None) is None:
+            raise UserError(
+                f"pooling 'cls_pooler' needs a pooler, encoder {self.path!r} has none; allowed: mean, cls, max"
+            )
+        if self.layers != (self.num_layers,):
+            raise UserError(
+                f"pooling 'cls_pooler' reads the last layer alone, received layers {list(self.layers)}; "
+                f"allowed: last ({self.num_layers})"
+            )
+
+    def _check_max_length(self) -> None:
+        least, most = self.tokenizer.num_special_tokens_to_add() + 1, _positions(self.backbone)
+        if self.max_length < least or (most is not None and self.max_length > most):
+            limit = "no limit" if most is None else str(most)
+            raise UserError(f"max_length is {self.max_length}; allowed with encoder {self.path!r}: {least} to {limit}")
+
+
+def _positions(backbone: nn.Module) -> int | None:
+    """Longest input that a table of absolute positions allows; None without such a table."""
+    for name, module in backbone.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            # RoBERTa and its relatives count positions from the one after padding's.
+            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    return None
+
+
+def _forget_digests(encoder: nn.Module, _keys: Any) -> None:
+    if isinstance(encoder, SentenceEncoder):
+        encoder._digests.clear()

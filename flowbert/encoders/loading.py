@@ -1,0 +1,190 @@
+"""A Hugging Face encoder from a folder or the hub, or one clear line that says why not."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import transformers
+from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+
+from flowbert.errors import UserError, choices
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+SAMPLE_PATH = "builtin-sample"
+
+_SAFE_WEIGHTS = "model*.safetensors"
+_OLD_WEIGHTS = "pytorch_model*.bin"
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.codes")
+_OTHER_FILES = ("*.json", "*.txt")
+_HUB_TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What :func:`load_checkpoint` found: network in evaluation mode, tokenizer, and the revision that was read."""
+
+    backbone: nn.Module
+    tokenizer: PreTrainedTokenizerBase
+    revision: str | None
+
+
+def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler: bool) -> Checkpoint:
+    """Load the plain transformer of a folder or hub name; code that a checkpoint brings along is never run.
+
+    Args:
+        path: A folder, a hub name, or ``builtin-sample`` for the tiny BERT inside this package.
+        revision: Commit, branch or tag on the hub.
+        dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
+        keep_pooler: Whether the pooler above the last layer is used; otherwise it is dropped, present or not.
+
+    Raises:
+        UserError: If nothing can be loaded, or weights of the encoder are missing from the checkpoint.
+    """
+    if dtype not in DTYPES:
+        raise UserError(f"dtype {dtype!r} unknown; {choices(DTYPES, dtype)}")
+    folder, revision = _locate(path, revision)
+    _check_files(path, folder)
+    with _quiet():
+        try:
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            backbone = _load_backbone(path, folder, config, DTYPES[dtype], keep_pooler)
+        except UserError:
+            raise
+        # transformers, tokenizers and safetensors raise a dozen unrelated types for a file that they cannot read.
+        except Exception as error:
+            raise UserError(f"encoder {path!r} cannot be read: {_first_line(error)}") from error
+    _check_vocabulary(path, tokenizer, config)
+    return Checkpoint(backbone.eval(), tokenizer, revision)
+
+
+def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
+    if path == SAMPLE_PATH:
+        # The one name that means a file of the package; the import is local so that encoders do not depend on data.
+        from flowbert.data.sample import encoder_path
+
+        return Path(encoder_path()), None
+    folder = Path(path).expanduser()
+    if path and folder.is_dir():
+        if revision is not None:
+            raise UserError(f"revision {revision!r} given for the folder {path!r}; allowed only with a hub name")
+        return folder, None
+    if path and folder.exists():
+        raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
+    if not path or path.startswith((".", "~", os.sep)) or path.count("/") > 1:
+        raise UserError(
+            f"encoder {path!r}: no such folder; allowed: a folder with a Hugging Face encoder or a hub name"
+        )
+    return _from_hub(path, revision)
+
+
+def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
+    """Fetch the needed files of ``name``, or take them from the cache when the hub cannot be asked."""
+    # huggingface_hub reads the variable once, at import; who sets it later means it too.
+    if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE"):
+        return _from_cache(name, revision, "the hub was not asked, HF_HUB_OFFLINE is set")
+    try:
+        info = HfApi().model_info(name, revision=revision, timeout=_HUB_TIMEOUT_SECONDS)
+    except RevisionNotFoundError:
+        raise UserError(f"encoder {name!r} has no revision {revision!r} on the hub") from None
+    except RepositoryNotFoundError:
+        raise UserError(f"encoder {name!r}: no such folder here, and no such (public) model on the hub") from None
+    except HFValidationError:
+        raise UserError(f"encoder {name!r}: no such folder here, and not a hub name (owner/name)") from None
+    # Whatever else goes wrong on the way to the hub, the copy in the cache is as good as a fresh one.
+    except Exception as error:
+        return _from_cache(name, revision, f"the hub cannot be reached ({_first_line(error)})")
+    files = [sibling.rfilename for sibling in info.siblings or []]
+    safe = any(Path(file).match(_SAFE_WEIGHTS) and "/" not in file for file in files)
+    wanted = [*_TOKENIZER_FILES, *_OTHER_FILES, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
+    try:
+        return Path(snapshot_download(name, revision=info.sha, allow_patterns=wanted, ignore_patterns="*/*")), info.sha
+    except OSError as error:
+        raise UserError(f"encoder {name!r} cannot be fetched from the hub: {_first_line(error)}") from error
+
+
+def _from_cache(name: str, revision: str | None, reason: str) -> tuple[Path, str | None]:
+    try:
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except HFValidationError:
+        raise UserError(f"encoder {name!r}: no such folder here, and not a hub name (owner/name)") from None
+    except OSError:
+        what = f"{name!r}, revision {revision!r}" if revision else repr(name)
+        raise UserError(
+            f"encoder {what}: no such folder here, and not in the local Hugging Face cache; {reason}; "
+            "allowed: a folder, a cached model, or any hub name while online"
+        ) from None
+    return folder, folder.name
+
+
+def _check_files(path: str, folder: Path) -> None:
+    for what, patterns in (
+        ("config.json", ("config.json",)),
+        ("weights", (_SAFE_WEIGHTS, _OLD_WEIGHTS)),
+        ("tokenizer", _TOKENIZER_FILES),
+    ):
+        # Without this look transformers would make up a tokenizer of five tokens and go on.
+        if not any(any(folder.glob(pattern)) for pattern in patterns):
+            raise UserError(f"encoder {path!r} has no {what}; needed in its folder: {' or '.join(patterns)}")
+
+
+def _load_backbone(
+    path: str, folder: Path, config: PretrainedConfig, dtype: torch.dtype, keep_pooler: bool
+) -> nn.Module:
+    if config.is_encoder_decoder or not all(hasattr(config, name) for name in ("hidden_size", "num_hidden_layers")):
+        raise UserError(f"encoder {path!r} is of type {config.model_type!r}; allowed: a text encoder such as BERT")
+    backbone, report = AutoModel.from_pretrained(
+        folder, config=config, dtype=dtype, local_files_only=True, trust_remote_code=False, output_loading_info=True
+    )
+    has_pooler = getattr(backbone, "pooler", None) is not None
+    missing = sorted(report["missing_keys"])
+    pooler_missing = [name for name in missing if name.startswith("pooler")]
+    if len(missing) > len(pooler_missing):
+        names = [name for name in missing if name not in pooler_missing]
+        raise UserError(
+            f"encoder {path!r}: the checkpoint lacks {len(names)} weights of the encoder, first {names[0]!r}"
+        )
+    if keep_pooler and (not has_pooler or pooler_missing):
+        lack = f"lacks its weights ({', '.join(pooler_missing)})" if has_pooler else f"({config.model_type}) has none"
+        raise UserError(f"pooling 'cls_pooler' needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
+    if has_pooler and not keep_pooler:
+        # An unused pooler would enter the digest, perhaps with random weights, and break distributed training.
+        backbone.pooler = None
+    return backbone  # type: ignore[no-any-return]
+
+
+def _check_vocabulary(path: str, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> None:
+    size, special = len(tokenizer), len(tokenizer.all_special_ids)
+    if size <= special:
+        raise UserError(f"encoder {path!r}: its tokenizer has {size} tokens, all special; tokenizer files are missing")
+    if size > config.vocab_size:
+        raise UserError(f"encoder {path!r}: its tokenizer has {size} tokens, the weights only {config.vocab_size}")
+    if tokenizer.pad_token_id is None:
+        raise UserError(f"encoder {path!r}: its tokenizer has no padding token; allowed: a text encoder such as BERT")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' load report and progress bar off the terminal; what matters in the report is checked here."""
+    log = transformers.utils.logging
+    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(logging.ERROR)
+    log.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        log.set_verbosity(verbosity)
+        if bars:
+            log.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,114 @@
+"""Encoders for tests: tiny random checkpoints on disk, and a backbone whose layer k is the constant k."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
+from torch import Tensor, nn
+from transformers import (
+    AutoModel,
+    BertConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    MPNetConfig,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+)
+
+WORDS = (
+    "a",
+    "the",
+    "cat",
+    "dog",
+    "bird",
+    "runs",
+    "sleeps",
+    "sings",
+    "on",
+    "in",
+    "mat",
+    "not",
+    "big",
+    "small",
+    "été",
+    "東京",
+)
+_SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+_SIZES: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 150,
+}
+_CONFIGS: dict[str, tuple[type[PretrainedConfig], dict[str, Any]]] = {
+    "bert": (BertConfig, _SIZES),
+    "roberta": (RobertaConfig, {**_SIZES, "pad_token_id": 0, "type_vocab_size": 1}),
+    "distilbert": (
+        DistilBertConfig,
+        {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 150},
+    ),
+    "mpnet": (MPNetConfig, {**_SIZES, "pad_token_id": 0}),
+    "electra": (ElectraConfig, {**_SIZES, "embedding_size": 8}),
+    "deberta": (DebertaV2Config, {**_SIZES, "relative_attention": True, "position_biased_input": False}),
+}
+ARCHITECTURES = tuple(_CONFIGS)
+
+
+def word_tokenizer() -> PreTrainedTokenizerFast:
+    """Words and punctuation of :data:`WORDS`, with [CLS] and [SEP] around; the padding token has number 0."""
+    vocabulary = {word: number for number, word in enumerate([*_SPECIAL.values(), *WORDS])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)
+
+
+def make_encoder(folder: Path, architecture: str = "bert", seed: int = 0, **options: Any) -> Path:
+    """Write a random checkpoint of 3 blocks and 16 dimensions; ``options`` go into its configuration."""
+    tokenizer = word_tokenizer()
+    config_class, sizes = _CONFIGS[architecture]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModel.from_config(config_class(**{**sizes, "vocab_size": len(tokenizer), **options}))
+        # Default weights are so small that all embeddings would look alike.
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+class ConstantLayers(nn.Module):
+    """A backbone whose hidden state k is k everywhere: whatever is pooled shows which layers were averaged."""
+
+    def __init__(self, num_layers: int = 12, dim: int = 4):
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=dim, num_hidden_layers=num_layers)
+        self.anchor = nn.Parameter(torch.zeros(1))
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **_: Any) -> SimpleNamespace:
+        """Constant hidden states of shape ``(B, T, D)``."""
+        states = [torch.full((*attention_mask.shape, self.config.hidden_size), float(k)) for k in range(self.layers)]
+        return SimpleNamespace(hidden_states=tuple(states), input_ids=input_ids)
+
+    @property
+    def layers(self) -> int:
+        """Hidden states: the embedding layer and every block."""
+        return int(self.config.num_hidden_layers) + 1
