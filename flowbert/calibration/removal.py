@@ -1,0 +1,53 @@
+"""Removal of the strongest directions, the ones that all sentences share."""
+
+import torch
+
+from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.moments import Moments
+from flowbert.calibration.spectrum import checked_size, spectrum
+from flowbert.calibration.standardization import standard_deviations
+from flowbert.errors import UserError
+
+
+class RemoveDirections(AffineCalibration, method="nulling"):
+    r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`, U of the covariance.
+
+    References:
+        All-but-the-Top: Simple and Effective Postprocessing for Word Representations (Mu, Viswanath, 2018).
+        https://arxiv.org/abs/1702.01417
+
+    Args:
+        n_directions: How many directions k to null; None takes ``round(D / 100)``, at least 1, as the paper advises.
+        standardize: Divide each dimension by its standard deviation first.
+
+    Shapes:
+        x, transformed: ``(N, D)``.  N: sentences, D: embedding size.
+
+    Raises:
+        UserError: If ``n_directions`` is below 1 or not below D.
+
+    Example:
+        >>> x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([9.0, 1.0, 1.0])
+        >>> y = RemoveDirections(1).fit(x).transform(x)
+        >>> bool(torch.linalg.matrix_rank(y, atol=1e-3) == 2)
+        True
+    """
+
+    size_option = "n_directions"
+
+    def __init__(self, n_directions: int | None = None, standardize: bool = False) -> None:
+        super().__init__()
+        self.n_directions = checked_size(n_directions, "n_directions")
+        self.standardize = standardize
+
+    def solve(self, moments: Moments) -> AffineMap:
+        """The projection of these statistics."""
+        count = max(1, round(moments.dim / 100)) if self.n_directions is None else self.n_directions
+        if count >= moments.dim:
+            raise UserError(f"n_directions is {count}; allowed: 1 to {moments.dim - 1}, below the embedding size")
+        std = standard_deviations(moments) if self.standardize else torch.ones(moments.dim, dtype=torch.float64)
+        scaled = moments.to("cpu")
+        scaled.scatter = scaled.scatter / torch.outer(std, std)
+        top = spectrum(scaled).vectors[:, :count]
+        projection = torch.eye(moments.dim, dtype=torch.float64) - top @ top.T
+        return AffineMap(moments.mean, projection / std[:, None], projection * std)
