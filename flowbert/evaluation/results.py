@@ -1,0 +1,248 @@
+"""results.json: one row per figure with everything that decided it, and the fingerprint of the run."""
+
+import datetime
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowbert import __version__
+from flowbert.atomic import written_atomically
+from flowbert.errors import UserError, choices
+from flowbert.evaluation.protocol import AGGREGATIONS, TaskFigures
+
+_PACKAGES = (
+    "torch",
+    "pytorch-lightning",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "torchmetrics",
+    "numpy",
+    "scipy",
+    "safetensors",
+)
+_FLOATS = ("spearman", "alignment", "uniformity", "mean_cosine")
+_WHOLE = ("pairs", "positives", "sentences", "uniformity_sentences")
+_FROM_FIGURES = ("task", "split", *_WHOLE, "alignment", "uniformity", "mean_cosine")
+_TEXTS = ("method", "encoder", "layers", "pooling", "corpus", "task", "split", "aggregation")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure and its setting.
+
+    Attributes:
+        method: Name of the method, e.g. ``raw``, ``whitening``, ``flow``.
+        encoder: Path or hub name of the encoder.
+        layers: Layers averaged, as asked for, e.g. ``first_last`` or ``1,12``.
+        pooling: Token pooling.
+        corpus: What the method was fitted on, e.g. ``target``; ``none`` for raw.
+        task: Name of the task.
+        split: Split that was evaluated.
+        aggregation: ``all``, ``mean`` or ``wmean``.
+        spearman: In [-1, 1]; NaN (null in the file) if it does not exist.
+        pairs: Number of pairs.
+        alignment: Over the positive pairs.
+        uniformity: Over the distinct sentences.
+        mean_cosine: Over the distinct sentences.
+        seed: Seed of the method, None where nothing is random.
+        positives: Number of positive pairs.
+        sentences: Number of distinct sentences.
+        uniformity_sentences: How many of them the uniformity saw.
+        subsets: Spearman and pairs by subset.
+        layer_numbers: The layers as indices into the hidden states, 0 being the embedding layer's output.
+        revision: Pinned revision of the encoder, if any.
+        dtype: Number format of the encoder.
+        max_length: Tokens after which sentences are cut.
+    """
+
+    method: str
+    encoder: str
+    layers: str
+    pooling: str
+    corpus: str
+    task: str
+    split: str
+    aggregation: str
+    spearman: float
+    pairs: int
+    alignment: float
+    uniformity: float
+    mean_cosine: float
+    seed: int | None = None
+    positives: int = 0
+    sentences: int = 0
+    uniformity_sentences: int = 0
+    subsets: tuple[Mapping[str, Any], ...] = ()
+    layer_numbers: tuple[int, ...] = ()
+    revision: str | None = None
+    dtype: str | None = None
+    max_length: int | None = None
+
+
+def rows_of(
+    figures: TaskFigures,
+    *,
+    method: str,
+    encoder: str,
+    layers: str,
+    pooling: str,
+    corpus: str,
+    seed: int | None = None,
+    layer_numbers: Sequence[int] = (),
+    revision: str | None = None,
+    dtype: str | None = None,
+    max_length: int | None = None,
+) -> list[Row]:
+    """The three rows (``all``, ``mean``, ``wmean``) of a method's figures on a task; arguments as in :class:`Row`."""
+    return [
+        Row(
+            method=method,
+            encoder=encoder,
+            layers=layers,
+            pooling=pooling,
+            corpus=corpus,
+            aggregation=aggregation,
+            spearman=figures.spearman(aggregation),
+            seed=seed,
+            subsets=tuple(asdict(subset) for subset in figures.subsets),
+            layer_numbers=tuple(layer_numbers),
+            revision=revision,
+            dtype=dtype,
+            max_length=max_length,
+            **{name: getattr(figures, name) for name in _FROM_FIGURES},
+        )
+        for aggregation in AGGREGATIONS
+    ]
+
+
+def fingerprint(
+    config: Mapping[str, Any] | None = None,
+    *,
+    corpus_hash: str | None = None,
+    device: str | torch.device = "cpu",
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """What a figure depends on besides its row: versions, hashes, device, platform, time, seed.
+
+    Args:
+        config: The run's configuration, JSON values; hashed in canonical form.
+        corpus_hash: Digest of the fitting corpus.
+        device: Device that computed the embeddings.
+        seed: Seed of the run.
+    """
+    device = torch.device(device)
+    return {
+        "versions": {"python": platform.python_version(), "flowbert": __version__, **_versions()},
+        "config_hash": config_hash(config or {}),
+        "corpus_hash": corpus_hash,
+        "device": str(device),
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+    }
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """BLAKE2b digest (32 hex digits) of the canonical JSON of a configuration; the order of keys plays no role."""
+    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> Path:
+    """Write ``{"rows": [...], "fingerprint": {...}}`` at once or not at all; NaN becomes null. Returns the path."""
+    path = Path(path)
+    content = {"rows": [_plain(asdict(row)) for row in rows], "fingerprint": _plain(dict(run_fingerprint))}
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with written_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
+    """Rows and fingerprint of a results.json, checked; null becomes NaN again.
+
+    Raises:
+        UserError: If the file is missing, not JSON, or a row lacks a field or holds a value that is not allowed.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file; needed: a results.json") from error
+    except (UnicodeDecodeError, json.JSONDecodeError, OSError) as error:
+        raise UserError(f"{path}: not a readable JSON file ({error}); needed: a results.json") from error
+    if not isinstance(content, dict) or not isinstance(content.get("rows"), list):
+        raise UserError(f"{path}: lacks the list 'rows'; needed: an object with 'rows' and 'fingerprint'")
+    rows = [_row(value, f"{path}: row {number}") for number, value in enumerate(content["rows"], start=1)]
+    return rows, dict(content.get("fingerprint") or {})
+
+
+def _row(value: Any, where: str) -> Row:
+    if not isinstance(value, dict):
+        raise UserError(f"{where} is {type(value).__name__}; allowed: an object")
+    names = [field.name for field in fields(Row)]
+    for field in fields(Row):
+        if field.default is MISSING and field.name not in value:
+            raise UserError(f"{where} lacks {field.name!r}; needed: {', '.join(names)}")
+    unknown = [key for key in value if key not in names]
+    if unknown:
+        raise UserError(f"{where}: unknown field {unknown[0]!r}; {choices(names, unknown[0])}")
+    checked = dict(value)
+    for name in _FLOATS:
+        checked[name] = _number(value[name], f"{where}: {name}")
+    for name in _WHOLE:
+        if not isinstance(value.get(name, 0), int):
+            raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a whole number")
+    for name in _TEXTS:
+        if not isinstance(value[name], str):
+            raise UserError(f"{where}: {name} is {value[name]!r}; allowed: text")
+    if checked["aggregation"] not in AGGREGATIONS:
+        raise UserError(
+            f"{where}: aggregation is {value['aggregation']!r}; {choices(AGGREGATIONS, value['aggregation'])}"
+        )
+    if abs(checked["spearman"]) > 1:
+        raise UserError(f"{where}: spearman is {checked['spearman']}; allowed: a number in [-1, 1] or null")
+    for name in ("subsets", "layer_numbers"):
+        if not isinstance(value.get(name, []), list):
+            raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a list")
+        checked[name] = tuple(value.get(name, []))
+    return Row(**checked)
+
+
+def _number(value: Any, where: str) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"{where} is {value!r}; allowed: a number or null")
+    return float(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found

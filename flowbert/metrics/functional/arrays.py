@@ -1,0 +1,55 @@
+"""What the metrics share: arrays from torch or numpy, and unit vectors."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flowbert.errors import FlowbertWarning, UserError
+
+Array = Tensor | NDArray[Any]
+
+
+def to_vector(x: Array, name: str) -> NDArray[np.float64]:
+    """Values of shape ``(N,)`` as a float64 numpy array.
+
+    Raises:
+        UserError: If ``x`` is not 1-D; the message names the argument.
+    """
+    values = x.detach().cpu().to(torch.float64).numpy() if isinstance(x, Tensor) else np.asarray(x, dtype=np.float64)
+    if values.ndim != 1:
+        raise UserError(f"{name} has the shape {values.shape}; allowed: (N,)")
+    return values
+
+
+def to_rows(x: Array, name: str = "embeddings") -> Tensor:
+    """Vectors of shape ``(N, D)`` as a float64 tensor on the device they are on (the CPU where it has no float64).
+
+    Raises:
+        UserError: If ``x`` is not 2-D; the message names the argument.
+    """
+    rows = x.detach() if isinstance(x, Tensor) else torch.tensor(np.asarray(x))
+    if rows.ndim != 2:
+        raise UserError(f"{name} have the shape {tuple(rows.shape)}; allowed: (N, D)")
+    return rows.to("cpu" if rows.device.type == "mps" else rows.device, torch.float64)
+
+
+def unit_rows(x: Array, name: str = "embeddings") -> Tensor:
+    r"""Rows :math:`x / |x|` of shape ``(N, D)``, float64.
+
+    A row of zeros has no direction: it becomes NaN, with a warning, and so does every figure it enters. Rows that hold
+    NaN or infinity do the same.
+    """
+    rows = to_rows(x, name)
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    bad = int((~torch.isfinite(norms) | (norms == 0)).sum())
+    if bad:
+        warnings.warn(
+            f"{bad} of {len(rows)} {name} have no direction (zero, NaN or infinite): figures that use them are NaN",
+            FlowbertWarning,
+            stacklevel=3,
+        )
+    return rows / norms

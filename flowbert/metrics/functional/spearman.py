@@ -1,0 +1,57 @@
+"""Spearman's rank correlation, exact on large tied data."""
+
+import math
+import warnings
+
+import numpy as np
+from scipy.stats import rankdata
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.metrics.functional.arrays import Array, to_vector
+
+
+def spearman(predictions: Array, target: Array) -> float:
+    r"""Spearman's :math:`\rho`: Pearson's correlation of the average (mid-) ranks, in float64.
+
+    Equal to ``scipy.stats.spearmanr``. A figure that does not exist is NaN with a warning, never a number: constant or
+    non-finite values, or fewer than two pairs.
+
+    References:
+        The proof and measurement of association between two things (Spearman, 1904). https://doi.org/10.2307/1412159
+
+    Args:
+        predictions: Values of shape ``(N,)``, torch or numpy.
+        target: Values of shape ``(N,)``.
+
+    Returns:
+        The correlation in [-1, 1], or NaN.
+
+    Raises:
+        UserError: If an argument is not 1-D, or the lengths differ.
+
+    Example:
+        >>> round(spearman(np.array([0.1, 0.4, 0.2, 0.9]), np.array([1.0, 2.0, 2.0, 5.0])), 4)
+        0.9487
+    """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
+    if len(x) != len(y):
+        raise UserError(f"predictions have {len(x)} values and target has {len(y)}; allowed: equal lengths")
+    problem = _problem(x, y)
+    if problem:
+        warnings.warn(f"Spearman is NaN: {problem}", FlowbertWarning, stacklevel=2)
+        return math.nan
+    ranks_x, ranks_y = rankdata(x) - (len(x) + 1) / 2, rankdata(y) - (len(y) + 1) / 2
+    norm = math.sqrt(float(ranks_x @ ranks_x)) * math.sqrt(float(ranks_y @ ranks_y))
+    return min(1.0, max(-1.0, float(ranks_x @ ranks_y) / norm))
+
+
+def _problem(x: np.ndarray, y: np.ndarray) -> str | None:
+    if len(x) < 2:
+        return f"{len(x)} pairs; at least 2 are needed"
+    for name, values in (("predictions", x), ("target", y)):
+        bad = int((~np.isfinite(values)).sum())
+        if bad:
+            return f"{bad} of {len(values)} {name} are NaN or infinite"
+        if values.min() == values.max():
+            return f"all {len(values)} {name} are {values[0]:g}"
+    return None
