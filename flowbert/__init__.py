@@ -1,3 +1,53 @@
-"""flowbert: sentence embeddings from frozen language models by flows and closed-form calibration."""
+"""flowbert: good sentence embeddings from frozen language models, by flows and closed-form calibration."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from flowbert.calibration import Calibration, Whitening, make_calibration
+    from flowbert.data.corpus import load_corpus
+    from flowbert.data.sts import load_task
+    from flowbert.embedder import Embedder, load_embedder
+    from flowbert.encoders import SentenceEncoder
+    from flowbert.evaluation import evaluate_task
+    from flowbert.flows import Glow
+    from flowbert.modules import FlowModule, fit_flow
+
+_WHERE = {
+    "Calibration": "flowbert.calibration",
+    "Embedder": "flowbert.embedder",
+    "FlowModule": "flowbert.modules",
+    "Glow": "flowbert.flows",
+    "SentenceEncoder": "flowbert.encoders",
+    "Whitening": "flowbert.calibration",
+    "evaluate_task": "flowbert.evaluation",
+    "fit_flow": "flowbert.modules",
+    "load_corpus": "flowbert.data.corpus",
+    "load_embedder": "flowbert.embedder",
+    "load_task": "flowbert.data.sts",
+    "make_calibration": "flowbert.calibration",
+}
+__all__ = [
+    "Calibration",
+    "Embedder",
+    "FlowModule",
+    "Glow",
+    "SentenceEncoder",
+    "Whitening",
+    "__version__",
+    "evaluate_task",
+    "fit_flow",
+    "load_corpus",
+    "load_embedder",
+    "load_task",
+    "make_calibration",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use, so that the command line's help does not wait for torch."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'flowbert' has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -1,0 +1,71 @@
+"""Closed-form whitening as a callback: fitted on the training corpus, evaluated wherever the trained method is."""
+
+from typing import Any
+
+from pytorch_lightning import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from flowbert.calibration import Whitening
+
+
+class WhiteningBaseline(Callback):
+    r"""Whitening :math:`y = (x - \mu) U_{:, :k} \Lambda_{:k}^{e}` of the training corpus, beside the trained method.
+
+    Fitted once, before the first step (or before a validation or test that no fit preceded), from the data module's
+    ``corpus_chunks()``; its statistics travel with the checkpoint, so a resumed run does not fit again. Every process
+    reads the same corpus and so has the same map.
+
+    References:
+        Whitening Sentence Representations for Better Semantics and Faster Retrieval (Su et al., 2021).
+        https://arxiv.org/abs/2103.15316
+
+    Args:
+        n_components: Directions kept; default: all.
+        shrinkage: Share of the mean eigenvalue mixed into the covariance, in [0, 1], or ``ledoit-wolf``.
+        exponent: Power of the eigenvalues; -0.5 whitens, between -0.5 and 0 softens.
+    """
+
+    name = "whitening"
+
+    def __init__(self, n_components: int | None = None, shrinkage: float | str = 0.0, exponent: float = -0.5) -> None:
+        self.calibration = Whitening(n_components=n_components, shrinkage=shrinkage, exponent=exponent)
+
+    @property
+    def state_key(self) -> str:
+        """Key in a checkpoint: one per setting."""
+        return self._generate_state_key(**self.calibration.config)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Fit, unless a checkpoint brought the statistics."""
+        del pl_module
+        self._fit_once(trainer)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Fit if no training came before."""
+        del pl_module
+        self._fit_once(trainer)
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Fit if no training came before."""
+        del pl_module
+        self._fit_once(trainer)
+
+    def _fit_once(self, trainer: Trainer) -> None:
+        if self.calibration.fitted:
+            return
+        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
+        for chunk in datamodule.corpus_chunks():
+            self.calibration.partial_fit(chunk)
+
+    def transform(self, embeddings: Tensor) -> Tensor:
+        """Whiten raw embeddings: ``(N, D)`` -> ``(N, k)``."""
+        return self.calibration.transform(embeddings)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Statistics as plain tensors; empty before the fit."""
+        return dict(self.calibration.state_dict()) if self.calibration.fitted else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the statistics of a checkpoint."""
+        if state_dict:
+            self.calibration.load_state_dict(state_dict)

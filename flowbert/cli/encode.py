@@ -1,0 +1,86 @@
+"""``encode``: sentences or a file -> one vector each, as .npy or .parquet."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from flowbert.atomic import written_atomically
+from flowbert.cli.options import add_encoder_options, check_output, chosen_device
+from flowbert.cli.parser import ToolParser
+from flowbert.data.readers import read_sentences
+from flowbert.embedder import Embedder, load_embedder
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+
+_EXAMPLE = """examples:
+  python train.py encode --model runs/quickstart/TIME --input sentences.txt --output vectors.npy
+  python train.py encode --encoder.path DIR --sentences '["A man rides.", "Nobody rides."]' --output vectors.parquet"""
+
+
+def make_parser() -> ToolParser:
+    """Parser of ``encode``."""
+    parser = ToolParser(
+        usage="train.py encode --output FILE [options]",
+        description="Embed sentences with a fitted model (--model), or with a frozen encoder as it is (--encoder.*).",
+        epilog=_EXAMPLE,
+    )
+    group = parser.add_argument_group("What to embed")
+    group.add_argument(
+        "--input", type=str | None, default=None, help="Text file (a sentence a line) or table; globs too."
+    )
+    group.add_argument("--column", type=str | None, default=None, help="Column of the sentences in a table.")
+    group.add_argument("--sentences", type=list[str] | None, default=None, help="Sentences on the command line.")
+    group.add_argument("--output", type=str, required=True, help="File to write, ending in .npy or .parquet.")
+    model = parser.add_argument_group("With what")
+    model.add_argument("--model", type=str | None, default=None, help="Run folder of a finished `fit`.")
+    model.add_argument(
+        "--method", type=str | None, default=None, help="Map of --model: flow (default), whitening or raw."
+    )
+    model.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or mps.")
+    add_encoder_options(parser)
+    return parser
+
+
+def main(argv: list[str]) -> None:
+    """Run ``encode``.
+
+    Raises:
+        UserError: For every mistake in the options or files.
+    """
+    parser = make_parser()
+    options = parser.parse_args(argv[1:])
+    output = check_output(options.output, "--output", (".npy", ".parquet"))
+    if (options.input is None) == (options.sentences is None):
+        raise UserError("--input, --sentences: received both or neither; allowed: one of them")
+    sentences = options.sentences or list(read_sentences(options.input, options.column).sentences)
+    device = chosen_device(options.device)
+    if options.model is not None:
+        moved_to = options.encoder.path if _given(argv, "--encoder.path") else None
+        embedder = load_embedder(options.model, options.method or "flow", moved_to)
+    elif options.method in (None, "raw"):
+        embedder = Embedder(SentenceEncoder.from_pretrained(**options.encoder))
+    else:
+        raise UserError(f"--method: {options.method!r} needs --model, the run folder of a finished `fit`")
+    embedder.encoder.to(device)
+    with tqdm(total=len(sentences), desc="encoding", unit="sentence") as bar:
+        vectors = embedder.encode(sentences, on_batch=bar.update)
+    _write(output, sentences, vectors)
+    print(f"{len(vectors)} vectors of size {vectors.shape[1]} written to {output}")
+
+
+def _given(argv: list[str], option: str) -> bool:
+    return any(word == option or word.startswith(f"{option}=") for word in argv)
+
+
+def _write(output: Path, sentences: list[str], vectors: npt.NDArray[np.float32]) -> None:
+    with written_atomically(output) as temporary:
+        if output.suffix == ".npy":
+            np.save(temporary, vectors)
+        else:
+            import pyarrow
+            import pyarrow.parquet
+
+            table = pyarrow.table({"sentence": sentences, "embedding": list(vectors)})
+            pyarrow.parquet.write_table(table, temporary)

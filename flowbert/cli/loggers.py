@@ -1,0 +1,55 @@
+"""Where figures go: CSV always, wandb and TensorBoard when asked."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+
+from flowbert.errors import UserError, choices
+
+LOG_TO = ("wandb", "wandb-offline", "tensorboard")
+
+
+def check_log_to(names: Sequence[str]) -> None:
+    """Raise a UserError for an unknown destination."""
+    for name in names:
+        if name not in LOG_TO:
+            raise UserError(f"--log_to: received {name!r}; {choices(LOG_TO, name)}")
+
+
+def make_loggers(names: Sequence[str], run_dir: Path) -> list[Logger]:
+    """Loggers for a run; the CSV one (``metrics.csv``) comes first and always.
+
+    ``wandb`` without a key falls back to offline with one line, before anything expensive runs.
+    """
+    loggers: list[Logger] = [CSVLogger(run_dir, name="", version="")]
+    for name in names:
+        if name == "tensorboard":
+            loggers.append(TensorBoardLogger(run_dir, name="tensorboard", version=""))
+        else:
+            loggers.append(_wandb(run_dir, offline=name == "wandb-offline" or not _wandb_can_be_online()))
+    return loggers
+
+
+def _wandb_can_be_online() -> bool:
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+        return False
+    if os.environ.get("WANDB_API_KEY") or _key_in_netrc():
+        return True
+    print("wandb: no API key found, logging offline; `wandb login` and `wandb sync` put it online", file=sys.stderr)
+    return False
+
+
+def _key_in_netrc() -> bool:
+    import wandb
+
+    return bool(wandb.api.api_key)
+
+
+def _wandb(run_dir: Path, *, offline: bool) -> WandbLogger:
+    run_dir.mkdir(parents=True, exist_ok=True)
+    settings: dict[str, Any] = {"project": "flowbert", "name": run_dir.name, "save_dir": run_dir}
+    return WandbLogger(offline=offline, **settings)

@@ -1,0 +1,106 @@
+"""Dispatch to the commands, and turn every user error into one line and exit code 2."""
+
+import difflib
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+
+from flowbert import __version__
+from flowbert.errors import FlowbertWarning, UserError
+
+HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
+
+usage: python train.py COMMAND [options]        (or, once installed: flowbert COMMAND [options])
+
+train with PyTorch Lightning (device, precision, epochs: --trainer.*):
+  fit         train a method on a corpus, evaluate it beside the baselines, save everything in a run folder
+  validate    likelihood and STS figures on the development split, from a checkpoint
+  test        likelihood and STS figures on the test split, from a checkpoint
+  predict     embed a corpus with a checkpoint
+
+use and compare, without training:
+  evaluate    raw, whitening or a trained flow on STS tasks: one table, results.json
+  encode      sentences or a text file -> .npy or .parquet
+
+start here:
+  python train.py fit --config configs/quickstart.yaml
+  python train.py COMMAND --help
+"""
+
+
+def _train(argv: list[str]) -> None:
+    from flowbert.cli.training import train
+
+    train(argv)
+
+
+def _evaluate(argv: list[str]) -> None:
+    from flowbert.cli.evaluate import main as evaluate
+
+    evaluate(argv)
+
+
+def _encode(argv: list[str]) -> None:
+    from flowbert.cli.encode import main as encode
+
+    encode(argv)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "fit": _train,
+    "validate": _train,
+    "test": _train,
+    "predict": _train,
+    "evaluate": _evaluate,
+    "encode": _encode,
+}
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run one command.
+
+    Args:
+        args: Command line without the program's name; default: ``sys.argv[1:]``.
+
+    Raises:
+        SystemExit: With code 2 after a user error (one line on stderr, no stack trace), 130 after Ctrl-C.
+    """
+    argv = list(sys.argv[1:] if args is None else args)
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(HELP)
+        return
+    if argv[0] in ("--version", "version"):
+        print(__version__)
+        return
+    try:
+        command = COMMANDS.get(argv[0])
+        if command is None:
+            raise UserError(_unknown_command(argv[0]))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            command(argv)
+    except UserError as error:
+        _fail(str(error))
+    except OSError as error:
+        # A path the user gave: not there, not ours to write, or the disk is full.
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _unknown_command(received: str) -> str:
+    near = difflib.get_close_matches(received, COMMANDS, n=2)
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"command: received {received!r}; allowed: {', '.join(COMMANDS)}{hint}"
+
+
+def _fail(message: str) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+    """Print ours as one line; others with the place they come from."""
+    where = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: {category.__name__}: "
+    print(f"warning: {where}{' '.join(str(message).split())}", file=sys.stderr)

@@ -1,0 +1,79 @@
+"""Option values shared by the commands that train nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from jsonargparse import ArgumentParser
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError, choices
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def add_encoder_options(parser: ArgumentParser) -> None:
+    """Add the group ``encoder``: the arguments of :meth:`SentenceEncoder.from_pretrained`, for a frozen encoder."""
+    parser.add_method_arguments(SentenceEncoder, "from_pretrained", "encoder", skip={"frozen"})
+    parser.set_defaults({"encoder.path": "builtin-sample"})
+
+
+def as_list(value: str | list[str], option: str) -> list[str]:
+    """Items of a comma-separated list, or of a YAML list; each once.
+
+    Raises:
+        UserError: If there is none.
+    """
+    items = value.split(",") if isinstance(value, str) else value
+    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
+    if not names:
+        raise UserError(f"{option}: received {value!r}; allowed: one name or more, comma-separated")
+    return names
+
+
+def chosen_device(name: str) -> torch.device:
+    """Device by name; ``auto`` takes an accelerator if there is one.
+
+    Raises:
+        UserError: If the name is unknown or this machine has no such device.
+    """
+    if name not in DEVICES:
+        raise UserError(f"--device: received {name!r}; {choices(DEVICES, name)}")
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return torch.device(next(device for device, there in available.items() if there))
+    if not available[name]:
+        here = ", ".join(device for device, there in available.items() if there)
+        raise UserError(f"--device: {name} is not available on this machine; allowed: {here}")
+    return torch.device(name)
+
+
+def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
+    """Path of a file that a command is going to write.
+
+    Raises:
+        UserError: If it is a folder or has another ending than the allowed ones.
+    """
+    output = Path(path)
+    if output.is_dir():
+        raise UserError(f"{option}: {output} is a folder; allowed: a file ending in {', '.join(suffixes)}")
+    if output.suffix not in suffixes:
+        raise UserError(f"{option}: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
+    return output
+
+
+def setting_of(encoder: SentenceEncoder, layers: object) -> dict[str, Any]:
+    """Columns of a results row that say what the raw embeddings are.
+
+    Args:
+        encoder: The encoder.
+        layers: Its layers as the user asked for them: a name, or numbers.
+    """
+    asked = layers if isinstance(layers, str) else ",".join(map(str, layers if isinstance(layers, list) else [layers]))
+    description = encoder.describe()
+    return {
+        "encoder": description.pop("path"),
+        "layer_numbers": description.pop("layers"),
+        "layers": asked,
+        **description,
+    }

@@ -1,0 +1,82 @@
+"""Parsers whose errors are one line with the nearest allowed names."""
+
+import difflib
+import re
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from jsonargparse import ActionConfigFile, ArgumentParser, DefaultHelpFormatter
+from pytorch_lightning.cli import LightningArgumentParser
+
+from flowbert.errors import UserError
+
+_UNKNOWN = (
+    re.compile(r"unrecognized arguments: (?P<names>.*)", re.DOTALL),
+    re.compile(r"does not accept (?:option|nested key) '(?P<names>[^']+)'"),
+    re.compile(r"[Oo]ption '(?P<names>[^']+)' is not accepted"),
+    re.compile(r"[Kk]ey '?\"?(?P<names>[\w.]+)'?\"? is not expected"),
+)
+
+
+def nearest_options(message: str, options: Iterable[str]) -> str:
+    """Add the nearest option names to a parser's complaint about unknown ones."""
+    names = [option.removeprefix("--") for option in options]
+    for pattern in _UNKNOWN:
+        match = pattern.search(message)
+        if match is None:
+            continue
+        unknown = [word.removeprefix("--").split("=")[0] for word in match["names"].split() if not _is_value(word)]
+        hints = [_hint(word, names) for word in unknown or match["names"].split()]
+        return f"unknown option {', '.join(hints)}; --help lists all"
+    return message
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("--") and "." not in word
+
+
+def _hint(word: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
+    # `--data.taks` must find `data.task` although many options start with `data.`
+    tails = difflib.get_close_matches(word.split(".")[-1], [n.split(".")[-1] for n in names], n=1, cutoff=0.75)
+    near += [n for n in names if tails and n.split(".")[-1] == tails[0] and n not in near][:2]
+    return f"--{word}" + (f" (did you mean {' or '.join('--' + n for n in near)}?)" if near else "")
+
+
+class _OneLineErrors(ArgumentParser):
+    """Raise a UserError, which the command line prints as one line, in place of usage text and a stack trace."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise the parser's complaint as a UserError."""
+        if isinstance(ex, UserError):
+            raise ex
+        options = [o for action in self._actions for o in action.option_strings if o.startswith("--")]
+        raise UserError(nearest_options(_plain(message), options))
+
+
+def _plain(message: str) -> str:
+    """Say a type error the way the rest of the project does: option, received, allowed."""
+    text = " ".join(message.split())
+    match = re.search(r'[Pp]arser key "(?P<key>[\w.]+)": (?P<why>.*)', text)
+    if match is None:
+        return text
+    why = re.sub(r"<class '([\w.]+)'>", r"\1", match["why"])
+    why = re.sub(r"Expected an? (.*?)\. Got value: (.*)", r"received \2; allowed: \1", why)
+    return f"--{match['key']}: {why}"
+
+
+class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
+    """Help with the examples at its end left as they are."""
+
+
+class ToolParser(_OneLineErrors):
+    """Parser of the commands that train nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, formatter_class=_Formatter, **kwargs)
+        self.add_argument("--config", action=ActionConfigFile, help="YAML file with any of the options below.")
+
+
+class TrainingParser(_OneLineErrors, LightningArgumentParser):
+    """Parser of the Lightning commands."""

@@ -1,0 +1,33 @@
+"""Where a run writes, and the rule that a finished run is never overwritten."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from flowbert.errors import UserError
+
+RESULTS = "results.json"
+_SHARED = "FLOWBERT_RUN_DIR"  # processes that Lightning starts for DDP must not each choose their own folder
+
+
+def resolve_run_dir(run_dir: str | None, config: str | None) -> Path:
+    """Choose the folder of a run.
+
+    Args:
+        run_dir: What the user asked for, or None.
+        config: The config file, whose name is used for the default ``runs/<config>/<time>``.
+
+    Raises:
+        UserError: If the folder holds a finished run, or is a file.
+    """
+    inherited = os.environ.get(_SHARED) if "LOCAL_RANK" in os.environ else None
+    if inherited is not None:
+        return Path(inherited)
+    name = Path(config).stem if config else "run"
+    path = Path(run_dir) if run_dir else Path("runs") / name / datetime.now().strftime("%Y%m%d-%H%M%S")
+    if path.exists() and not path.is_dir():
+        raise UserError(f"--run_dir: {path} is a file; allowed: a new or unfinished run folder")
+    if (path / RESULTS).exists():
+        raise UserError(f"--run_dir: {path} holds a finished run ({RESULTS}); allowed: another or a new folder")
+    os.environ[_SHARED] = str(path.resolve())
+    return path

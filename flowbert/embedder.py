@@ -1,0 +1,118 @@
+"""A frozen encoder and a fitted map behind one call: sentences in, vectors out."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from flowbert.atomic import written_atomically
+from flowbert.calibration import Calibration
+from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.errors import UserError, choices
+from flowbert.flows import load_flow
+
+ENCODER = "encoder.json"
+_SETTINGS = ("path", "revision", "layers", "pooling", "max_length", "dtype")
+
+
+class Embedder:
+    """Sentence embeddings of a frozen encoder after a fitted map.
+
+    Args:
+        encoder: The encoder.
+        transform: Map of raw embeddings ``(N, D)`` to ``(N, k)``; None for raw ones.
+    """
+
+    def __init__(self, encoder: SentenceEncoder, transform: Callable[[Tensor], Tensor] | None = None):
+        self.encoder = encoder
+        self.transform = transform
+
+    def encode(
+        self, sentences: Sequence[str], on_batch: Callable[[int], None] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Embed sentences in their order: ``(N, k)``, float32; compare them by cosine.
+
+        Args:
+            sentences: N sentences.
+            on_batch: Called with the number of sentences done after each batch.
+        """
+        embeddings = self.encoder.encode(sentences, on_batch=on_batch)
+        if self.transform is None:
+            return embeddings
+        return self.transform(torch.from_numpy(embeddings)).numpy()
+
+
+def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = None) -> Embedder:
+    """Load what a ``fit`` run saved.
+
+    Args:
+        run_dir: The run folder.
+        method: ``raw``, or a map saved there (``flow``, ``whitening``).
+        path: Where the encoder is now, if it was moved; its weights must be the same.
+
+    Raises:
+        UserError: If the folder holds no such map, or the encoder there has other weights than in the fit.
+    """
+    transform = None if method == "raw" else load_transform(run_dir, method)
+    return Embedder(load_encoder(run_dir, path), transform)
+
+
+def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tensor]:
+    """Load one fitted map of a run folder: raw embeddings ``(N, D)`` -> ``(N, k)``, on the CPU.
+
+    Raises:
+        UserError: If the folder holds no map of that name.
+    """
+    folder = Path(run_dir) / "model"
+    saved = sorted(file.stem for file in folder.glob("*.safetensors"))
+    if not saved:
+        raise UserError(f"{run_dir}: no fitted model in {folder}; allowed: the run folder of a finished `fit`")
+    if method not in saved:
+        raise UserError(f"method: received {method!r}; {choices(['raw', *saved], method)} in {run_dir}")
+    path = folder / f"{method}.safetensors"
+    if method != "flow":
+        return Calibration.load(path).transform
+    flow, _ = load_flow(path)
+
+    @torch.no_grad()
+    def to_latent(embeddings: Tensor) -> Tensor:
+        return torch.cat([flow(chunk)[0] for chunk in embeddings.split(8192)])
+
+    return to_latent
+
+
+def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
+    """Write which encoder the maps in ``folder`` belong to."""
+    with written_atomically(folder / ENCODER) as temporary:
+        temporary.write_text(json.dumps(encoder.describe() | encoder.key(), indent=2) + "\n", encoding="utf-8")
+
+
+def saved_encoder(run_dir: str | Path) -> dict[str, Any]:
+    """Identity of the encoder that a run's maps belong to.
+
+    Raises:
+        UserError: If the folder is not that of a finished fit.
+    """
+    path = Path(run_dir) / "model" / ENCODER
+    if not path.is_file():
+        raise UserError(f"{run_dir}: no {path.relative_to(run_dir)}; allowed: the run folder of a finished `fit`")
+    description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return description
+
+
+def load_encoder(run_dir: str | Path, path: str | None = None) -> SentenceEncoder:
+    """The encoder of a run, with the layers, pooling, length and precision of the fit.
+
+    Raises:
+        UserError: If its weights are not those of the fit.
+    """
+    description = saved_encoder(run_dir)
+    settings = {name: description[name] for name in _SETTINGS}
+    encoder = SentenceEncoder.from_pretrained(**(settings | ({} if path is None else {"path": path})))
+    check_same_encoder(description, encoder.key(), f"model in {run_dir}")
+    return encoder

@@ -1,0 +1,7 @@
+"""The LightningModules, and a function that fits a flow on a tensor."""
+
+from flowbert.modules.base import EmbeddingModule
+from flowbert.modules.fit import fit_flow
+from flowbert.modules.flow import FlowModule
+
+__all__ = ["EmbeddingModule", "FlowModule", "fit_flow"]

@@ -1,0 +1,65 @@
+"""What every training method offers to the callbacks and the command line."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning import LightningModule
+from torch import Tensor
+
+from flowbert.encoders import SentenceEncoder, check_same_encoder
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class EmbeddingModule(LightningModule):
+    """A LightningModule that ends in sentence embeddings.
+
+    A subclass says how raw embeddings are had (:meth:`sentence_embeddings`), which maps on top of them it offers
+    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
+        self._connected: list[SentenceEncoder] = []
+
+    @property
+    def encoder(self) -> SentenceEncoder:
+        """The encoder given by :meth:`connect`."""
+        if not self._connected:
+            raise RuntimeError(f"{type(self).__name__} has no encoder: call connect(encoder) first")
+        return self._connected[0]
+
+    def connect(self, encoder: SentenceEncoder) -> None:
+        """Give the encoder whose embeddings this module learns from."""
+        self._connected = [encoder]
+
+    def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
+        """Raw embeddings of shape ``(N, D)`` on the CPU, before any of :meth:`transforms`."""
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
+        embeddings: Tensor = datamodule.embeddings(sentences)
+        return embeddings
+
+    def transforms(self) -> dict[str, Transform]:
+        """Maps from raw embeddings to this method's, by the name they have in the tables."""
+        raise NotImplementedError
+
+    def save_fitted(self, folder: Path) -> None:
+        """Write the fitted result, without the encoder's weights, into ``folder``."""
+        raise NotImplementedError
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Record which encoder the parameters belong to."""
+        if self._connected:
+            checkpoint["encoder_key"] = self.encoder.key()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse the parameters of another encoder.
+
+        Raises:
+            UserError: If the checkpoint was made with other weights, layers, pooling, length or precision.
+        """
+        saved, here = checkpoint.get("encoder_key"), self.encoder.key() if self._connected else None
+        if saved is not None and here is not None:
+            check_same_encoder(saved, here, "checkpoint")

@@ -1,0 +1,187 @@
+"""BERT-flow as a LightningModule: a Glow-style flow on frozen sentence embeddings, by maximum likelihood."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.flows import Glow, save_flow
+from flowbert.losses import bits_per_dim
+from flowbert.modules.base import EmbeddingModule, Transform
+from flowbert.modules.optim import BertAdam
+from flowbert.modules.schedules import warmup_then
+
+SPLITS = ("train", "held_out")
+_CHUNK = 8192  # embeddings per forward pass in `embed`: bounds the activations
+
+
+class FlowModule(EmbeddingModule):
+    r"""Fit a flow by :math:`\max \log N(z; 0, I) + \log|\det dz/du|` over embeddings u of a frozen encoder.
+
+    The loss is in bits per dimension, :math:`-\log p / (D \ln 2)`, as in the official code, so that gradient clipping
+    means the same at every D. The flow's data-dependent start runs once, before the first step, on the data module's
+    start sample.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020). https://arxiv.org/abs/2011.05864
+
+    Args:
+        dim: Embedding size D; default: the connected encoder's.
+        levels: Levels of the flow; D must be divisible by 2**levels.
+        depth: Steps (actnorm, mixing, coupling) per level.
+        width: Hidden units of each coupling network.
+        mixing: ``lu`` (learned invertible 1x1 convolution), ``reverse`` (the official code's), or ``random``.
+        coupling: ``additive`` or ``affine``.
+        mixing_init: Start of the learned mixing: ``identity`` or ``rotation``.
+        noise: Variance of the Gaussian noise added to the embeddings while fitting, as a share of their mean variance
+            over the start sample; stands in for the encoder dropout that the official code left on. 0: none.
+        learning_rate: Step size of Adam without bias correction.
+        weight_decay: Decoupled weight decay on all parameters of the flow.
+        schedule: ``constant``, ``linear`` or ``cosine`` decay to zero over the run.
+        warmup: Share of all steps with linearly rising learning rate, in [0, 1).
+        seed: Seed of the flow's random start.
+
+    Raises:
+        UserError: If an option is outside what is allowed, or D does not fit the levels.
+    """
+
+    def __init__(
+        self,
+        dim: int | None = None,
+        levels: int = 2,
+        depth: int = 3,
+        width: int = 32,
+        mixing: str = "lu",
+        coupling: str = "additive",
+        mixing_init: str = "identity",
+        noise: float = 0.05,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        schedule: str = "cosine",
+        warmup: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if noise < 0:
+            raise UserError(f"model.noise: received {noise}; allowed: 0 or more, a share of the mean variance")
+        if learning_rate <= 0:
+            raise UserError(f"model.learning_rate: received {learning_rate}; allowed: above 0")
+        warmup_then(schedule, warmup, total=1)  # checks both, so that a typo shows before anything is encoded
+        self.save_hyperparameters()
+        self.flow: Glow | None = None
+        self.register_buffer("noise_std", torch.zeros(()))
+        if dim is not None:
+            self._build(dim)
+
+    def connect(self, encoder: SentenceEncoder) -> None:
+        """Give the encoder, and build the flow for its embedding size if that was left open.
+
+        Raises:
+            UserError: If ``dim`` was given and is not the encoder's.
+        """
+        super().connect(encoder)
+        dim = self.hparams["dim"]
+        if dim is None:
+            self._build(encoder.dim)
+        elif dim != encoder.dim:
+            raise UserError(f"model.dim: received {dim}; allowed with this encoder: {encoder.dim}")
+
+    def _build(self, dim: int) -> None:
+        self.hparams["dim"] = dim
+        names = ("levels", "depth", "width", "mixing", "coupling", "mixing_init", "seed")
+        self.flow = Glow(dim, **{name: self.hparams[name] for name in names})
+
+    def _flow(self) -> Glow:
+        if self.flow is None:
+            raise RuntimeError("FlowModule has no flow yet: give dim, or connect(encoder)")
+        return self.flow
+
+    # -------------------------------------------------------------- training
+
+    def on_fit_start(self) -> None:
+        """Start the flow's actnorms and set the noise from the start sample; a resumed flow is left as it is."""
+        flow = self._flow()
+        if self._connected:
+            self.encoder.to(self.device)
+        if flow.initialized:
+            return
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        sample: Tensor = datamodule.start_sample().to(self.device)
+        self.noise_std = (self.hparams["noise"] * sample.var(dim=0).mean()).sqrt()
+        flow.initialize(sample)
+
+    def training_step(self, batch: Tensor | dict[str, Tensor], batch_idx: int) -> Tensor:
+        """Loss of one batch in bits per dimension; the batch is embeddings ``(B, D)`` or token features."""
+        embeddings = self._embeddings(batch)
+        if self.hparams["noise"]:
+            embeddings = embeddings + self.noise_std * torch.randn_like(embeddings)
+        nll = self._flow().nll(embeddings).mean()
+        if not torch.isfinite(nll):
+            self._flow().check_finite()
+            raise UserError(
+                f"training: the loss is {nll.item()} at step {self.global_step} (batch {batch_idx}); "
+                f"lower model.learning_rate (received {self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
+            )
+        loss = bits_per_dim(nll, embeddings.shape[1])
+        self.log_dict({"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()}, prog_bar=False)
+        return loss
+
+    def _embeddings(self, batch: Tensor | dict[str, Tensor]) -> Tensor:
+        if isinstance(batch, Tensor):
+            return batch
+        embeddings: Tensor = self.encoder(batch)
+        return embeddings.float()
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """Adam without bias correction, and the learning-rate schedule per step."""
+        optimizer = BertAdam(
+            self.parameters(), lr=self.hparams["learning_rate"], weight_decay=self.hparams["weight_decay"]
+        )
+        total = int(self.trainer.estimated_stepping_batches)
+        factor = warmup_then(self.hparams["schedule"], self.hparams["warmup"], total)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+
+    # ------------------------------------------------------------ likelihood
+
+    def validation_step(self, batch: Tensor | dict[str, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Log nll (nats) and bits per dimension, without noise, of fitting and of held-out sentences."""
+        del batch_idx
+        embeddings = self._embeddings(batch)
+        nll = self._flow().nll(embeddings).mean()
+        split = SPLITS[dataloader_idx]
+        values = {f"{split}/nll": nll, f"{split}/bits_per_dim": bits_per_dim(nll, embeddings.shape[1])}
+        self.log_dict(
+            values, on_epoch=True, add_dataloader_idx=False, batch_size=len(embeddings), sync_dist=True, prog_bar=False
+        )
+
+    test_step = validation_step
+
+    # ------------------------------------------------------------- embedding
+
+    @torch.no_grad()
+    def embed(self, embeddings: Tensor) -> Tensor:
+        """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, on the CPU."""
+        was_training = self.training
+        self.eval()
+        latents = [self._flow()(chunk.to(self.device))[0].cpu() for chunk in embeddings.split(_CHUNK)]
+        self.train(was_training)
+        return torch.cat(latents)
+
+    def predict_step(self, batch: Tensor, batch_idx: int) -> Tensor:
+        """Latents of a batch of raw embeddings, ``(B, D)``."""
+        del batch_idx
+        return self.embed(self._embeddings(batch))
+
+    def transforms(self) -> dict[str, Transform]:
+        """One map, ``flow``."""
+        return {"flow": self.embed}
+
+    def save_fitted(self, folder: Path) -> None:
+        """Write ``flow.safetensors``: the parameters, and which encoder they belong to."""
+        metadata: dict[str, Any] = {"encoder": self.encoder.describe() | self.encoder.key()} if self._connected else {}
+        save_flow(self._flow(), folder / "flow.safetensors", metadata)

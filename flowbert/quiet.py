@@ -1,0 +1,33 @@
+"""Lightning's notices, reduced to what a user can act on."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Each pattern with its reason.
+_KNOWN = (
+    ".*does not have many workers.*",  # the loaders read a memory map: worker processes would only add copies
+    ".*recommended to use `self.log.*sync_dist=True.*",  # STS figures are computed whole on every process
+    ".*You defined a `validation_step` but have no `val_dataloader`.*",  # fit_flow only fits
+    ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13, inside Lightning
+    ".*The number of training batches .* is smaller than the logging interval.*",  # short runs are fine
+    ".*Checkpoint directory .* exists and is not empty.*",  # resuming into an unfinished run folder
+)
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Let Lightning (imported before) log warnings and errors only, without those that are known and harmless."""
+    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            for pattern in _KNOWN:
+                warnings.filterwarnings("ignore", message=pattern)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,40 @@
+"""Every shipped config runs as its own first line says, through the real entry point."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from flowbert.cli import main
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+SMALL = {
+    "fit": ["--data.max_sentences", "600", "--data.start_size", "64", "--trainer.enable_progress_bar", "false"],
+    "evaluate": [],
+}
+
+
+def test_there_are_configs() -> None:
+    assert {path.name for path in CONFIGS} >= {"quickstart.yaml", "flow_target.yaml", "flow_nli.yaml", "whitening.yaml"}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_config_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    command = shlex.split(first.removeprefix("# "))
+    assert command[:2] == ["python", "train.py"]
+    assert command[-1] == f"configs/{path.relative_to(ROOT / 'configs')}"
+    monkeypatch.chdir(ROOT)
+    name = command[2]
+    if name == "fit":
+        target = tmp_path / "run" / "results.json"
+        where = ["--run_dir", str(target.parent)]
+    else:
+        target = tmp_path / "results.json"
+        where = ["--output", str(target)]
+    main([*command[2:], *SMALL[name], *where])
+    rows = json.loads(target.read_text(encoding="utf-8"))["rows"]
+    assert {row["aggregation"] for row in rows} == {"all", "mean", "wmean"}
+    assert all(-1 <= row["spearman"] <= 1 for row in rows)

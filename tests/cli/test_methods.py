@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from flowbert.cli.methods import chosen_method
+from flowbert.errors import UserError
+
+
+def test_default_is_flow() -> None:
+    assert chosen_method(["fit"]) == "flow"
+
+
+@pytest.mark.parametrize("argv", [["fit", "--method", "flwo"], ["fit", "--method=flwo"]])
+def test_unknown_name_gets_the_nearest(argv: list[str]) -> None:
+    with pytest.raises(UserError, match=r"received 'flwo'; allowed: flow.*did you mean 'flow'"):
+        chosen_method(argv)
+
+
+def test_config_names_the_method(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("method: flwo\n")
+    with pytest.raises(UserError, match="flwo"):
+        chosen_method(["fit", "--config", str(config)])
+    assert chosen_method(["fit", "--config", str(config), "--method", "flow"]) == "flow"
+    config.write_text("encoder: {}\n")
+    assert chosen_method(["fit", "-c", str(config)]) == "flow"
