@@ -12,6 +12,7 @@ _KNOWN = (
     ".*You defined a `validation_step` but have no `val_dataloader`.*",  # fit_flow only fits
     ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13, inside Lightning
     ".*The number of training batches .* is smaller than the logging interval.*",  # short runs are fine
+    ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
     ".*Checkpoint directory .* exists and is not empty.*",  # resuming into an unfinished run folder
 )
 

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+# Read when huggingface_hub is imported, so it must be set before any test module is.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test reaches a hub, a login or the user's own cache."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    """No test reaches a hub, a login or the user's own cache; the tests of one run share an embedding cache."""
     monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path_factory.getbasetemp() / "embedding-cache"))
 
 
 @pytest.fixture

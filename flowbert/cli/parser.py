@@ -37,10 +37,11 @@ def _is_value(word: str) -> bool:
 
 
 def _hint(word: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
-    # `--data.taks` must find `data.task` although many options start with `data.`
-    tails = difflib.get_close_matches(word.split(".")[-1], [n.split(".")[-1] for n in names], n=1, cutoff=0.75)
-    near += [n for n in names if tails and n.split(".")[-1] == tails[0] and n not in near][:2]
+    # `--data.taks` must find `data.task` although many options start with `data.`: compare the last part as well.
+    last = {name: name.split(".")[-1] for name in names}
+    by_last = set(difflib.get_close_matches(word.split(".")[-1], last.values(), n=2, cutoff=0.7))
+    near = [name for name in names if last[name] in by_last] or difflib.get_close_matches(word, names, n=2)
+    near = difflib.get_close_matches(word, near, n=2, cutoff=0.0)
     return f"--{word}" + (f" (did you mean {' or '.join('--' + n for n in near)}?)" if near else "")
 
 
@@ -51,7 +52,7 @@ class _OneLineErrors(ArgumentParser):
         """Raise the parser's complaint as a UserError."""
         if isinstance(ex, UserError):
             raise ex
-        options = [o for action in self._actions for o in action.option_strings if o.startswith("--")]
+        options = [o for action in self._actions for o in action.option_strings if o.startswith("--") and o[-1] != "+"]
         raise UserError(nearest_options(_plain(message), options))
 
 

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import TrainingParser
 from flowbert.cli.run_dir import RESULTS, resolve_run_dir
 from flowbert.embedder import save_encoder
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.modules import EmbeddingModule
@@ -105,7 +107,10 @@ class TrainingCLI(LightningCLI):
         """Find the user's mistakes before anything expensive runs or is written."""
         config = self.config[self.subcommand]
         check_log_to(config.log_to)
-        self._check_checkpoint(config.get("ckpt_path"))
+        if config.get("ckpt_path") is None and self.subcommand != "fit":
+            raise UserError(
+                f"--ckpt_path: received nothing; allowed: a checkpoint of a fit run, to {self.subcommand} it"
+            )
         config_files = [str(path) for path in config.get("config") or []]
         self.run_dir = resolve_run_dir(config.run_dir, config_files[-1] if config_files else None)
         config.run_dir = str(self.run_dir)
@@ -127,18 +132,24 @@ class TrainingCLI(LightningCLI):
         encoder = SentenceEncoder.from_pretrained(**self._get(self.config_init, "encoder"))
         self.datamodule.connect(encoder)
         self.model.connect(encoder)
+        checkpoint = self._get(self.config, "ckpt_path")
+        if checkpoint is not None:
+            check_checkpoint(checkpoint, encoder)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Trainer that writes into the run folder only."""
         config = self._get(self.config_init, "trainer")
         if config.get("logger") is None and not config.get("fast_dev_run"):
             kwargs["logger"] = make_loggers(self._get(self.config_init, "log_to"), self.run_dir)
-        checkpoints = ModelCheckpoint(self.run_dir / "checkpoints", filename="{epoch}-{step}", save_last=True)
+        checkpoints = ModelCheckpoint(self.run_dir / "checkpoints", filename="{epoch}-{step}", save_last=True, save_on_train_epoch_end=True)
         self.evaluation = STSEvaluation()
         extra = [self.evaluation] if self.subcommand == "predict" else [self.evaluation, checkpoints]
         config["callbacks"] = [*(config.get("callbacks") or []), *extra]
         kwargs["default_root_dir"] = str(self.run_dir)
-        return super().instantiate_trainer(**kwargs)
+        try:
+            return super().instantiate_trainer(**kwargs)
+        except (MisconfigurationException, ImportError, ValueError) as error:
+            raise UserError(f"--trainer: {error}") from error
 
     # ---------------------------------------------------------------- report
 
@@ -199,6 +210,24 @@ class TrainingCLI(LightningCLI):
         )
         write_results(self.run_dir / RESULTS, rows, record)
         print(f"written to {self.run_dir}: " + ", ".join(sorted(os.listdir(self.run_dir))))
+
+
+def check_checkpoint(path: str, encoder: SentenceEncoder) -> None:
+    """Check a checkpoint before anything is encoded.
+
+    Raises:
+        UserError: If it is missing, not a checkpoint, or was fitted on another encoder.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"--ckpt_path: no file {path}; allowed: a checkpoint, such as RUN_DIR/checkpoints/last.ckpt")
+    try:
+        if not is_zipfile(path):
+            raise UnpicklingError("not a zip archive")
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        saved = content["encoder_key"]
+    except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
+        raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert ({error})") from error
+    check_same_encoder(saved, encoder.key(), f"checkpoint {path}")
 
 
 def train(argv: Sequence[str]) -> None:

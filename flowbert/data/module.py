@@ -186,7 +186,8 @@ class EmbeddingDataModule(LightningDataModule):
             self._corpus_rows = store.rows(self._corpus().sentences)
 
     def _to_encode(self) -> list[str]:
-        sentences = [s for task in self.tasks for s in task.sentences(list(task.splits))]
+        evaluated = [(task, [split for split in ("dev", "test") if split in task.splits]) for task in self.tasks]
+        sentences = [sentence for task, splits in evaluated for sentence in task.sentences(splits)]
         return sentences if self.hparams["store"] == "none" else [*self._corpus().sentences, *sentences]
 
     def _corpus(self) -> Corpus:

@@ -10,8 +10,8 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def train_wordpiece(sentences: Iterable[str], vocab_size: int, max_length: int, folder: str | Path) -> None:
     """Train an uncased WordPiece tokenizer and save it as a folder that transformers loads.
 
-    All printable ASCII characters are in the vocabulary, at the start and inside a word, so that English text never becomes ``[UNK]``. The result
-    depends on nothing but the sentences and the size.
+    All printable ASCII characters are in the vocabulary, at the start and inside a word, so that English text never
+    becomes ``[UNK]``. The result depends on nothing but the sentences and the sizes.
 
     Args:
         sentences: Text to train on.
@@ -26,8 +26,8 @@ def train_wordpiece(sentences: Iterable[str], vocab_size: int, max_length: int, 
     normalizer = normalizers.BertNormalizer(lowercase=True)
     trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     trained.normalizer, trained.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
-    # The trainer numbers inner characters in the random order of a hash map and breaks ties by number; as "special" tokens
-    # they get fixed numbers. The final tokenizer takes the vocabulary alone, where they are ordinary pieces.
+    # The trainer numbers inner characters in the random order of a hash map and breaks ties by number; as "special"
+    # tokens they get fixed numbers. The final tokenizer takes the vocabulary alone: there they are ordinary pieces.
     characters = _characters(normalizer.normalize_str(sentence) for sentence in text)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,

@@ -20,7 +20,7 @@ from flowbert.errors import UserError
 
 # On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
 # wants many tokens at once.
-BATCH_TOKENS_CPU = 2048
+BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
 _TOKENIZE_AT_ONCE = 1024
 
@@ -180,7 +180,7 @@ class SentenceEncoder(nn.Module):
 
         Args:
             sentences: N sentences in any order.
-            batch_tokens: Padded tokens per batch; default: 2048 on a CPU, 16384 elsewhere.
+            batch_tokens: Padded tokens per batch; default: 512 on a CPU, 16384 elsewhere.
             on_batch: Called after every batch with the number of sentences that it held.
 
         Returns:

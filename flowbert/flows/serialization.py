@@ -1,7 +1,6 @@
 """A flow on disk: one safetensors file that holds the tensors, the constructor's arguments and free metadata."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from flowbert.atomic import written_atomically
 from flowbert.errors import UserError
 from flowbert.flows.glow import Glow
 
@@ -40,15 +40,10 @@ def save_flow(flow: Glow, path: str | Path, metadata: Mapping[str, Any] | None =
         ('flow.safetensors', 1, {'encoder': 'some name'})
     """
     file = _file(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in flow.state_dict().items()}
     header = {"format": FORMAT, "config": json.dumps(flow.config), "metadata": json.dumps(dict(metadata or {}))}
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
+    with written_atomically(file) as temporary:
         save_file(tensors, temporary, header)
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
     return file
 
 

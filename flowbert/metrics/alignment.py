@@ -36,5 +36,5 @@ class Alignment(IndexedMetric):
 
     def compute(self) -> Tensor:
         """The alignment of everything seen, NaN with a warning if there is nothing."""
-        left, right = (rows.reshape(len(rows), -1) for rows in self.distinct())
+        left, right = self.distinct(empty=(0, 1))
         return torch.tensor(alignment(left, right), dtype=torch.float64)

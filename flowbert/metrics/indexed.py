@@ -50,14 +50,17 @@ class IndexedMetric(Metric):
         missing = torch.full((size,), -1, dtype=torch.int64, device=next(iter(rows.values())).device)
         self.index.append(missing if index is None else index.detach().to(missing.device, torch.int64))
 
-    def distinct(self) -> tuple[Tensor, ...]:
+    def distinct(self, empty: tuple[int, ...] = (0,)) -> tuple[Tensor, ...]:
         """The states in index order, each index once.
+
+        Args:
+            empty: Shape of each state before any update.
 
         Raises:
             UserError: If some updates came with an index and some without.
         """
-        if not self._update_called_anywhere():
-            return tuple(torch.zeros(0, dtype=torch.float64) for _ in self._names)
+        if len(self.index) == 0:
+            return tuple(torch.zeros(empty, dtype=torch.float64) for _ in self._names)
         index = dim_zero_cat(self.index)
         rows = tuple(dim_zero_cat(getattr(self, name)) for name in self._names)
         without = index < 0
@@ -73,7 +76,3 @@ class IndexedMetric(Metric):
         first[1:] = ordered[1:] != ordered[:-1]
         kept = order[first]
         return tuple(value[kept] for value in rows)
-
-    def _update_called_anywhere(self) -> bool:
-        # After a gather a state is one tensor, before it a list of tensors.
-        return len(self.index) > 0

@@ -38,5 +38,5 @@ class Uniformity(IndexedMetric):
 
     def compute(self) -> Tensor:
         """The uniformity of everything seen, NaN with a warning for fewer than two vectors."""
-        (vectors,) = self.distinct()
-        return torch.tensor(uniformity(vectors.reshape(len(vectors), -1), self.t), dtype=torch.float64)
+        (vectors,) = self.distinct(empty=(0, 1))
+        return torch.tensor(uniformity(vectors, self.t), dtype=torch.float64)

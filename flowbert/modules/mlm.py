@@ -207,6 +207,10 @@ class MLMModule(LightningModule):
         parts = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             self._bare_encoder().to(dtype).save_pretrained(parts)
+            backend = getattr(self.tokenizer, "backend_tokenizer", None)
+            if backend is not None:  # what a call set would be saved as everybody's default
+                backend.no_padding()
+                backend.no_truncation()
             self.tokenizer.save_pretrained(parts)
             for path in (parts, *parts.iterdir()):
                 path.chmod(0o755 if path.is_dir() else 0o644)

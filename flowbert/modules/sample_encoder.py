@@ -45,7 +45,7 @@ def pretrain_sample_encoder(
     output: str | Path,
     *,
     seed: int = 0,
-    steps: int = 6000,
+    steps: int = 3000,
     batch_size: int = 32,
     learning_rate: float = 1e-3,
     sentences: Sequence[str] | None = None,
@@ -107,7 +107,7 @@ def pretrain_sample_encoder(
             callbacks=[curve],
         )
         start = trainer.validate(module, held_out, verbose=False)[0]
-        trainer.fit(module, fitting)
+        trainer.fit(module, fitting, held_out)
         end = trainer.validate(module, held_out, verbose=False)[0]
         module.save_encoder(output, torch.float16)
     return {"start": dict(start), "end": dict(end), "curve": curve.means}

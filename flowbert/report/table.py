@@ -68,11 +68,13 @@ def print_table(rows: Sequence[Row], aggregation: str = "wmean", console: Consol
     """
     console = console or Console()
     content = grid(rows, aggregation)
+    if not console.is_terminal:
+        console = Console(file=console.file, width=_full_width(console, content))
     best = _best(content)
     start, first = 0, True
     while start < len(content.columns):
         stop = _fitting(console, content, start)
-        console.print(_table(content, best, start, stop, first=first), width=_width(console, content, start, stop))
+        console.print(_table(content, best, start, stop, first=first))
         start, first = stop, False
     if content.shared:
         console.print(Text(content.shared), soft_wrap=True)
@@ -126,21 +128,18 @@ def _table(content: Grid, best: Sequence[float], start: int, stop: int, *, first
     return table
 
 
-def _needed(console: Console, content: Grid, start: int, stop: int, *, least: bool) -> int:
-    table = _table(content, [math.nan] * len(content.columns), start, stop, first=False)
-    measured = Measurement.get(console, console.options.update(width=10_000), table)
-    return measured.minimum if least else measured.maximum
-
-
 def _fitting(console: Console, content: Grid, start: int) -> int:
+    """Column after the last one that fits beside the method names; always at least one column."""
     stop = len(content.columns)
-    if console.is_terminal:
-        while stop > start + 1 and _needed(console, content, start, stop, least=True) > console.width:
-            stop -= 1
+    while stop > start + 1 and _measured(console, content, start, stop).minimum > console.width:
+        stop -= 1
     return stop
 
 
-def _width(console: Console, content: Grid, start: int, stop: int) -> int | None:
-    if console.is_terminal:
-        return None
-    return max(_needed(console, content, start, stop, least=False), len(content.title))
+def _full_width(console: Console, content: Grid) -> int:
+    return max(_measured(console, content, 0, len(content.columns)).maximum, len(content.title))
+
+
+def _measured(console: Console, content: Grid, start: int, stop: int) -> Measurement:
+    table = _table(content, [math.nan] * len(content.columns), start, stop, first=False)
+    return Measurement.get(console, console.options.update(width=10_000), table)

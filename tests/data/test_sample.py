@@ -53,7 +53,7 @@ def test_parts_have_generators_of_their_own() -> None:
 
 
 def test_unknown_split() -> None:
-    with pytest.raises(UserError, match="^the sample has no split 'trial'; allowed: train, dev, test"):
+    with pytest.raises(UserError, match=r"^the sample has no split 'trial'; allowed: train, dev, test"):
         sample_pairs("trial")
 
 
@@ -205,3 +205,23 @@ def test_tiny_encoder_is_small_and_loads_by_path() -> None:
     assert tokenizer.unk_token_id not in ids
     assert max(map(len, tokenizer(["An unseen word: Xylograph, #42!"])["input_ids"])) < 30
     assert tokenizer.unk_token_id not in tokenizer("An unseen word: Xylograph, #42!")["input_ids"]
+
+
+def test_tiny_encoder_has_learned_something_of_the_meaning() -> None:
+    import torch
+    from scipy.stats import spearmanr
+    from transformers import AutoTokenizer, BertModel
+
+    model = BertModel.from_pretrained(encoder_path(), add_pooling_layer=False, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(encoder_path())
+    pairs = sample_pairs("dev")
+
+    def embed(sentences: list[str]) -> torch.Tensor:
+        features = tokenizer(sentences, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            mask = features["attention_mask"][..., None]
+            tokens = model(**features).last_hidden_state
+        return torch.nn.functional.normalize((tokens * mask).sum(1) / mask.sum(1))
+
+    cosine = (embed([a for a, _, _ in pairs]) * embed([b for _, b, _ in pairs])).sum(1)
+    assert spearmanr(cosine.numpy(), [score for _, _, score in pairs]).statistic > 0.2

@@ -77,7 +77,7 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)  # type: ignore[no-untyped-call]
 
 
 def make_encoder(folder: Path, architecture: str = "bert", seed: int = 0, **options: Any) -> Path:
@@ -86,7 +86,7 @@ def make_encoder(folder: Path, architecture: str = "bert", seed: int = 0, **opti
     config_class, sizes = _CONFIGS[architecture]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModel.from_config(config_class(**{**sizes, "vocab_size": len(tokenizer), **options}))
+        model = AutoModel.from_config(config_class(**{**sizes, "vocab_size": len(tokenizer), **options}))  # type: ignore[no-untyped-call]
         # Default weights are so small that all embeddings would look alike.
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=0.3)

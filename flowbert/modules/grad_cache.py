@@ -1,0 +1,61 @@
+"""Gradient caching: a batch larger than the memory, with the gradients of the whole batch."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from flowbert.errors import UserError
+
+Features = Mapping[str, Tensor]
+
+
+def split_features(features: Features, size: int) -> list[dict[str, Tensor]]:
+    """Cut token features ``(B, T)`` into pieces of at most ``size`` sentences, in order."""
+    parts = {name: value.split(size) for name, value in features.items()}
+    count = len(next(iter(parts.values())))
+    return [{name: part[i] for name, part in parts.items()} for i in range(count)]
+
+
+def encode_cached(
+    encode: Callable[[Features], Tensor], chunks: Sequence[Features], chunk_size: int | None = None
+) -> Tensor:
+    """Embed chunks one after the other and keep the activations of none; backward computes them again, chunk by chunk.
+
+    Only the embeddings of all chunks and their gradients are in memory at once, so that a contrastive loss over
+    thousands of sentences needs the activations of one chunk. The second computation starts from the random state and
+    the autocast setting of the first, so dropout is the same in both and the gradients are exactly those of embedding
+    the same chunks with everything kept. A step takes about 4/3 of the time.
+
+    References:
+        Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup (Gao et al., 2021).
+        https://arxiv.org/abs/2101.06983
+
+    Args:
+        encode: Token features ``(b, T)`` to embeddings ``(b, D)``.
+        chunks: Token features; T may differ between chunks.
+        chunk_size: Most sentences with activations in memory; None keeps all activations (the plain way).
+
+    Returns:
+        Embeddings of all chunks in order, ``(B, D)``.
+
+    Raises:
+        UserError: If ``chunk_size`` is below 1.
+
+    Example:
+        >>> layer = torch.nn.Linear(2, 3)
+        >>> encode_cached(lambda features: layer(features["x"]), [{"x": torch.ones(5, 2)}], chunk_size=2).shape
+        torch.Size([5, 3])
+    """
+    if chunk_size is None:
+        return torch.cat([encode(chunk) for chunk in chunks])
+    check_chunk_size(chunk_size)
+    pieces = [piece for chunk in chunks for piece in split_features(chunk, chunk_size)]
+    return torch.cat([checkpoint(encode, piece, use_reentrant=False) for piece in pieces])
+
+
+def check_chunk_size(chunk_size: int | None) -> None:
+    """Raise a UserError unless it is None or 1 or more."""
+    if chunk_size is not None and chunk_size < 1:
+        raise UserError(f"chunk_size: received {chunk_size}; allowed: 1 or more sentences, or null for no caching")

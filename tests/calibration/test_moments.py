@@ -1,0 +1,95 @@
+"""Streamed moments: any chunking and merging gives one pass; Ledoit-Wolf equals scikit-learn."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.covariance import ledoit_wolf
+from torch import Tensor
+
+from flowbert.calibration import Moments
+from flowbert.errors import UserError
+
+
+def data(rows: int = 400, dim: int = 12, mean: float = 0.0, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    mixing = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
+    return torch.randn(rows, dim, generator=generator, dtype=torch.float64) @ mixing + mean
+
+
+def assert_same(a: Moments, b: Moments, tolerance: float = 1e-12) -> None:
+    assert a.count == b.count
+    for x, y in ((a.mean, b.mean), (a.scatter, b.scatter), (a.third, b.third), (a.fourth, b.fourth)):
+        assert float((x - y).abs().max()) <= tolerance * float(y.abs().max())
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4])
+@pytest.mark.parametrize("sizes", [[1, 399], [64, 200, 0, 136], [1] * 400])
+def test_any_chunks_equal_one_pass(sizes: list[int], mean: float) -> None:
+    x = data(mean=mean)
+    streamed = Moments(12)
+    for chunk in torch.split(x, sizes):
+        streamed.update(chunk)
+    whole = Moments(12).update(x)
+    assert_same(streamed, whole, 1e-11)
+    torch.testing.assert_close(streamed.covariance(), torch.cov(x.T), rtol=1e-10, atol=1e-10)
+
+
+def test_merging_in_any_order_equals_one_pass() -> None:
+    x = data(mean=3.0)
+    chunks = torch.split(x, [10, 90, 150, 150])
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2], [2, 3, 1, 0]):
+        merged = Moments(12)
+        for i in order:
+            merged.merge(Moments(12).update(chunks[i]))
+        assert_same(merged, Moments(12).update(x))
+
+
+def test_merge_leaves_the_other_alone_and_empty_changes_nothing() -> None:
+    x = data()
+    a, b = Moments(12).update(x[:100]), Moments(12).update(x[100:])
+    before = b.state_dict()
+    a.merge(b).merge(Moments(12))
+    assert all(torch.equal(before[key], value) for key, value in b.state_dict().items())
+    assert_same(a, Moments(12).update(x))
+
+
+def test_mean_of_1e4_does_not_destroy_the_covariance() -> None:
+    x = data(seed=3)
+    torch.testing.assert_close(
+        Moments(12).update(x + 1e4).covariance(), Moments(12).update(x).covariance(), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(("rows", "dim", "mean"), [(400, 12, 0.0), (20, 50, 5.0), (300, 8, 1e4), (5, 1, 0.0)])
+def test_ledoit_wolf_equals_scikit_learn(rows: int, dim: int, mean: float) -> None:
+    x = data(rows, dim, mean)
+    moments = Moments(dim)
+    for chunk in torch.split(x, 7):
+        moments.update(chunk)
+    covariance, shrinkage = ledoit_wolf(x.numpy())
+    found = moments.ledoit_wolf_shrinkage()
+    assert found == pytest.approx(float(shrinkage), abs=1e-8)
+    s = moments.covariance(correction=0)
+    shrunk = (1 - found) * s + found * s.trace() / dim * torch.eye(dim, dtype=torch.float64)
+    np.testing.assert_allclose(shrunk.numpy(), covariance, rtol=1e-8, atol=1e-8 * float(s.abs().max()))
+
+
+def test_ledoit_wolf_of_constant_rows_is_zero() -> None:
+    assert Moments(3).update(torch.ones(5, 3)).ledoit_wolf_shrinkage() == 0.0
+
+
+def test_state_round_trip_continues() -> None:
+    x = data()
+    restored = Moments.from_state_dict(Moments(12).update(x[:100]).state_dict()).update(x[100:])
+    assert_same(restored, Moments(12).update(x))
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(UserError, match=r"shape \(3, 4\); allowed: \(N, 12\)"):
+        Moments(12).update(torch.zeros(3, 4))
+    with pytest.raises(UserError, match="3 dimensions cannot be merged into moments of 12"):
+        Moments(12).merge(Moments(3))
+    with pytest.raises(UserError, match="dim is 0"):
+        Moments(0)
+    with pytest.raises(UserError, match="lack shift"):
+        Moments.from_state_dict({"count": torch.tensor(1), "offset": torch.zeros(2), "scatter": torch.zeros(2, 2)})

@@ -1,0 +1,74 @@
+"""A user's mistakes: one line that names what was received and what is allowed, exit code 2, nothing written."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flowbert.cli import main
+
+CASES = {
+    "command": (["fti"], r"command: received 'fti'; allowed: fit, .*did you mean fit\?"),
+    "encoder folder": (["fit", "--encoder.path", "/nowhere/x"], r"encoder '/nowhere/x': no such folder"),
+    "hub offline": (["fit", "--encoder.path", "some/encoder"], r"encoder 'some/encoder': .*HF_HUB_OFFLINE"),
+    "missing file": (["fit", "--data.corpus", "mising.txt"], r"mising.txt: no such file; .*did you mean 'missing.txt'"),
+    "empty file": (["fit", "--data.corpus", "empty.txt"], r"empty.txt: the file is empty"),
+    "binary file": (["fit", "--data.corpus", "binary.txt"], r"binary.txt:2: binary file.*allowed: UTF-8 text"),
+    "column": (["fit", "--data.corpus", "t.csv", "--data.column", "c"], r"t.csv:1: no column 'c'; allowed: a, b"),
+    "task": (["fit", "--data.task", "STSX", "--data.senteval", "."], r"'STSX'; allowed: STS12.*did you mean 'STSB'"),
+    "task not there": (["fit", "--data.task", "STS16", "--data.senteval", "."], r"task STS16: no f"),
+    "levels": (["fit", "--model.levels", "9"], r"dim 128 .*levels 9.*allowed: levels 1 to 7"),
+    "layer": (["fit", "--encoder.layers", "[1,9]"], r"layer 9 is beyond the encoder.*allowed: 0 .* to 4"),
+    "pooling": (["fit", "--encoder.pooling", "men"], r"'men'.*allowed: .*did you mean 'mean'"),
+    "finished run": (["fit", "--run_dir", "done"], r"--run_dir: done holds a finished run"),
+    "option": (["fit", "--model.levls", "3"], r"unknown option --model.levls \(did you mean --model.levels\?\)"),
+    "group": (["fit", "--data.taks", "STSB"], r"unknown option --data.taks \(did you mean --data.task\?\)"),
+    "type": (["fit", "--model.levels", "x"], r"--model.levels: received x; allowed: int"),
+    "noise": (["fit", "--model.noise", "-1"], r"model.noise: received -1.0; allowed: 0 or more"),
+    "schedule": (["fit", "--model.schedule", "cosin"], r"model.schedule: .*did you mean 'cosine'"),
+    "store": (["fit", "--data.store", "dsk"], r"data.store: received 'dsk'; allowed: .*did you mean 'disk'"),
+    "config": (["fit", "--config", "no.yaml"], r"--config: .*no.yaml"),
+    "log_to": (["fit", "--log_to", "[wndb]"], r"--log_to: received 'wndb'; .*did you mean 'wandb'"),
+    "method": (["fit", "--method", "flwo"], r"--method: received 'flwo'.*did you mean 'flow'"),
+    "no checkpoint": (["test"], r"--ckpt_path: received nothing"),
+    "missing checkpoint": (["test", "--ckpt_path", "no.ckpt"], r"--ckpt_path: no file no.ckpt"),
+    "not a checkpoint": (["test", "--ckpt_path", "binary.txt"], r"binary.txt is not a checkpoint"),
+    "accelerator": (["fit", "--trainer.accelerator", "abacus"], r"--trainer: .*abacus"),
+    "evaluate option": (["evaluate", "--tsks", "STSB"], r"unknown option --tsks \(did you mean --tasks\?\)"),
+    "evaluate method": (["evaluate", "--methods", "raw,whitning"], r"whitning.*did you mean 'whitening'"),
+    "evaluate flow": (["evaluate", "--methods", "flow"], r"--flow: method flow needs the run folder"),
+    "evaluate split": (["evaluate", "--split", "tset"], r"no split 'tset'.*did you mean 'test'"),
+    "evaluate output": (["evaluate", "--output", "x.txt"], r"--output: received 'x.txt'; allowed: .*\.json"),
+    "evaluate device": (["evaluate", "--device", "gpu"], r"--device: received 'gpu'; allowed: auto"),
+    "evaluate too many": (["evaluate", "--methods", "whitening-129"], r"n_components is 129; allowed: 1 to 128"),
+    "encode both": (["encode", "--output", "v.npy"], r"--input, --sentences: received both or neither"),
+    "encode model": (["encode", "--sentences", "[a]", "--model", "done", "--output", "v.npy"], r"done: no "),
+    "encode output": (["encode", "--sentences", "[a]", "--output", "v.txt"], r"--output: .*\.npy, \.parquet"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a few things to stumble over."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "missing.txt").write_text("It is another name that is missing.\n")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "binary.txt").write_bytes(b"text\n\x00\x01\n")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / "results.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_mistake_is_one_clear_line(case: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(folder.rglob("*"))
+    argv, pattern = CASES[case]
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert stopped.value.code == 2
+    assert error.startswith("error: ")
+    assert "Traceback" not in error
+    assert re.search(pattern, error), error
+    assert sorted(folder.rglob("*")) == before, "something was half-written"

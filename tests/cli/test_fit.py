@@ -1,0 +1,196 @@
+"""fit, then everything one does with its run folder, on a small part of the sample."""
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from flowbert import load_embedder
+from flowbert.cli import main
+from flowbert.evaluation import load_results
+
+SMALL = [
+    *("--encoder.layers", "first_last"),
+    *("--data.max_sentences", "900"),
+    *("--data.start_size", "128"),
+    *("--trainer.enable_progress_bar", "false"),
+    *("--trainer.val_check_interval", "0.5"),
+]
+
+
+def fit(run_dir: Path, *options: str) -> Path:
+    main(["fit", *SMALL, "--run_dir", str(run_dir), *options])
+    return run_dir
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fit(tmp_path_factory.mktemp("fit") / "run", "--log_to", "[tensorboard]")
+
+
+def metrics(run: Path) -> dict[str, list[float]]:
+    columns: dict[str, list[float]] = {}
+    with (run / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name, value in row.items():
+                if value:
+                    columns.setdefault(name, []).append(float(value))
+    return columns
+
+
+def test_run_folder_holds_everything(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert names >= {"config.yaml", "metrics.csv", "results.json", "checkpoints", "model", "tensorboard"}
+    model = {path.name for path in (run / "model").iterdir()}
+    assert model == {"encoder.json", "flow.safetensors", "whitening.safetensors"}
+    assert yaml.safe_load((run / "config.yaml").read_text())["data"]["task"] == "SAMPLE"
+
+
+def test_results_say_exactly_what_was_done(run: Path) -> None:
+    rows, fingerprint = load_results(run / "results.json")
+    assert [(row.method, row.aggregation) for row in rows] == [
+        (method, aggregation) for method in ("raw", "whitening", "flow") for aggregation in ("all", "mean", "wmean")
+    ]
+    for row in rows:
+        assert (row.encoder, row.layers, row.layer_numbers) == ("builtin-sample", "first_last", (1, 4))
+        assert (row.pooling, row.task, row.split) == ("mean", "SAMPLE", "test")
+        assert row.corpus == ("none" if row.method == "raw" else "target, 900 drawn, 2% held out")
+        assert row.seed == (0 if row.method == "flow" else None)
+        assert row.pairs == 1000
+        assert 0 < row.spearman < 1
+        assert math.isfinite(row.alignment)
+        assert row.uniformity < 0
+    assert fingerprint["seed"] == 0
+    assert fingerprint["versions"]["torch"] == torch.__version__
+    assert len(fingerprint["config_hash"]) == len(fingerprint["corpus_hash"]) == 32
+
+
+def test_every_validation_logs_likelihood_and_figures_of_each_method(run: Path) -> None:
+    columns = metrics(run)
+    for split in ("train", "held_out"):
+        nll, bits = columns[f"{split}/nll"], columns[f"{split}/bits_per_dim"]
+        assert len(nll) == 3  # two validations and the final test
+        assert bits == pytest.approx([value / (128 * math.log(2)) for value in nll], rel=1e-5)
+    assert columns["held_out/nll"][1] < columns["held_out/nll"][0]
+    for method in ("raw", "whitening", "flow"):
+        for figure in ("spearman_all", "spearman_mean", "spearman_wmean", "alignment", "uniformity", "mean_cosine"):
+            assert len(columns[f"{method}/SAMPLE/dev/{figure}"]) == 2
+            assert len(columns[f"{method}/SAMPLE/test/{figure}"]) == 1
+    assert len(set(columns["raw/SAMPLE/dev/spearman_all"])) == 1
+    assert len(set(columns["whitening/SAMPLE/dev/spearman_all"])) == 1
+    assert len(set(columns["flow/SAMPLE/dev/spearman_all"])) == 2
+
+
+def test_checkpoint_holds_plain_types_and_no_encoder(run: Path) -> None:
+    checkpoint: dict[str, Any] = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
+    assert all(name.startswith("flow.") or name == "noise_std" for name in checkpoint["state_dict"])
+    assert any("WhiteningBaseline" in key for key in checkpoint["callbacks"])
+
+
+def test_test_command_gives_the_same_figures(run: Path, tmp_path: Path) -> None:
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    main(["test", *SMALL, "--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "t")])
+    before, _ = load_results(run / "results.json")
+    after, _ = load_results(tmp_path / "t" / "results.json")
+    assert [row.spearman for row in after] == pytest.approx([row.spearman for row in before], abs=1e-6)
+
+
+def test_validate_uses_the_development_split(run: Path, tmp_path: Path) -> None:
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    main(["validate", *SMALL, "--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "v")])
+    rows, _ = load_results(tmp_path / "v" / "results.json")
+    assert {row.split for row in rows} == {"dev"}
+
+
+def test_predict_writes_the_embeddings_of_a_file(run: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "mine.txt"
+    corpus.write_text("a dog runs\nthe cat sleeps\na dog runs\n")
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    options = ["--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "p"), "--data.predict", str(corpus)]
+    main(["predict", *SMALL, *options])
+    vectors = np.load(tmp_path / "p" / "predictions.npy")
+    assert vectors.shape == (3, 128)
+    assert np.array_equal(vectors[0], vectors[2])
+    expected = load_embedder(run).encode(["a dog runs", "the cat sleeps"])
+    np.testing.assert_allclose(vectors[:2], expected, atol=1e-4)
+
+
+def test_evaluate_takes_the_fitted_flow(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    options = ["--encoder.layers", "first_last", "--methods", "raw,flow", "--flow", str(run), "--output", str(output)]
+    main(["evaluate", *options])
+    fitted = {(row.method, row.aggregation): row.spearman for row in load_results(run / "results.json")[0]}
+    for row in load_results(output)[0]:
+        assert row.spearman == pytest.approx(fitted[row.method, row.aggregation], abs=1e-6)
+
+
+def test_flow_of_other_layers_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "r.json"
+    for argv in (
+        ["evaluate", "--encoder.layers", "last", "--methods", "flow", "--flow", str(run), "--output", str(output)],
+        ["test", "--encoder.layers", "last", "--ckpt_path", str(run / "checkpoints" / "last.ckpt")],
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(argv)
+        assert stopped.value.code == 2
+        assert "belongs to another encoder (layers: [1, 4] there, [4] here)" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_finished_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "results.json").read_bytes()
+    with pytest.raises(SystemExit):
+        fit(run)
+    assert "holds a finished run" in capsys.readouterr().err
+    assert (run / "results.json").read_bytes() == before
+
+
+def test_same_seed_same_figures_other_seed_others(run: Path, tmp_path: Path) -> None:
+    again = fit(tmp_path / "again")
+    other = fit(tmp_path / "other", "--seed_everything", "1")
+    flow = [
+        [row.spearman for row in load_results(folder / "results.json")[0] if row.method == "flow"]
+        for folder in (run, again, other)
+    ]
+    assert flow[0] == flow[1]
+    assert flow[0] != flow[2]
+
+
+def test_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    whole = fit(tmp_path / "whole", "--trainer.max_epochs", "2", "--model.schedule", "constant")
+    half = fit(tmp_path / "half", "--model.schedule", "constant")
+    checkpoint = half / "checkpoints" / "last.ckpt"
+    options = ["--trainer.max_epochs", "2", "--model.schedule", "constant", "--ckpt_path", str(checkpoint)]
+    resumed = fit(tmp_path / "resumed", *options)
+    state = [
+        torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"] for folder in (half, resumed)
+    ]
+    assert all(value for name, value in state[1].items() if name.endswith("initialized"))
+    steps = [metrics(folder)["step/nll"] for folder in (whole, resumed)]
+    assert steps[1][0] < metrics(half)["step/nll"][0]  # it did not start again
+    assert metrics(resumed)["held_out/nll"][-1] < metrics(half)["held_out/nll"][-1]
+    rows = [load_results(folder / "results.json")[0] for folder in (whole, resumed)]
+    whitening = [[row.spearman for row in found if row.method == "whitening"] for found in rows]
+    assert whitening[0] == whitening[1]
+
+
+def test_encoder_inside_the_step_gives_the_same_loss(run: Path, tmp_path: Path) -> None:
+    inside = fit(tmp_path / "inside", "--data.store", "none")
+    memory = fit(tmp_path / "memory", "--data.store", "memory")
+    expected = metrics(run)["step/nll"]
+    assert metrics(memory)["step/nll"] == pytest.approx(expected, abs=1e-3)
+    assert metrics(inside)["step/nll"] == pytest.approx(expected, abs=1e-2)
+
+
+def test_embedder_loads_each_fitted_map(run: Path) -> None:
+    sentences = ["a dog runs", "the cat sleeps"]
+    vectors = {method: load_embedder(run, method).encode(sentences) for method in ("raw", "whitening", "flow")}
+    assert all(value.shape == (2, 128) for value in vectors.values())
+    assert not np.allclose(vectors["raw"], vectors["flow"])
+    assert json.loads((run / "model" / "encoder.json").read_text())["layers"] == [1, 4]

@@ -1,0 +1,48 @@
+"""Uniformity by blocks equals the naive formula over all distinct pairs."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.metrics.functional import sampled_uniformity, uniformity
+
+
+def naive(x: Tensor, t: float) -> float:
+    unit = x / x.norm(dim=1, keepdim=True)
+    return float(torch.pdist(unit).pow(2).mul(-t).exp().mean().log())
+
+
+@pytest.mark.parametrize("count", [2, 3, 1023, 1024, 1025, 2500])
+@pytest.mark.parametrize("t", [2.0, 5.0])
+def test_blocks_equal_the_naive_formula(count: int, t: float) -> None:
+    x = torch.randn(count, 6, generator=torch.Generator().manual_seed(count), dtype=torch.float64) + 0.5
+    assert uniformity(x, t) == pytest.approx(naive(x, t), rel=1e-12)
+    assert uniformity(7 * x.numpy(), t) == pytest.approx(naive(x, t), rel=1e-12)
+
+
+def test_equal_vectors_give_the_maximum() -> None:
+    assert uniformity(torch.ones(1500, 3)) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_no_figure_is_nan() -> None:
+    with pytest.warns(FlowbertWarning, match="1 vectors; at least 2"):
+        assert math.isnan(uniformity(torch.ones(1, 3)))
+    with pytest.warns(FlowbertWarning, match="1 of 2 embeddings have no direction"):
+        assert math.isnan(uniformity(torch.tensor([[0.0, 0.0], [1.0, 0.0]])))
+    with pytest.raises(UserError, match="t is 0"):
+        uniformity(torch.ones(2, 3), 0)
+
+
+def test_sampled_says_so_and_is_seeded() -> None:
+    x = torch.randn(900, 6, generator=torch.Generator().manual_seed(0))
+    first, again, other = (sampled_uniformity(x, 300, seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first.value != other.value
+    assert (first.vectors, first.total, first.seed) == (300, 900, 1)
+    assert first.value == pytest.approx(uniformity(x), abs=0.1)
+    assert sampled_uniformity(x, 5000).value == uniformity(x)
+    with pytest.raises(UserError, match="vectors is 1"):
+        sampled_uniformity(x, 1)

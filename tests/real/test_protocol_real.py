@@ -1,0 +1,117 @@
+"""The whole chain on real data: every expected figure of the two real encoders within 0.02."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from flowbert.calibration import make_calibration
+from flowbert.data.corpus import load_corpus
+from flowbert.data.sts import TASKS, load_task
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import FlowbertWarning
+from flowbert.evaluation import embed_pairs, evaluate_pairs
+
+pytestmark = [
+    pytest.mark.real,
+    # Three dimensions of all-MiniLM-L6-v2 and one direction of minilm-mlm's last layer do not vary.
+    pytest.mark.filterwarnings("ignore:whitening:flowbert.errors.FlowbertWarning"),
+]
+
+Key = tuple[str, str, str, str]
+EXPECTED: dict[Key, list[float]] = {
+    ("all-MiniLM-L6-v2", "last", "raw", "all"): [72.37, 80.60, 75.60, 85.39, 78.99, 82.03, 77.15],
+    ("all-MiniLM-L6-v2", "last", "raw", "mean"): [70.00, 74.46, 75.94, 83.40, 81.32],
+    ("all-MiniLM-L6-v2", "last", "raw", "wmean"): [71.06, 78.97, 77.23, 83.84, 81.21, 82.03, 77.15],
+    ("all-MiniLM-L6-v2", "last", "whitening", "wmean"): [68.61, 77.56, 76.00, 81.36, 80.93, 80.27, 67.94],
+    ("minilm-mlm", "last", "raw", "wmean"): [51.81, 46.64, 56.98, 65.10, 60.79, 57.90, 59.81],
+    ("minilm-mlm", "first_last", "raw", "all"): [44.84, 54.25, 50.18, 70.53, 61.25, 57.08, 60.37],
+    ("minilm-mlm", "first_last", "raw", "wmean"): [55.61, 50.93, 59.65, 67.97, 62.25, 57.08, 60.37],
+    ("minilm-mlm", "first_last", "whitening", "all"): [49.55, 75.13, 65.79, 66.45, 68.34, 69.48, 59.46],
+    ("minilm-mlm", "first_last", "whitening", "wmean"): [62.84, 69.63, 69.25, 74.00, 72.51, 69.48, 59.46],
+    ("minilm-mlm", "first_last", "whitening-128", "wmean"): [62.05, 68.22, 67.22, 73.36, 70.57, 66.62, 61.92],
+}
+TOLERANCE = 0.02
+
+
+class Embeddings:
+    """Embeddings of one encoder setting, each distinct sentence once, for all tests of the module."""
+
+    def __init__(self, root: Path) -> None:
+        self.senteval = root / "data" / "senteval"
+        self._models = root / "models"
+        self._rows: dict[tuple[str, str], dict[str, Tensor]] = {}
+        self._encoders: dict[tuple[str, str], SentenceEncoder] = {}
+
+    def __call__(self, name: str, layers: str, sentences: list[str]) -> Tensor:
+        key = (name, layers)
+        known = self._rows.setdefault(key, {})
+        missing = sorted(set(sentences) - known.keys())
+        if missing:
+            if key not in self._encoders:
+                self._encoders[key] = SentenceEncoder.from_pretrained(str(self._models / name), layers=layers)
+            known.update(zip(missing, torch.from_numpy(self._encoders[key].encode(missing)), strict=True))
+        return torch.stack([known[sentence] for sentence in sentences])
+
+    def figures(self, name: str, layers: str, method: str, tasks: list[str]) -> dict[str, dict[str, float]]:
+        """Figures x 100 by task and aggregation."""
+        found = {}
+        for task_name in tasks:
+            task = load_task(task_name, self.senteval)
+            calibration = make_calibration(method)
+            if method != "raw":
+                corpus = load_corpus("target", task=task_name, senteval=self.senteval)
+                calibration.fit(self(name, layers, list(corpus.sentences)))
+            pairs = embed_pairs(task, "test", lambda sentences: self(name, layers, list(sentences)))
+            figures = evaluate_pairs(pairs, calibration.transform)
+            found[task_name] = {kind: 100 * figures.spearman(kind) for kind in ("all", "mean", "wmean")}
+        return found
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> Embeddings:
+    root = Path(os.environ.get("FLOWBERT_REAL", "")).resolve()
+    if not os.environ.get("FLOWBERT_REAL") or not (root / "models").is_dir():
+        pytest.skip("FLOWBERT_REAL does not name a folder with models/: no real data and encoders on this machine")
+    return Embeddings(root)
+
+
+@pytest.mark.parametrize("key", EXPECTED, ids="-".join)
+def test_quick_sts16(key: Key, embeddings: Embeddings) -> None:
+    name, layers, method, aggregation = key
+    found = embeddings.figures(name, layers, method, ["STS16"])["STS16"][aggregation]
+    assert found == pytest.approx(EXPECTED[key][TASKS.index("STS16")], abs=TOLERANCE)
+
+
+def test_quick_stsb_raw(embeddings: Embeddings) -> None:
+    found = embeddings.figures("all-MiniLM-L6-v2", "last", "raw", ["STSB"])["STSB"]
+    assert found == {kind: pytest.approx(82.03, abs=TOLERANCE) for kind in ("all", "mean", "wmean")}
+
+
+def test_order_and_batches_change_no_figure(embeddings: Embeddings) -> None:
+    task = load_task("STS16", embeddings.senteval)
+    encoder = SentenceEncoder.from_pretrained(str(embeddings.senteval.parents[1] / "models" / "minilm-mlm"))
+    pairs = [
+        embed_pairs(task, "test", lambda sentences: encoder.encode(sentences)),
+        embed_pairs(task, "test", lambda sentences: encoder.encode(sentences[::-1], batch_tokens=700)[::-1].copy()),
+    ]
+    for method in ("raw", "whitening-128"):
+        first, second = (evaluate_pairs(p, make_calibration(method).fit(p.embeddings).transform).wmean for p in pairs)
+        assert first == pytest.approx(second, abs=1e-4)
+
+
+def test_dead_dimensions_are_reported(embeddings: Embeddings) -> None:
+    sentences = load_task("STS16", embeddings.senteval).sentences()
+    with pytest.warns(FlowbertWarning, match="N=2372 rows in D=384 dimensions has rank 381"):
+        make_calibration("whitening").fit(embeddings("all-MiniLM-L6-v2", "last", sentences))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", EXPECTED, ids="-".join)
+def test_full_table(key: Key, embeddings: Embeddings) -> None:
+    name, layers, method, aggregation = key
+    tasks = list(TASKS[: len(EXPECTED[key])])
+    found = embeddings.figures(name, layers, method, tasks)
+    assert [found[task][aggregation] for task in tasks] == pytest.approx(EXPECTED[key], abs=TOLERANCE)

@@ -1,0 +1,81 @@
+"""The table: figures x 100 where they belong, the aggregation named, nothing lost in a narrow terminal."""
+
+import io
+import math
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from flowbert.errors import UserError
+from flowbert.evaluation import Row
+from flowbert.report import print_table, to_markdown
+
+
+def row(method: str, task: str, spearman: float, corpus: str = "target", seed: int | None = None) -> Row:
+    return Row(method, "enc", "last", "mean", corpus, task, "test", "wmean", spearman, 9, 0.1, -2.0, 0.3, seed)
+
+
+ROWS = [
+    row("raw", "STS12", 0.5012, "none"),
+    row("raw", "STSB", 0.6, "none"),
+    row("whitening", "STS12", 0.55),
+    row("whitening", "STSB", math.nan),
+]
+
+
+def shown(rows: Sequence[Row], width: int, terminal: bool) -> str:
+    file = io.StringIO()
+    print_table(rows, console=Console(file=file, width=width, force_terminal=terminal, color_system=None))
+    return file.getvalue()
+
+
+def test_markdown_has_every_figure() -> None:
+    assert to_markdown(ROWS).splitlines() == [
+        "Spearman x 100, aggregation: wmean",
+        "",
+        "| method | STS12 | STSB | Avg |",
+        "|---|---:|---:|---:|",
+        "| raw | 50.12 | 60.00 | 55.06 |",
+        "| whitening | 55.00 | nan | nan |",
+        "",
+        "encoder enc, layers last, pooling mean, corpus target, split test",
+    ]
+
+
+def test_seeds_are_averaged_and_corpora_told_apart() -> None:
+    rows = [row("flow", "STSB", 0.5, seed=0), row("flow", "STSB", 0.7, seed=1), row("flow", "STSB", 0.1, "nli", 0)]
+    text = to_markdown(rows)
+    assert "| flow (target), mean of 2 | 60.00 |" in text
+    assert "| flow (nli) | 10.00 |" in text
+    assert "Avg" not in text
+
+
+def test_a_file_gets_the_full_width() -> None:
+    long = "whitening-128:shrinkage=ledoit-wolf:exponent=-0.35"
+    text = shown([row(long, f"TASK{i}", i / 100) for i in range(12)], width=20, terminal=False)
+    (line,) = [line for line in text.splitlines() if long in line]
+    assert line.split()[1:] == [f"{i}.00" for i in range(12)] + ["5.50"]
+    assert "aggregation: wmean" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_narrow_terminal_loses_no_figure(width: int) -> None:
+    text = shown([row("whitening-128", f"TASK{i}", 0.1 + i / 100) for i in range(12)], width, terminal=True)
+    assert all(f"{10 + i}.00" in text and f"TASK{i}" in text for i in range(12))
+    assert max(len(line) for line in text.splitlines() if "." in line) <= width
+
+
+def test_best_is_bold_on_a_terminal_only() -> None:
+    file = io.StringIO()
+    print_table(ROWS, console=Console(file=file, width=80, force_terminal=True, color_system="standard"))
+    assert "\x1b[1m55.00" in file.getvalue()
+    assert "\x1b[1m50.12" not in file.getvalue()
+
+
+def test_nothing_to_show_is_an_error() -> None:
+    with pytest.raises(UserError, match="no rows with the aggregation 'all' among 4"):
+        to_markdown(ROWS, "all")
+    with pytest.raises(UserError, match="allowed: all, mean, wmean"):
+        to_markdown(ROWS, "median")
