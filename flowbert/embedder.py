@@ -32,9 +32,7 @@ class Embedder:
         self.encoder = encoder
         self.transform = transform
 
-    def encode(
-        self, sentences: Sequence[str], on_batch: Callable[[int], None] | None = None
-    ) -> npt.NDArray[np.float32]:
+    def encode(self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None) -> npt.NDArray[np.float32]:
         """Embed sentences in their order: ``(N, k)``, float32; compare them by cosine.
 
         Args:
@@ -81,7 +79,7 @@ def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tenso
 
     @torch.no_grad()
     def to_latent(embeddings: Tensor) -> Tensor:
-        return torch.cat([flow(chunk)[0] for chunk in embeddings.split(8192)])
+        return torch.cat([flow(chunk)[0] for chunk in torch.split(embeddings, 8192)])
 
     return to_latent
 

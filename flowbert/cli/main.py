@@ -4,6 +4,7 @@ import difflib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 from flowbert import __version__
 from flowbert.errors import FlowbertWarning, UserError
@@ -21,6 +22,8 @@ train with PyTorch Lightning (device, precision, epochs: --trainer.*):
 use and compare, without training:
   evaluate    raw, whitening or a trained flow on STS tasks: one table, results.json
   encode      sentences or a text file -> .npy or .parquet
+
+  sample-encoder   remake the tiny BERT that comes with the package
 
 start here:
   python train.py fit --config configs/quickstart.yaml
@@ -46,6 +49,12 @@ def _encode(argv: list[str]) -> None:
     encode(argv)
 
 
+def _sample_encoder(argv: list[str]) -> None:
+    from flowbert.cli.sample_encoder import main as sample_encoder
+
+    sample_encoder(argv)
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "fit": _train,
     "validate": _train,
@@ -53,6 +62,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "predict": _train,
     "evaluate": _evaluate,
     "encode": _encode,
+    "sample-encoder": _sample_encoder,
 }
 
 
@@ -100,7 +110,15 @@ def _fail(message: str) -> None:
     raise SystemExit(2) from None
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Print ours as one line; others with the place they come from."""
     where = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: {category.__name__}: "
-    print(f"warning: {where}{' '.join(str(message).split())}", file=sys.stderr)
+    del line
+    print(f"warning: {where}{' '.join(str(message).split())}", file=file or sys.stderr)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pytorch_lightning import LightningDataModule
 
+from flowbert.data.base import CorpusDataModule
 from flowbert.data.module import EmbeddingDataModule
 from flowbert.errors import UserError, choices
 from flowbert.modules import EmbeddingModule, FlowModule
@@ -19,7 +19,7 @@ class Method:
     """A trainable method: its module, its data, and one line for the help."""
 
     module: type[EmbeddingModule]
-    data: type[LightningDataModule]
+    data: type[CorpusDataModule]
     summary: str
 
 

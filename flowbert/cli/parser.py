@@ -6,7 +6,7 @@ from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from jsonargparse import ActionConfigFile, ArgumentParser, DefaultHelpFormatter
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
 from pytorch_lightning.cli import LightningArgumentParser
 
 from flowbert.errors import UserError
@@ -76,7 +76,7 @@ class ToolParser(_OneLineErrors):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.add_argument("--config", action=ActionConfigFile, help="YAML file with any of the options below.")
+        self.add_argument("--config", action="config", help="YAML file with any of the options below.")
 
 
 class TrainingParser(_OneLineErrors, LightningArgumentParser):

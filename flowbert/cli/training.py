@@ -9,10 +9,10 @@ from zipfile import is_zipfile
 
 import numpy as np
 import torch
-from pytorch_lightning import LightningDataModule, Trainer
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from flowbert.atomic import written_atomically
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
@@ -21,6 +21,7 @@ from flowbert.cli.methods import METHODS, chosen_method
 from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import TrainingParser
 from flowbert.cli.run_dir import RESULTS, resolve_run_dir
+from flowbert.data.base import CorpusDataModule
 from flowbert.embedder import save_encoder
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.errors import UserError
@@ -36,7 +37,7 @@ _DESCRIPTIONS = {
     "predict": "Embed the corpus, or the text file --data.predict, with a checkpoint (--ckpt_path) -> predictions.npy.",
 }
 _TRAINER_DEFAULTS = {
-    "max_epochs": 1,
+    "max_epochs": 3,
     "gradient_clip_val": 1.0,
     "log_every_n_steps": 10,
     "num_sanity_val_steps": 0,
@@ -48,8 +49,8 @@ class TrainingCLI(LightningCLI):
     """LightningCLI whose run folder, encoder, baselines and report are flowbert's."""
 
     model: EmbeddingModule
-    datamodule: LightningDataModule
-    trainer: Trainer
+    datamodule: CorpusDataModule
+    trainer: Any  # a Trainer, many of whose attributes its connectors set out of mypy's sight
 
     def __init__(self, argv: list[str]) -> None:
         self._argv = argv
@@ -96,7 +97,7 @@ class TrainingCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse exactly what was given; sys.argv plays no part."""
-        self.config = parser.parse_args(args)
+        self.config = parser.parse_args(self._argv)
 
     def _parse_ckpt_path(self) -> None:
         """Keep the command line: a checkpoint's hyper-parameters must not silently override it."""
@@ -141,7 +142,9 @@ class TrainingCLI(LightningCLI):
         config = self._get(self.config_init, "trainer")
         if config.get("logger") is None and not config.get("fast_dev_run"):
             kwargs["logger"] = make_loggers(self._get(self.config_init, "log_to"), self.run_dir)
-        checkpoints = ModelCheckpoint(self.run_dir / "checkpoints", filename="{epoch}-{step}", save_last=True, save_on_train_epoch_end=True)
+        checkpoints = ModelCheckpoint(
+            self.run_dir / "checkpoints", filename="{epoch}-{step}", save_last=True, save_on_train_epoch_end=True
+        )
         self.evaluation = STSEvaluation()
         extra = [self.evaluation] if self.subcommand == "predict" else [self.evaluation, checkpoints]
         config["callbacks"] = [*(config.get("callbacks") or []), *extra]

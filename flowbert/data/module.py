@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.base import CorpusDataModule
+from flowbert.data.corpus import load_corpus
 from flowbert.data.readers import read_sentences
-from flowbert.data.store import EmbeddingStore, Encoder, MemoryStore
-from flowbert.data.sts import STSTask, load_task
+from flowbert.data.store import EmbeddingStore, MemoryStore
+from flowbert.data.sts import load_task
 from flowbert.errors import UserError, choices
 
 STORES = ("disk", "memory", "none")
@@ -77,7 +77,7 @@ def _as_is(batch: Any) -> Any:
     return batch
 
 
-class EmbeddingDataModule(LightningDataModule):
+class EmbeddingDataModule(CorpusDataModule):
     """A corpus of sentences as frozen embeddings, each distinct sentence encoded once, beside the STS tasks.
 
     Args:
@@ -129,18 +129,11 @@ class EmbeddingDataModule(LightningDataModule):
         self.save_hyperparameters(logger=False)
         self.batch_size = batch_size
         self.seed = seed
-        self.encoder: Encoder | None = None
-        self.tasks: list[STSTask] = []
-        self.corpus: Corpus | None = None
         self._store: EmbeddingStore | MemoryStore | None = None
         self._fit_index = self._held_index = np.empty(0, dtype=np.int64)
         self._corpus_rows = np.empty(0, dtype=np.int64)
 
     # ---------------------------------------------------------------- set-up
-
-    def connect(self, encoder: Encoder) -> None:
-        """Give the encoder whose embeddings this module serves."""
-        self.encoder = encoder
 
     def load(self) -> None:
         """Read corpus and tasks, nothing encoded yet; a mistake in an option or file shows here, early."""
@@ -183,17 +176,12 @@ class EmbeddingDataModule(LightningDataModule):
             store.add(self._to_encode(), progress=rank == 0)
         self._store = store
         if self.hparams["store"] != "none":
-            self._corpus_rows = store.rows(self._corpus().sentences)
+            self._corpus_rows = store.rows(self.loaded_corpus().sentences)
 
     def _to_encode(self) -> list[str]:
         evaluated = [(task, [split for split in ("dev", "test") if split in task.splits]) for task in self.tasks]
         sentences = [sentence for task, splits in evaluated for sentence in task.sentences(splits)]
-        return sentences if self.hparams["store"] == "none" else [*self._corpus().sentences, *sentences]
-
-    def _corpus(self) -> Corpus:
-        if self.corpus is None:
-            raise RuntimeError("the data module was asked for its corpus before load()")
-        return self.corpus
+        return sentences if self.hparams["store"] == "none" else [*self.loaded_corpus().sentences, *sentences]
 
     def _embedder(self) -> EmbeddingStore | MemoryStore:
         if self._store is None:
@@ -206,12 +194,7 @@ class EmbeddingDataModule(LightningDataModule):
     def corpus_name(self) -> str:
         """Corpus with what was taken away from it, for tables: ``"target, 2% held out"``."""
         held_out = self.hparams["held_out"]
-        return self._corpus().name + (f", {held_out:.0%} held out" if held_out else "")
-
-    @property
-    def corpus_digest(self) -> str:
-        """Digest of the corpus in order."""
-        return self._corpus().digest
+        return self.loaded_corpus().name + (f", {held_out:.0%} held out" if held_out else "")
 
     def embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Raw embeddings of any sentences, shape ``(N, D)``, float32 on the CPU; new ones are encoded and kept."""
@@ -232,7 +215,7 @@ class EmbeddingDataModule(LightningDataModule):
         if self.hparams["store"] == "none":
             if self.encoder is None:
                 raise RuntimeError("the data module has no encoder")
-            sentences = self._corpus().sentences
+            sentences = self.loaded_corpus().sentences
             return torch.from_numpy(self.encoder.encode([sentences[i] for i in index]))
         return torch.from_numpy(self._embedder().take(self._corpus_rows[index]))
 
@@ -258,7 +241,7 @@ class EmbeddingDataModule(LightningDataModule):
     def predict_dataloader(self) -> DataLoader[Any]:
         """Embeddings of the file ``predict``, or of the whole corpus, in order."""
         path = self.hparams["predict"]
-        sentences = self._corpus().sentences if path is None else read_sentences(path).sentences
+        sentences = self.loaded_corpus().sentences if path is None else read_sentences(path).sentences
         store = self._embedder()
         store.add(sentences)
         return DataLoader(
@@ -269,7 +252,7 @@ class EmbeddingDataModule(LightningDataModule):
         dataset: Dataset[Any]
         collate: Callable[[Any], Any]
         if self.hparams["store"] == "none":
-            sentences = self._corpus().sentences
+            sentences = self.loaded_corpus().sentences
             dataset, collate = Sentences([sentences[i] for i in index]), self._tokenize
         else:
             dataset, collate = EmbeddingRows(self._embedder().take, self._corpus_rows[index]), _as_is

@@ -41,7 +41,7 @@ class Encoder(Protocol):
     def key(self) -> dict[str, Any]:
         """Identity of the embeddings as JSON values: equal keys, equal embeddings."""
 
-    def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], None] | None = None) -> Floats:
+    def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], Any] | None = None) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32; ``on_batch`` receives the number of sentences of each batch."""
 
 

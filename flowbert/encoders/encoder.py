@@ -174,7 +174,7 @@ class SentenceEncoder(nn.Module):
         sentences: Sequence[str],
         *,
         batch_tokens: int | None = None,
-        on_batch: Callable[[int], None] | None = None,
+        on_batch: Callable[[int], Any] | None = None,
     ) -> npt.NDArray[np.float32]:
         """Embed sentences in evaluation mode, in batches of similar length, on the device of the module.
 

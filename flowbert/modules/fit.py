@@ -42,7 +42,7 @@ class _TensorData(LightningDataModule):
 def fit_flow(
     embeddings: Tensor | npt.NDArray[Any],
     *,
-    epochs: int = 2,
+    epochs: int = 3,
     batch_size: int = 64,
     start_size: int = 1024,
     seed: int = 0,

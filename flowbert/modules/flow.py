@@ -60,7 +60,7 @@ class FlowModule(EmbeddingModule):
         coupling: str = "additive",
         mixing_init: str = "identity",
         noise: float = 0.05,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 5e-4,
         weight_decay: float = 0.01,
         schedule: str = "cosine",
         warmup: float = 0.0,
@@ -168,7 +168,7 @@ class FlowModule(EmbeddingModule):
         """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, on the CPU."""
         was_training = self.training
         self.eval()
-        latents = [self._flow()(chunk.to(self.device))[0].cpu() for chunk in embeddings.split(_CHUNK)]
+        latents = [self._flow()(chunk.to(self.device))[0].cpu() for chunk in torch.split(embeddings, _CHUNK)]
         self.train(was_training)
         return torch.cat(latents)
 

@@ -77,6 +77,7 @@ def pretrain_sample_encoder(
     cut = max(len(text) - _HELD_OUT, len(text) // 2)
     with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")  # the text is in memory already
+        warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # validated before and after
         torch.manual_seed(seed)  # dropout
         train_wordpiece(text, VOCAB_SIZE, MAX_LENGTH, scratch)
         module = MLMModule(scratch, scratch=SIZES, max_length=MAX_LENGTH, learning_rate=learning_rate, seed=seed)
@@ -107,7 +108,7 @@ def pretrain_sample_encoder(
             callbacks=[curve],
         )
         start = trainer.validate(module, held_out, verbose=False)[0]
-        trainer.fit(module, fitting, held_out)
+        trainer.fit(module, fitting)
         end = trainer.validate(module, held_out, verbose=False)[0]
         module.save_encoder(output, torch.float16)
     return {"start": dict(start), "end": dict(end), "curve": curve.means}

@@ -15,6 +15,7 @@ from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.results import Row
 
 _AVERAGE = "Avg"
+_GEOMETRY = ("alignment", "uniformity")  # lower is better
 _SETTING = ("encoder", "layers", "pooling", "corpus", "split")
 
 
@@ -32,7 +33,8 @@ def grid(rows: Sequence[Row], aggregation: str = "wmean") -> Grid:
     """Arrange rows by method and task; several seeds of one method are averaged, which the label says.
 
     A method's label also names every setting (encoder, layers, pooling, corpus, split) in which the rows differ; what
-    they share is said once. ``Avg``, the plain average over the tasks, is added for more than one task.
+    they share is said once. ``Avg``, the plain average over the tasks, is added for more than one task; alignment and
+    uniformity are averages over the tasks.
 
     Raises:
         UserError: If ``aggregation`` is unknown or no row has it.
@@ -45,20 +47,24 @@ def grid(rows: Sequence[Row], aggregation: str = "wmean") -> Grid:
     varying = [name for name in _SETTING if len({getattr(row, name) for row in chosen if _says(row, name)}) > 1]
     tasks = tuple(dict.fromkeys(row.task for row in chosen))
     found: dict[str, dict[str, list[float]]] = {}
+    geometry: dict[str, list[tuple[float, float]]] = {}
     for row in chosen:
         settings = [getattr(row, name) for name in varying if _says(row, name)]
         label = f"{row.method} ({', '.join(settings)})" if settings else row.method
         found.setdefault(label, {}).setdefault(row.task, []).append(100 * row.spearman)
+        geometry.setdefault(label, []).append((row.alignment, row.uniformity))
     cells = {}
     for label, by_task in found.items():
         figures = [_mean(by_task.get(task, [math.nan])) for task in tasks]
         seeds = max(len(values) for values in by_task.values())
         name = f"{label}, mean of {seeds}" if seeds > 1 else label
-        cells[name] = tuple(figures + ([_mean(figures)] if len(tasks) > 1 else []))
-    columns = tasks + ((_AVERAGE,) if len(tasks) > 1 else ())
+        averages = [_mean(values) for values in zip(*geometry[label], strict=True)]
+        cells[name] = (*figures, *([_mean(figures)] if len(tasks) > 1 else []), *averages)
+    columns = (*tasks, *((_AVERAGE,) if len(tasks) > 1 else ()), *_GEOMETRY)
     shared = {name: next((getattr(r, name) for r in chosen if _says(r, name)), None) for name in _SETTING}
     said = ", ".join(f"{name} {value}" for name, value in shared.items() if value and name not in varying)
-    return Grid(columns, cells, f"Spearman x 100, aggregation: {aggregation}", said)
+    title = f"Spearman x 100, aggregation: {aggregation}; alignment and uniformity: lower is better"
+    return Grid(columns, cells, title, said)
 
 
 def print_table(rows: Sequence[Row], aggregation: str = "wmean", console: Console | None = None) -> None:
@@ -71,11 +77,12 @@ def print_table(rows: Sequence[Row], aggregation: str = "wmean", console: Consol
     if not console.is_terminal:
         console = Console(file=console.file, width=_full_width(console, content))
     best = _best(content)
-    start, first = 0, True
+    console.print(Text(content.title))
+    start = 0
     while start < len(content.columns):
         stop = _fitting(console, content, start)
-        console.print(_table(content, best, start, stop, first=first))
-        start, first = stop, False
+        console.print(_table(content, best, start, stop))
+        start = stop
     if content.shared:
         console.print(Text(content.shared), soft_wrap=True)
 
@@ -109,12 +116,15 @@ def _shown(figure: float) -> str:
 
 
 def _best(content: Grid) -> tuple[float, ...]:
-    columns = zip(*content.cells.values(), strict=True)
-    return tuple(max((figure for figure in column if not math.isnan(figure)), default=math.nan) for column in columns)
+    columns = zip(content.columns, zip(*content.cells.values(), strict=True), strict=True)
+    return tuple(
+        (min if name in _GEOMETRY else max)((figure for figure in column if not math.isnan(figure)), default=math.nan)
+        for name, column in columns
+    )
 
 
-def _table(content: Grid, best: Sequence[float], start: int, stop: int, *, first: bool) -> Table:
-    table = Table(title=content.title if first else None, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
+def _table(content: Grid, best: Sequence[float], start: int, stop: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("method", overflow="fold", min_width=8)
     for name in content.columns[start:stop]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -141,5 +151,5 @@ def _full_width(console: Console, content: Grid) -> int:
 
 
 def _measured(console: Console, content: Grid, start: int, stop: int) -> Measurement:
-    table = _table(content, [math.nan] * len(content.columns), start, stop, first=False)
+    table = _table(content, [math.nan] * len(content.columns), start, stop)
     return Measurement.get(console, console.options.update(width=10_000), table)

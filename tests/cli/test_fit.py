@@ -21,6 +21,7 @@ SMALL = [
     *("--data.start_size", "128"),
     *("--trainer.enable_progress_bar", "false"),
     *("--trainer.val_check_interval", "0.5"),
+    *("--trainer.max_epochs", "1"),
 ]
 
 

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -32,12 +33,12 @@ def shown(rows: Sequence[Row], width: int, terminal: bool) -> str:
 
 def test_markdown_has_every_figure() -> None:
     assert to_markdown(ROWS).splitlines() == [
-        "Spearman x 100, aggregation: wmean",
+        "Spearman x 100, aggregation: wmean; alignment and uniformity: lower is better",
         "",
-        "| method | STS12 | STSB | Avg |",
-        "|---|---:|---:|---:|",
-        "| raw | 50.12 | 60.00 | 55.06 |",
-        "| whitening | 55.00 | nan | nan |",
+        "| method | STS12 | STSB | Avg | alignment | uniformity |",
+        "|---|---:|---:|---:|---:|---:|",
+        "| raw | 50.12 | 60.00 | 55.06 | 0.10 | -2.00 |",
+        "| whitening | 55.00 | nan | nan | 0.10 | -2.00 |",
         "",
         "encoder enc, layers last, pooling mean, corpus target, split test",
     ]
@@ -55,7 +56,7 @@ def test_a_file_gets_the_full_width() -> None:
     long = "whitening-128:shrinkage=ledoit-wolf:exponent=-0.35"
     text = shown([row(long, f"TASK{i}", i / 100) for i in range(12)], width=20, terminal=False)
     (line,) = [line for line in text.splitlines() if long in line]
-    assert line.split()[1:] == [f"{i}.00" for i in range(12)] + ["5.50"]
+    assert line.split()[1:] == [f"{i}.00" for i in range(12)] + ["5.50", "0.10", "-2.00"]
     assert "aggregation: wmean" in text
     assert "\x1b" not in text
 
@@ -65,6 +66,15 @@ def test_a_narrow_terminal_loses_no_figure(width: int) -> None:
     text = shown([row("whitening-128", f"TASK{i}", 0.1 + i / 100) for i in range(12)], width, terminal=True)
     assert all(f"{10 + i}.00" in text and f"TASK{i}" in text for i in range(12))
     assert max(len(line) for line in text.splitlines() if "." in line) <= width
+
+
+def test_lower_is_better_for_alignment_and_uniformity() -> None:
+    far = replace(row("far", "STSB", 0.5), alignment=0.4, uniformity=-1.0)
+    near = replace(row("near", "STSB", 0.5), alignment=0.2, uniformity=-3.0)
+    file = io.StringIO()
+    print_table([far, near], console=Console(file=file, width=80, force_terminal=True, color_system="standard"))
+    assert "\x1b[1m      0.20" in file.getvalue()
+    assert "\x1b[1m      0.40" not in file.getvalue()
 
 
 def test_best_is_bold_on_a_terminal_only() -> None:

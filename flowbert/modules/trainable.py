@@ -1,0 +1,179 @@
+"""What the methods that train the encoder itself have in common."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.errors import UserError
+from flowbert.modules.base import EmbeddingModule
+from flowbert.modules.grad_cache import encode_cached
+from flowbert.modules.schedules import warmup_then
+
+SETTINGS = "flowbert.json"  # beside the weights: the layers, pooling and length that the encoder was trained with
+
+
+class TrainableEncoderModule(EmbeddingModule):
+    """A method whose trained encoder gives the embeddings: no map on top of it.
+
+    The encoder is part of the module, and so of its checkpoints. A subclass sets the hyper-parameters
+    ``learning_rate``, ``weight_decay``, ``schedule``, ``warmup``, ``dropout`` and ``chunk_size``.
+    """
+
+    frozen_encoder = False  # embeddings change with every step: nobody may keep them
+    name: str  # of the method in the tables
+
+    def check_options(self, learning_rate: float, weight_decay: float, dropout: float | None) -> None:
+        """Raise a UserError for an option outside what is allowed."""
+        if learning_rate <= 0:
+            raise UserError(f"model.learning_rate: received {learning_rate}; allowed: above 0")
+        if weight_decay < 0:
+            raise UserError(f"model.weight_decay: received {weight_decay}; allowed: 0 or more")
+        if dropout is not None and not 0 <= dropout < 1:
+            raise UserError(f"model.dropout: received {dropout}; allowed: 0 to below 1, or null for the encoder's own")
+
+    def connect(self, encoder: SentenceEncoder) -> None:
+        """Give the encoder to train; its dropout is set here if the options say so.
+
+        Raises:
+            UserError: If the encoder is frozen or in half precision.
+        """
+        if encoder.frozen:
+            raise UserError(f"{type(self).__name__}: received a frozen encoder; allowed: SentenceEncoder(frozen=False)")
+        if encoder.dtype != torch.float32:
+            raise UserError(
+                f"encoder.dtype: received {encoder.dtype}; allowed in training: float32, with trainer.precision "
+                "bf16-mixed or 16-mixed for speed"
+            )
+        super().connect(encoder)
+        self.trained_encoder = encoder
+        self._start = encoder.describe()
+        if self.hparams["dropout"] is not None:
+            set_dropout(encoder.backbone, self.hparams["dropout"])
+        encoder.train()
+
+    # -------------------------------------------------------------- training
+
+    def embed_sides(self, batch: dict[str, Any]) -> Tensor:
+        """Embeddings of a batch's sentences, side by side: ``(G, B, D)``, with the gradient of the encoder."""
+        chunk_size = self.hparams["chunk_size"] if torch.is_grad_enabled() else None
+        rows = encode_cached(self.encoder, batch["chunks"], chunk_size)
+        return rows[batch["places"]]
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """AdamW, biases and layer norms spared from weight decay, and the learning rate per step."""
+        h = self.hparams
+        trained = [p for p in self.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.ndim > 1], "weight_decay": h["weight_decay"]},
+            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        # Fused steps unscale float16 gradients on their own, which forbids to clip them.
+        fused = self.trainer.precision != "16-mixed"
+        optimizer = torch.optim.AdamW(groups, lr=h["learning_rate"], fused=fused)
+        factor = warmup_then(h["schedule"], h["warmup"], int(self.trainer.estimated_stepping_batches))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+
+    # ------------------------------------------------------------- embedding
+
+    def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
+        """Embeddings with the weights of this moment, ``(N, D)``, float32 on the CPU."""
+        return torch.from_numpy(self.encoder.encode(list(sentences)))
+
+    def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
+        """Embeddings of the encoder that the training started from, also in a resumed run: ``(N, D)`` on the CPU."""
+        start = SentenceEncoder.from_pretrained(**self._start).to(self.device)
+        return torch.from_numpy(start.encode(list(sentences)))
+
+    def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
+        """Embeddings of a list of sentences."""
+        del batch_idx
+        return self.sentence_embeddings(batch)
+
+    def transforms(self) -> dict[str, Any]:
+        """The identity, under the method's name: the encoder itself is what was trained."""
+        return {self.name: lambda embeddings: embeddings}
+
+    # ---------------------------------------------------------------- saving
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Record which kind of encoder the weights belong to; the weights themselves are in the checkpoint."""
+        checkpoint["encoder_key"] = self._identity()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse weights that were trained with another tokenizer, configuration, layers, pooling or length.
+
+        Raises:
+            UserError: If they were.
+        """
+        if "encoder_key" in checkpoint:
+            check_same_encoder(checkpoint["encoder_key"], self._identity(), "checkpoint")
+
+    def _identity(self) -> dict[str, Any]:
+        return {name: value for name, value in self.encoder.key().items() if name not in ("weights", "revision")}
+
+    def saved_backbone(self) -> tuple[Any, str]:
+        """The network to save, and the pooling that makes it give this method's embeddings."""
+        return self.encoder.backbone, self.encoder.pooling
+
+    def save_fitted(self, folder: Path) -> None:
+        """Write ``encoder/``: the trained encoder as a folder that transformers loads, and how to use it.
+
+        ``flowbert.json`` in it holds ``layers``, ``pooling`` and ``max_length``. The folder appears complete or not at
+        all; an older one is replaced.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / "encoder"
+        parts = Path(tempfile.mkdtemp(prefix=".encoder-", dir=folder))
+        try:
+            backbone, pooling = self.saved_backbone()
+            backbone.save_pretrained(parts)
+            _save_tokenizer(self.encoder.tokenizer, parts)
+            settings = {"layers": list(self.encoder.layers), "pooling": pooling, "max_length": self.encoder.max_length}
+            (parts / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+            for path in (parts, *parts.iterdir()):
+                path.chmod(0o755 if path.is_dir() else 0o644)  # mkdtemp makes it private
+            shutil.rmtree(target, ignore_errors=True)
+            os.replace(parts, target)
+        finally:
+            shutil.rmtree(parts, ignore_errors=True)
+
+
+def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    if tokenizer.is_fast:
+        # What the last batch left behind; other programs would cut every sentence there.
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
+    tokenizer.save_pretrained(folder)
+
+
+def _dropouts(backbone: nn.Module) -> list[Any]:
+    # By name: some backbones bring a class of their own.
+    return [module for module in backbone.modules() if type(module).__name__.endswith("Dropout")]
+
+
+def set_dropout(backbone: nn.Module, rate: float) -> None:
+    """Set the rate of every dropout layer of a backbone.
+
+    Raises:
+        UserError: If it has none.
+    """
+    layers = _dropouts(backbone)
+    if not layers:
+        raise UserError(f"model.dropout: received {rate}, but the encoder has no dropout layer; allowed: null")
+    for layer in layers:
+        layer.p = rate
+
+
+def dropout_rate(backbone: nn.Module) -> float:
+    """Largest rate among a backbone's dropout layers; 0 without any."""
+    return max((float(layer.p) for layer in _dropouts(backbone)), default=0.0)
