@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -73,8 +74,8 @@ def test_lower_is_better_for_alignment_and_uniformity() -> None:
     near = replace(row("near", "STSB", 0.5), alignment=0.2, uniformity=-3.0)
     file = io.StringIO()
     print_table([far, near], console=Console(file=file, width=80, force_terminal=True, color_system="standard"))
-    assert "\x1b[1m      0.20" in file.getvalue()
-    assert "\x1b[1m      0.40" not in file.getvalue()
+    assert re.search(r"\x1b\[1m +0.20", file.getvalue())
+    assert not re.search(r"\x1b\[1m +0.40", file.getvalue())
 
 
 def test_best_is_bold_on_a_terminal_only() -> None:
