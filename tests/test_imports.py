@@ -16,7 +16,7 @@ ALLOWED = {
     "data": set(),
     "modules": {"flows", "losses", "encoders", "metrics", "data.sample", "data.wordpiece"},
     "evaluation": {"metrics", "calibration", "data"},
-    "callbacks": {"calibration", "evaluation", "metrics"},
+    "callbacks": {"calibration", "data", "evaluation", "metrics"},
     "report": {"evaluation", "metrics"},
     "embedder": {"encoders", "flows", "calibration"},
     "cli": {"*"},

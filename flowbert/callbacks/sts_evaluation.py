@@ -7,7 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from flowbert.data.sts import STSTask
 from flowbert.evaluation import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
+
+Transform = Callable[[Tensor], Tensor]
 
 
 @runtime_checkable
@@ -33,14 +36,15 @@ class MethodFigures:
 class STSEvaluation(Callback):
     """Evaluate ``raw``, the trained method and every :class:`Baseline` callback on the data module's tasks.
 
-    Validation uses the development split where a task has one, else its test split; testing uses the test split. The
-    split is part of every logged name: ``flow/STSB/dev/spearman_all``. Every process computes all figures from whole
-    tasks, so that no sampler can repeat or drop a pair.
+    ``raw`` is the encoder before any training. Validation uses the development split where a task has one, else its
+    test split; testing uses the test split. The split is part of every logged name: ``flow/STSB/dev/spearman_all``.
+    Every process computes all figures from whole tasks, so that no sampler can repeat or drop a pair.
     """
 
     def __init__(self) -> None:
         self.figures: list[MethodFigures] = []
-        self._pairs: dict[tuple[str, str], PairEmbeddings] = {}
+        self._start: dict[tuple[str, str], PairEmbeddings] = {}
+        self._fixed: dict[tuple[str, str, str], TaskFigures] = {}
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Evaluate on the development splits."""
@@ -50,32 +54,31 @@ class STSEvaluation(Callback):
         """Evaluate on the test splits."""
         self._evaluate(trainer, pl_module, "test")
 
-    def baselines(self, trainer: Trainer) -> list[Baseline]:
-        """The baseline callbacks of this trainer, in order."""
-        return [callback for callback in trainer.callbacks if isinstance(callback, Baseline)]  # type: ignore[attr-defined]
-
-    def _evaluate(self, trainer: Trainer, pl_module: Any, wanted: str) -> None:
-        methods: dict[str, Callable[[Tensor], Tensor]] = {"raw": lambda embeddings: embeddings}
-        methods |= {baseline.name: baseline.transform for baseline in self.baselines(trainer)}
-        trained = pl_module.transforms()
-        methods |= trained
+    def _evaluate(self, trainer: Any, pl_module: Any, wanted: str) -> None:
+        fixed: dict[str, Transform | None] = {"raw": None}
+        fixed |= {callback.name: callback.transform for callback in trainer.callbacks if isinstance(callback, Baseline)}
         self.figures = []
-        for task in trainer.datamodule.tasks:  # type: ignore[attr-defined]
+        for task in trainer.datamodule.tasks:
             split = wanted if wanted in task.splits else "test"
-            pairs = self._pairs_of(task, split, pl_module)
-            for name, transform in methods.items():
-                figures = evaluate_pairs(pairs, transform)
-                self.figures.append(MethodFigures(name, name in trained, figures))
-                self._log(pl_module, f"{name}/{task.name}/{split}", figures)
+            start = self._start_of(task, split, pl_module)
+            now = start if pl_module.frozen_encoder else embed_pairs(task, split, pl_module.sentence_embeddings)
+            for name, transform in fixed.items():
+                key = (name, task.name, split)
+                if key not in self._fixed:
+                    self._fixed[key] = evaluate_pairs(start, transform)
+                self._add(pl_module, name, self._fixed[key], trained=False)
+            for name, transform in pl_module.transforms().items():
+                self._add(pl_module, name, evaluate_pairs(now, transform), trained=True)
 
-    def _pairs_of(self, task: Any, split: str, pl_module: Any) -> PairEmbeddings:
-        """Raw embeddings of a split, looked up once: the encoder is frozen."""
+    def _start_of(self, task: STSTask, split: str, pl_module: Any) -> PairEmbeddings:
+        """Embeddings before any training, looked up once."""
         key = (task.name, split)
-        if key not in self._pairs:
-            self._pairs[key] = embed_pairs(task, split, pl_module.sentence_embeddings)
-        return self._pairs[key]
+        if key not in self._start:
+            self._start[key] = embed_pairs(task, split, pl_module.start_embeddings)
+        return self._start[key]
 
-    def _log(self, pl_module: LightningModule, prefix: str, figures: TaskFigures) -> None:
+    def _add(self, pl_module: LightningModule, name: str, figures: TaskFigures, *, trained: bool) -> None:
+        self.figures.append(MethodFigures(name, trained, figures))
         values = {
             "spearman_all": figures.all,
             "spearman_mean": figures.mean,
@@ -84,4 +87,5 @@ class STSEvaluation(Callback):
             "uniformity": figures.uniformity,
             "mean_cosine": figures.mean_cosine,
         }
-        pl_module.log_dict({f"{prefix}/{name}": value for name, value in values.items()})
+        prefix = f"{name}/{figures.task}/{figures.split}"
+        pl_module.log_dict({f"{prefix}/{measure}": value for measure, value in values.items()})

@@ -87,7 +87,7 @@ def main(argv: list[str]) -> None:
     sentences = [s for task in tasks for s in (*corpora[task.name].sentences, *task.sentences([options.split]))]
     store.add(sentences, progress=True)
 
-    setting = setting_of(encoder, options.encoder.layers)
+    setting = setting_of(encoder)
     rows = []
     for name, corpus, figures in compare(store, methods, tasks, lambda task: corpora[task.name], options.split):
         fitted_on = {"raw": "none", "flow": f"that of {options.flow}"}.get(name, corpus.name)

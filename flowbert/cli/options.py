@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from jsonargparse import ArgumentParser
 
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import SentenceEncoder, name_layers
 from flowbert.errors import UserError, choices
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -62,18 +62,12 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     return output
 
 
-def setting_of(encoder: SentenceEncoder, layers: object) -> dict[str, Any]:
-    """Columns of a results row that say what the raw embeddings are.
-
-    Args:
-        encoder: The encoder.
-        layers: Its layers as the user asked for them: a name, or numbers.
-    """
-    asked = layers if isinstance(layers, str) else ",".join(map(str, layers if isinstance(layers, list) else [layers]))
+def setting_of(encoder: SentenceEncoder) -> dict[str, Any]:
+    """Columns of a results row that say what the raw embeddings are; layers by name, if they have one, and number."""
     description = encoder.describe()
     return {
         "encoder": description.pop("path"),
         "layer_numbers": description.pop("layers"),
-        "layers": asked,
+        "layers": name_layers(encoder.layers, encoder.num_layers),
         **description,
     }

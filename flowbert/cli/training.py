@@ -23,7 +23,7 @@ from flowbert.cli.parser import TrainingParser
 from flowbert.cli.run_dir import RESULTS, resolve_run_dir
 from flowbert.data.base import CorpusDataModule
 from flowbert.embedder import save_encoder
-from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.modules import EmbeddingModule
@@ -86,7 +86,8 @@ class TrainingCLI(LightningCLI):
         add_encoder_options(parser)
         parser.add_lightning_class_args(self._method.data, "data")
         parser.add_lightning_class_args(self._method.module, "model")
-        parser.add_lightning_class_args(WhiteningBaseline, "whitening")
+        if self._method.frozen_encoder:
+            parser.add_lightning_class_args(WhiteningBaseline, "whitening")
         parser.add_lightning_class_args(self.trainer_class, "trainer")
         parser.set_defaults({"trainer." + name: value for name, value in self.trainer_defaults.items()})
 
@@ -130,23 +131,21 @@ class TrainingCLI(LightningCLI):
         """Build data, model and trainer, and connect the encoder to both."""
         super().instantiate_classes()
         self.datamodule.load()
-        encoder = SentenceEncoder.from_pretrained(**self._get(self.config_init, "encoder"))
+        options = self._get(self.config_init, "encoder")
+        encoder = SentenceEncoder.from_pretrained(**options, frozen=self._method.frozen_encoder)
         self.datamodule.connect(encoder)
         self.model.connect(encoder)
         checkpoint = self._get(self.config, "ckpt_path")
         if checkpoint is not None:
-            check_checkpoint(checkpoint, encoder)
+            check_checkpoint(checkpoint, self.model)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Trainer that writes into the run folder only."""
         config = self._get(self.config_init, "trainer")
         if config.get("logger") is None and not config.get("fast_dev_run"):
             kwargs["logger"] = make_loggers(self._get(self.config_init, "log_to"), self.run_dir)
-        checkpoints = ModelCheckpoint(
-            self.run_dir / "checkpoints", filename="{epoch}-{step}", save_last=True, save_on_train_epoch_end=True
-        )
         self.evaluation = STSEvaluation()
-        extra = [self.evaluation] if self.subcommand == "predict" else [self.evaluation, checkpoints]
+        extra = [self.evaluation] if self.subcommand == "predict" else [self.evaluation, self._checkpoints()]
         config["callbacks"] = [*(config.get("callbacks") or []), *extra]
         kwargs["default_root_dir"] = str(self.run_dir)
         try:
@@ -154,13 +153,24 @@ class TrainingCLI(LightningCLI):
         except (MisconfigurationException, ImportError, ValueError) as error:
             raise UserError(f"--trainer: {error}") from error
 
+    def _checkpoints(self) -> ModelCheckpoint:
+        """A frozen encoder's method keeps its last state, as no label may choose; a trained encoder its best on dev."""
+        self.datamodule.load()
+        folder, name, (task, *_) = self.run_dir / "checkpoints", "{epoch}-{step}", self.datamodule.tasks
+        if self._method.frozen_encoder or "dev" not in task.splits:
+            return ModelCheckpoint(folder, name, save_last=True, save_on_train_epoch_end=True)
+        (method,) = self.model.transforms()
+        monitor = f"{method}/{task.name}/dev/spearman_all"
+        return ModelCheckpoint(folder, name, monitor, mode="max", save_last=True, save_on_train_epoch_end=False)
+
     # ---------------------------------------------------------------- report
 
     def after_fit(self) -> None:
         """Evaluate on the test split, save the fitted maps, print the table."""
         if self.trainer.fast_dev_run:
             return
-        self.trainer.test(self.model, datamodule=self.datamodule, verbose=False)
+        best = None if self._method.frozen_encoder else self.trainer.checkpoint_callback.best_model_path or None
+        self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best, verbose=False)
         if self.trainer.is_global_zero:
             self._save_fitted()
         self._report()
@@ -184,8 +194,10 @@ class TrainingCLI(LightningCLI):
 
     def _save_fitted(self) -> None:
         folder = self.run_dir / "model"
-        save_encoder(folder, self.model.encoder)
+        folder.mkdir(parents=True, exist_ok=True)
         self.model.save_fitted(folder)
+        if self._method.frozen_encoder:
+            save_encoder(folder, self.model.encoder)
         for callback in self.trainer.callbacks:
             if isinstance(callback, WhiteningBaseline):
                 callback.calibration.save(folder / "whitening.safetensors")
@@ -194,7 +206,7 @@ class TrainingCLI(LightningCLI):
         if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
             return
         seed = self._get(self.config, "seed_everything")
-        setting = setting_of(self.model.encoder, self._get(self.config, "encoder").layers)
+        setting = setting_of(self.model.encoder)
         rows = [
             row
             for found in self.evaluation.figures
@@ -215,7 +227,7 @@ class TrainingCLI(LightningCLI):
         print(f"written to {self.run_dir}: " + ", ".join(sorted(os.listdir(self.run_dir))))
 
 
-def check_checkpoint(path: str, encoder: SentenceEncoder) -> None:
+def check_checkpoint(path: str, module: EmbeddingModule) -> None:
     """Check a checkpoint before anything is encoded.
 
     Raises:
@@ -227,10 +239,11 @@ def check_checkpoint(path: str, encoder: SentenceEncoder) -> None:
         if not is_zipfile(path):
             raise UnpicklingError("not a zip archive")
         content = torch.load(path, map_location="cpu", weights_only=True)
-        saved = content["encoder_key"]
-    except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
+        if "encoder_key" not in content:
+            raise UnpicklingError("it names no encoder")
+    except (UnpicklingError, RuntimeError, EOFError) as error:
         raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert ({error})") from error
-    check_same_encoder(saved, encoder.key(), f"checkpoint {path}")
+    module.on_load_checkpoint(content)
 
 
 def train(argv: Sequence[str]) -> None:

@@ -1,8 +1,17 @@
 """Sentence encoders: any Hugging Face backbone, with layers and pooling said once."""
 
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.layers import LAYER_NAMES, resolve_layers
+from flowbert.encoders.layers import LAYER_NAMES, name_layers, resolve_layers
 from flowbert.encoders.matching import check_same_encoder
 from flowbert.encoders.pooling import POOLINGS, mix_layers, pool
 
-__all__ = ["LAYER_NAMES", "POOLINGS", "SentenceEncoder", "check_same_encoder", "mix_layers", "pool", "resolve_layers"]
+__all__ = [
+    "LAYER_NAMES",
+    "POOLINGS",
+    "SentenceEncoder",
+    "check_same_encoder",
+    "mix_layers",
+    "name_layers",
+    "pool",
+    "resolve_layers",
+]

@@ -1,6 +1,7 @@
 """Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,9 +15,9 @@ from transformers import PreTrainedTokenizerBase
 from flowbert.encoders.batching import plan_batches
 from flowbert.encoders.identity import digest_config, digest_tokenizer, digest_weights
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.loading import load_checkpoint
+from flowbert.encoders.loading import load_checkpoint, trained_settings
 from flowbert.encoders.pooling import check_pooling, mix_layers, pool
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 
 # On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
 # wants many tokens at once.
@@ -98,40 +99,58 @@ class SentenceEncoder(nn.Module):
         path: str,
         *,
         revision: str | None = None,
-        layers: str | int | Sequence[int] = "last",
-        pooling: str = "mean",
-        max_length: int = 128,
+        layers: str | int | Sequence[int] | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
         dtype: str = "float32",
         frozen: bool = True,
     ) -> "SentenceEncoder":
-        """Load an encoder from a folder, the hub, or ``builtin-sample``.
+        """Load an encoder from a folder, the hub, a run folder, or ``builtin-sample``.
 
         Code that a checkpoint brings along is never run. A sentence-transformers folder loads as its transformer.
 
         Args:
-            path: A folder, a hub name, or ``builtin-sample``.
+            path: A folder, a hub name, the run folder of a trained encoder, or ``builtin-sample``.
             revision: Commit, branch or tag on the hub.
-            layers: As in the class.
-            pooling: As in the class.
-            max_length: As in the class.
+            layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
+                (0 is the embedding layer, 1 the first block, -1 the last). Default: those an encoder was trained with
+                here, else ``last``.
+            pooling: ``mean``, ``cls``, ``cls_pooler`` or ``max`` over tokens. Default: as trained, else ``mean``.
+            max_length: Tokens after which a sentence is cut. Default: as trained, else 128.
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
-            frozen: As in the class.
+            frozen: Whether the weights stay as they are.
 
         Raises:
             UserError: If the encoder cannot be loaded, or an option does not fit it.
         """
-        check_pooling(pooling)
-        checkpoint = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=pooling == "cls_pooler")
-        return cls(
+        trained = trained_settings(path)
+        layers = trained.get("layers", "last") if layers is None else layers
+        pooling = trained.get("pooling", "mean") if pooling is None else pooling
+        checkpoint = load_checkpoint(
+            str(path), revision=revision, dtype=dtype, keep_pooler=check_pooling(pooling) == "cls_pooler"
+        )
+        encoder = cls(
             checkpoint.backbone,
             checkpoint.tokenizer,
             layers=layers,
             pooling=pooling,
-            max_length=max_length,
+            max_length=trained.get("max_length", 128) if max_length is None else max_length,
             path=str(path),
             revision=checkpoint.revision,
             frozen=frozen,
         )
+        encoder._warn_unless_used_as(trained)
+        return encoder
+
+    def _warn_unless_used_as(self, trained: Mapping[str, Any]) -> None:
+        here = self.describe()
+        for name in ("layers", "pooling"):
+            if name in trained and trained[name] != here[name]:
+                warnings.warn(
+                    f"encoder {self.path!r} was trained with {name} {trained[name]}, and is used with {here[name]}",
+                    FlowbertWarning,
+                    stacklevel=3,
+                )
 
     @property
     def device(self) -> torch.device:

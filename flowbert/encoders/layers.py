@@ -49,6 +49,19 @@ def resolve_layers(spec: str | int | Sequence[int], num_layers: int) -> tuple[in
     return layers
 
 
+def name_layers(layers: Sequence[int], num_layers: int) -> str:
+    """Name of resolved layers if they have one, else their numbers.
+
+    Example:
+        >>> name_layers((1, 12), 12), name_layers((1, 2, 12), 12)
+        ('first_last', '1,2,12')
+    """
+    for name in LAYER_NAMES:
+        if resolve_layers(name, num_layers) == tuple(layers):
+            return name
+    return ",".join(map(str, layers))
+
+
 def _numbers(spec: str | int | Sequence[int]) -> list[int]:
     if isinstance(spec, str):
         try:

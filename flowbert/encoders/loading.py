@@ -1,11 +1,13 @@
 """A Hugging Face encoder from a folder or the hub, or one clear line that says why not."""
 
+import json
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -18,6 +20,8 @@ from flowbert.errors import UserError, choices
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"
+SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
+_IN_RUN = Path("model") / "encoder"  # where a run folder keeps the encoder that it trained
 
 _SAFE_WEIGHTS = "model*.safetensors"
 _OLD_WEIGHTS = "pytorch_model*.bin"
@@ -35,8 +39,22 @@ class Checkpoint:
     revision: str | None
 
 
+def trained_settings(path: str) -> dict[str, Any]:
+    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``; else empty.
+
+    Args:
+        path: As in :func:`load_checkpoint`; a run folder too.
+    """
+    folder = Path(path).expanduser()
+    for file in (folder / _IN_RUN / SETTINGS_FILE, folder / SETTINGS_FILE):
+        if path and file.is_file():
+            settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            return settings
+    return {}
+
+
 def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler: bool) -> Checkpoint:
-    """Load the plain transformer of a folder or hub name; code that a checkpoint brings along is never run.
+    """Load the plain transformer of a folder, run folder or hub name; code that a checkpoint brings along is never run.
 
     Args:
         path: A folder, a hub name, or ``builtin-sample`` for the tiny BERT inside this package.
@@ -72,6 +90,8 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
 
         return Path(encoder_path()), None
     folder = Path(path).expanduser()
+    if path and (folder / _IN_RUN).is_dir():
+        folder = folder / _IN_RUN
     if path and folder.is_dir():
         if revision is not None:
             raise UserError(f"revision {revision!r} given for the folder {path!r}; allowed only with a hub name")

@@ -19,6 +19,8 @@ class EmbeddingModule(LightningModule):
     (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`).
     """
 
+    frozen_encoder = True  # raw embeddings never change: they may be kept
+
     def __init__(self) -> None:
         super().__init__()
         # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
@@ -40,6 +42,10 @@ class EmbeddingModule(LightningModule):
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
         embeddings: Tensor = datamodule.embeddings(sentences)
         return embeddings
+
+    def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
+        """Raw embeddings before any training, ``(N, D)`` on the CPU; the same as ever if the encoder is frozen."""
+        return self.sentence_embeddings(sentences)
 
     def transforms(self) -> dict[str, Transform]:
         """Maps from raw embeddings to this method's, by the name they have in the tables."""
