@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.encoders import WORDS, word_tokenizer
+from helpers.encoders import WORDS, make_encoder, word_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 from flowbert.data.augment import EDITS, MaskedReplacement, crop, delete_one_word, delete_words, edit_sentence
@@ -56,7 +56,7 @@ def _masked_model(folder: Path) -> Path:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes))  # type: ignore[arg-type]
     with torch.no_grad():
-        model.get_output_embeddings().bias[tokenizer.convert_tokens_to_ids("mat")] = 1e4  # type: ignore[union-attr, index]
+        model.cls.predictions.bias[tokenizer.convert_tokens_to_ids("mat")] = 1e4
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -74,9 +74,7 @@ def test_masked_replacement_puts_the_model_s_word_in_the_right_share(tmp_path: P
 
 
 def test_masked_replacement_needs_a_prediction_head(tmp_path: Path) -> None:
-    from helpers.encoders import make_encoder
-
     with pytest.raises(UserError, match=r"data.mlm_path: .* has no weights .*; allowed: a masked language model"):
         MaskedReplacement(str(make_encoder(tmp_path / "bare")), 0.1)
-    with pytest.raises(UserError, match="data.mlm_path: .* cannot be read"):
+    with pytest.raises(UserError, match=r"data.mlm_path: .* cannot be read"):
         MaskedReplacement(str(tmp_path / "nothing"), 0.1)

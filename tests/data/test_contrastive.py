@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.encoders import make_encoder
 
 from flowbert.data.contrastive import ContrastiveDataModule, ExampleDataModule, SiameseDataModule
 from flowbert.data.nli import LABELS, load_nli
@@ -66,7 +65,7 @@ def test_triples_stay_together(encoder: SentenceEncoder) -> None:
     assert len(pairs.examples) == sum(label == "entailment" for label in load_nli("builtin-sample").labels)
 
 
-def test_next_sentences_follow_each_other_also_in_a_subset(encoder: SentenceEncoder) -> None:
+def test_next_sentences_follow_each_other_also_in_a_subset() -> None:
     data = ContrastiveDataModule("builtin-sample", "next_sentence", max_sentences=100)
     data.load()
     assert data.examples is not None
@@ -75,7 +74,7 @@ def test_next_sentences_follow_each_other_also_in_a_subset(encoder: SentenceEnco
 
 
 @pytest.mark.parametrize("positive", ["crop", "word_deletion", "delete_one_word"])
-def test_edits_depend_on_seed_epoch_and_example_alone(positive: str, encoder: SentenceEncoder) -> None:
+def test_edits_depend_on_seed_epoch_and_example_alone(positive: str) -> None:
     def edited(seed: int, epoch: int, indices: list[int]) -> list[str]:
         data = ContrastiveDataModule("builtin-sample", positive, 0.3, max_sentences=None, seed=seed)
         data.load()
@@ -128,7 +127,7 @@ def test_little_padding_is_left(encoder: SentenceEncoder) -> None:
         chunks = [chunk["attention_mask"] for batch in data.train_dataloader() for chunk in batch["chunks"]]
         return float(1 - sum(c.sum().item() for c in chunks) / sum(c.numel() for c in chunks))
 
-    assert padding() < 0.06
+    assert padding() < 0.03
     assert padding(pool=1) < 0.15
 
 
