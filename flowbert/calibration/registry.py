@@ -2,12 +2,77 @@
 
 import inspect
 import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flowbert.calibration.base import Calibration, methods
 from flowbert.errors import UserError, choices
 
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A method as it is written, taken apart: name, number after it, options in order."""
+
+    text: str
+    name: str
+    number: int | None
+    options: Mapping[str, Any]
+
+
+def parse_spec(spec: str, known: Collection[str]) -> Spec:
+    """Take ``name[-NUMBER][:option=value]...`` apart.
+
+    Args:
+        spec: The text.
+        known: Names there are.
+
+    Raises:
+        UserError: If the name is unknown or an option has no value.
+
+    Example:
+        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"])
+        Spec(text='whitening-128:shrinkage=0.1', name='whitening', number=128, options={'shrinkage': 0.1})
+    """
+    text = spec.strip()
+    head, *parts = text.split(":")
+    name, number = head, None
+    if head not in known and (match := re.fullmatch(r"(.+)-(\d+)", head)):
+        name, number = match[1], int(match[2])
+    if name not in known:
+        raise UserError(f"unknown method {spec!r}; {choices(known, name)}")
+    options: dict[str, Any] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UserError(f"method {spec!r}: unknown option {part!r}; allowed: name=value")
+        options[key] = _plain(value)
+    return Spec(text, name, number, options)
+
+
+def checked_options(spec: Spec, allowed: Iterable[str]) -> dict[str, Any]:
+    """The options of a spec, each of which must be among the allowed names.
+
+    Raises:
+        UserError: If one is not; the message gives the nearest names.
+    """
+    names = list(allowed)
+    for key, value in spec.options.items():
+        if key not in names:
+            raise UserError(f"method {spec.text!r}: unknown option '{key}={value}'; {choices(names or ['none'], key)}")
+    return dict(spec.options)
+
+
+def split_chain(spec: str) -> list[str]:
+    """Steps of a composition ``first+second``; a plus sign inside a number (``1e+3``) parts nothing.
+
+    Example:
+        >>> split_chain("whitening-128:shrinkage=1e+0+flow:epochs=1")
+        ['whitening-128:shrinkage=1e+0', 'flow:epochs=1']
+    """
+    return [step.strip() for step in re.split(r"\+(?=\s*[A-Za-z])", spec)]
 
 
 def make_calibration(spec: str) -> Calibration:
@@ -27,25 +92,14 @@ def make_calibration(spec: str) -> Calibration:
         >>> make_calibration("whitening-128:shrinkage=0.1")
         Whitening(n_components=128, shrinkage=0.1, exponent=-0.5, rank_tolerance=1e-10)
     """
-    head, *options = spec.strip().split(":")
     known = methods()
-    name, size = head, None
-    if head not in known and (match := re.fullmatch(r"(.+)-(\d+)", head)):
-        name, size = match[1], int(match[2])
-    if name not in known:
-        raise UserError(f"unknown method {spec!r}; {choices(known, name)}")
-    method = known[name]
-    arguments: dict[str, Any] = {}
-    if size is not None:
+    found = parse_spec(spec, known)
+    method = known[found.name]
+    arguments = checked_options(found, inspect.signature(method).parameters)
+    if found.number is not None:
         if method.size_option is None:
-            raise UserError(f"method {spec!r}: {name} takes no number; allowed: {name}")
-        arguments[method.size_option] = size
-    allowed = inspect.signature(method).parameters
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or key not in allowed:
-            raise UserError(f"method {spec!r}: unknown option {option!r}; {choices(allowed or ['none'], key)}")
-        arguments[key] = _plain(value)
+            raise UserError(f"method {spec!r}: {found.name} takes no number; allowed: {found.name}")
+        arguments.setdefault(method.size_option, found.number)
     return method(**arguments)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -92,7 +93,10 @@ class Store(ABC):
             raise ValueError(f"rank is {rank} with world_size {world_size}; allowed: 0 to {world_size - 1}")
         blocks = [block for block in self._blocks(sentences)[rank::world_size] if block]
         total = sum(map(len, blocks))
-        with tqdm(total=total, desc="Encoding", unit=" sentences", disable=not (progress and blocks)) as bar:
+        # A log file gets a line now and then, a terminal a moving bar.
+        interval = 0.1 if sys.stderr.isatty() else 30.0
+        hidden = not (progress and blocks)
+        with tqdm(total=total, desc="Encoding", unit=" sentences", mininterval=interval, disable=hidden) as bar:
             for texts, embeddings in self._encoded(blocks, bar.update):
                 self._keep(_digest_all(texts), embeddings)
 
@@ -107,6 +111,11 @@ class Store(ABC):
         if missing.size:
             raise KeyError(f"{missing.size} of {len(rows)} sentences were not added, first {sentences[missing[0]]!r}")
         return rows
+
+    def missing(self, sentences: Sequence[str]) -> list[str]:
+        """The sentences that are not there, in their order."""
+        rows = self._find(_digest_all(sentences))
+        return [text for text, row in zip(sentences, rows.tolist(), strict=True) if row < 0]
 
     def take(self, rows: npt.ArrayLike) -> Floats:
         """Embeddings of these rows, in this order: shape ``(N, D)``; only these are read.

@@ -27,7 +27,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its percentile interval; ``bool(interval.excludes_zero)`` tells a difference from noise.
+    """A figure, or a difference of two, with its percentile interval.
 
     Attributes:
         value: The figure on the pairs as they are.
@@ -216,8 +216,8 @@ def over_seeds(figures: Sequence[float]) -> SeedSummary:
     """Mean and standard deviation of one figure over training seeds.
 
     Example:
-        >>> over_seeds([0.5, 0.7])
-        SeedSummary(mean=0.6, std=0.1414213562373095, seeds=2)
+        >>> over_seeds([0.5, 1.0, 0.0])
+        SeedSummary(mean=0.5, std=0.5, seeds=3)
     """
     if not figures:
         raise UserError("no figures to summarize; allowed: at least one")
@@ -227,7 +227,12 @@ def over_seeds(figures: Sequence[float]) -> SeedSummary:
 
 
 def verdict(
-    replicates: Replicates, aggregation: str = "wmean", *, baseline: str = "raw", level: float = _LEVEL
+    replicates: Replicates,
+    aggregation: str = "wmean",
+    *,
+    baseline: str = "raw",
+    level: float = _LEVEL,
+    label: str | None = None,
 ) -> Verdict:
     """Say which method to use, or that the difference is noise.
 
@@ -238,6 +243,7 @@ def verdict(
         aggregation: ``all``, ``mean`` or ``wmean``.
         baseline: Method that the others must beat; the first one if there is no such method.
         level: Coverage of the intervals.
+        label: How the line begins, e.g. ``"STSB, target"``; the task's name if None.
 
     Raises:
         UserError: If there are fewer than two methods with a figure.
@@ -259,7 +265,7 @@ def verdict(
     parts += [f"{best} and {m} do not differ ({against(best, m).text()})" for m in close if m != base]
     parts += [f"{method} is worse than {base} by {against(base, method).text()}" for method in worse]
     use = next(method for method in usable if method == best or method in close)
-    return Verdict(replicates.task, aggregation, best, use, noise, f"{replicates.task}: {'; '.join(parts)}")
+    return Verdict(replicates.task, aggregation, best, use, noise, f"{label or replicates.task}: {'; '.join(parts)}")
 
 
 def _headline(best: str, base: str, difference: Interval, noise: bool) -> str:
@@ -338,7 +344,7 @@ class _Ranked:
         upto -= sizes
         upto -= np.int32(total)
         exact = sizes.astype(np.float64)
-        norms = (float(total) ** 3 - np.vecdot(exact * exact, exact)) / 3
+        norms: Floats = (float(total) ** 3 - np.vecdot(exact * exact, exact)) / 3
         return np.take(upto, self.group, axis=1), norms
 
 
@@ -359,7 +365,7 @@ class _Variables:
         """Spearman of every method on every resample: shape ``(M, R)``, NaN where a variable is constant."""
         counts = np.ascontiguousarray(counts[:, self.pairs])
         gold, gold_norms = self.gold.ranks(counts)
-        weighted = counts * gold.astype(np.float64)
+        weighted: Floats = counts.astype(np.float64) * gold
         return np.array([_correlation(method, counts, weighted, gold_norms) for method in self.methods])
 
 
@@ -371,7 +377,8 @@ def _correlation(method: _Ranked | None, counts: NDArray[np.int32], gold: Floats
     exists = (norms > 0.5) & (gold_norms > 0.5)
     product = np.vecdot(gold, ranks.astype(np.float64))
     norm = np.sqrt(norms, where=exists, out=np.full_like(norms, np.nan)) * np.sqrt(gold_norms.clip(0.5))
-    return np.clip(product / norm, -1.0, 1.0)
+    figures: Floats = np.clip(product / norm, -1.0, 1.0)
+    return figures
 
 
 @dataclass(frozen=True)

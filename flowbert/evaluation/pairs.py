@@ -1,14 +1,21 @@
 """Similarities of several methods on the same pairs: what the bootstrap and the lexical figures start from."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
+from flowbert.atomic import written_atomically
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
 from flowbert.evaluation.protocol import PairEmbeddings, Transform, similarities
+
+_FORMAT = "flowbert-scored-pairs-1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +56,58 @@ class ScoredPairs:
     def concatenated(self, method: str | None = None) -> NDArray[np.float64]:
         """Gold scores, or a method's similarities, over all subsets: shape ``(N,)``."""
         return np.concatenate(self.gold if method is None else self.predicted[method])
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, so that a later run can add methods and compare them. Returns the path."""
+        names = {"task": self.task, "split": self.split, "subsets": self.subsets, "methods": list(self.predicted)}
+        sizes = np.array([len(scores) for scores in self.gold], dtype=np.int64)
+        tensors = {"sizes": sizes, "gold": self.concatenated()}
+        # Numbered: a method's name may hold what a tensor's name may not.
+        tensors |= {f"method.{number}": self.concatenated(name) for number, name in enumerate(self.predicted)}
+        with written_atomically(path) as temporary:
+            save_file(tensors, temporary, metadata={"format": _FORMAT, "names": json.dumps(names)})
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ScoredPairs":
+        """Read a file of :meth:`save`.
+
+        Raises:
+            UserError: If the file is missing or another one.
+        """
+        if not Path(path).is_file():
+            raise UserError(f"{path}: no such file; needed: scored pairs written by save()")
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata: dict[str, str] = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise UserError(f"{path}: not a safetensors file ({error}); needed: one written by save()") from error
+        if metadata.get("format") != _FORMAT:
+            raise UserError(f"{path}: format is {metadata.get('format')!r}; allowed: {_FORMAT!r}")
+        names = json.loads(metadata["names"])
+        edges = np.cumsum(tensors["sizes"])[:-1]
+        methods = {name: tensors[f"method.{number}"] for number, name in enumerate(names["methods"])}
+        return cls(
+            names["task"],
+            names["split"],
+            tuple(names["subsets"]),
+            tuple(np.split(tensors["gold"], edges)),
+            {name: tuple(np.split(values, edges)) for name, values in methods.items()},
+        )
+
+    def joined(self, other: "ScoredPairs") -> "ScoredPairs":
+        """Add the methods of ``other`` on the same pairs; a method that both have is taken from ``other``.
+
+        Raises:
+            UserError: If the pairs are not the same: task, split, subsets or gold scores differ.
+        """
+        mine, theirs = ((p.task, p.split, p.subsets, [len(g) for g in p.gold]) for p in (self, other))
+        if mine != theirs or not np.array_equal(self.concatenated(), other.concatenated()):
+            raise UserError(
+                f"pairs of {other.task} {other.split} cannot join {self.task} {self.split}; allowed: the same"
+            )
+        return ScoredPairs(self.task, self.split, self.subsets, self.gold, {**self.predicted, **other.predicted})
 
 
 def score_pairs(pairs: PairEmbeddings, methods: Mapping[str, Transform | None]) -> ScoredPairs:

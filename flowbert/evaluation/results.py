@@ -33,6 +33,7 @@ _FLOATS = ("spearman", "alignment", "uniformity", "mean_cosine")
 _WHOLE = ("pairs", "positives", "sentences", "uniformity_sentences")
 _FROM_FIGURES = ("task", "split", *_WHOLE, "alignment", "uniformity", "mean_cosine")
 _TEXTS = ("method", "encoder", "layers", "pooling", "corpus", "task", "split", "aggregation")
+_OPTIONAL_FLOATS = ("value", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ class Row:
         revision: Pinned revision of the encoder, if any.
         dtype: Number format of the encoder.
         max_length: Tokens after which sentences are cut.
+        metric: What ``value`` is: ``spearman``, or the figure of another kind of task, e.g. ``auc``, ``recall@5``.
+        value: The figure; ``spearman`` again where that is the metric.
+        low: Lower end of the 95% interval over pairs; NaN if none was computed.
+        high: Upper end.
+        supervised: Whether the method learned from labels.
+        setting: Digest of everything that decides the figure; equal settings are not computed twice.
     """
 
     method: str
@@ -86,6 +93,12 @@ class Row:
     revision: str | None = None
     dtype: str | None = None
     max_length: int | None = None
+    metric: str = "spearman"
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    supervised: bool = False
+    setting: str = ""
 
 
 def rows_of(
@@ -101,6 +114,8 @@ def rows_of(
     revision: str | None = None,
     dtype: str | None = None,
     max_length: int | None = None,
+    supervised: bool = False,
+    setting: str = "",
 ) -> list[Row]:
     """The three rows (``all``, ``mean``, ``wmean``) of a method's figures on a task; arguments as in :class:`Row`."""
     return [
@@ -118,6 +133,9 @@ def rows_of(
             revision=revision,
             dtype=dtype,
             max_length=max_length,
+            value=figures.spearman(aggregation),
+            supervised=supervised,
+            setting=setting,
             **{name: getattr(figures, name) for name in _FROM_FIGURES},
         )
         for aggregation in AGGREGATIONS
@@ -201,6 +219,8 @@ def _row(value: Any, where: str) -> Row:
     checked = dict(value)
     for name in _FLOATS:
         checked[name] = _number(value[name], f"{where}: {name}")
+    for name in _OPTIONAL_FLOATS:
+        checked[name] = _number(value.get(name), f"{where}: {name}")
     for name in _WHOLE:
         if not isinstance(value.get(name, 0), int):
             raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a whole number")

@@ -3,10 +3,12 @@
 import hashlib
 from pathlib import Path
 
+import pytest
 from transformers import AutoTokenizer
 
 from flowbert.data.sample import encoder_path, sample_corpus
 from flowbert.data.wordpiece import SPECIAL_TOKENS, train_wordpiece
+from flowbert.errors import UserError
 
 
 def test_frequent_words_are_one_piece_and_ascii_is_never_unknown(tmp_path: Path) -> None:
@@ -37,3 +39,13 @@ def test_the_vocabulary_in_the_package_is_made_again_to_the_byte(tmp_path: Path)
         return hashlib.blake2b((folder / "tokenizer.json").read_bytes()).hexdigest()
 
     assert digest(tmp_path) == digest(encoder_path())
+
+
+def test_a_vocabulary_that_cannot_hold_the_characters_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"vocab_size: received 30; allowed: (\d+) or more") as error:
+        train_wordpiece(["The dog."], vocab_size=30, max_length=16, folder=tmp_path)
+    least = int(str(error.value).split("allowed: ")[1].split()[0])
+    train_wordpiece(["The dog."], vocab_size=least, max_length=16, folder=tmp_path)
+    assert len(AutoTokenizer.from_pretrained(tmp_path)) == least
+    with pytest.raises(UserError, match="received no sentence"):
+        train_wordpiece([], vocab_size=300, max_length=16, folder=tmp_path)

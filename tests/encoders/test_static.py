@@ -101,7 +101,7 @@ def test_it_feeds_the_store() -> None:
         (["a 1 2 3", "b 1 2"], ":2: a word and 2 numbers; allowed: a word and 3 numbers"),
         (["a 1 2 3", "b 1 2 3 4"], ":2: a word and 4 numbers; allowed: a word and 3 numbers"),
         (["a 1 2 3", ""], ":2: a word and 0 numbers; allowed: a word and 3 numbers"),
-        (["2 3", "a 1 2 3", "b 1 2 x"], ":3: could not convert string to float: 'x'; allowed: a word and 3 numbers"),
+        (["2 3", "a 1 2 3", "b 1 2 x"], ":3: 'x' is not a number; allowed: a word and 3 numbers"),
         (["a 1 2", "b 1 nan"], ":2: a value is NaN or infinite; allowed: 2 finite numbers"),
         (["a 1 2", "b 1 1e99"], ":2: a value is NaN or infinite; allowed: 2 finite numbers"),
         (["word"], ":1: 1 fields and no number at the end; allowed: a word and its numbers"),

@@ -1,0 +1,108 @@
+"""Composition of maps: each step is fitted on what the steps before it give."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from flowbert.calibration.base import Calibration, Rows, checked_rows
+from flowbert.calibration.learned_removal import LearnedRemoval
+from flowbert.errors import UserError
+
+Blocks = Callable[[], Iterable[Tensor]]
+"""Gives the rows ``(n_i, D)`` of a corpus from the start, block by block, each time it is called."""
+
+
+class LabelledPairs(NamedTuple):
+    """Vectors of P pairs, each ``(P, D)``, and their scores ``(P,)``, for supervised steps."""
+
+    left: Tensor
+    right: Tensor
+    scores: Tensor
+
+
+class Step(Protocol):
+    """A map that is fitted on all rows at once, e.g. a flow; a :class:`Calibration` is fitted block by block."""
+
+    def fit(self, x: Tensor, /) -> Any:
+        """Fit on rows ``(N, D)``."""
+
+    def transform(self, x: Tensor, /) -> Tensor:
+        """Map rows ``(N, D)`` to ``(N, k)``."""
+
+
+class Chain:
+    r"""Composition :math:`y = f_n(\dots f_1(x))`; step i is fitted on :math:`f_{i-1}(\dots f_1(x))` of the same rows.
+
+    Args:
+        steps: Calibrations, or anything else with ``fit`` and ``transform``, the first one first.
+
+    Shapes:
+        x: ``(N, D)``; transformed: ``(N, k)``.  N: sentences, D: embedding size, k: size after the last step.
+
+    Raises:
+        UserError: If there is no step.
+
+    Example:
+        >>> from flowbert.calibration import Standardization, Whitening
+        >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> y = Chain([Standardization(), Whitening(n_components=2)]).fit(x).transform(x)
+        >>> torch.allclose(torch.cov(y.T), torch.eye(2), atol=1e-5)
+        True
+    """
+
+    def __init__(self, steps: Sequence[Calibration | Step]) -> None:
+        if not steps:
+            raise UserError("a chain has no step; allowed: at least one")
+        self.steps = tuple(steps)
+
+    @property
+    def supervised(self) -> bool:
+        """Whether a step learns from labels."""
+        return any(isinstance(step, LearnedRemoval) for step in self.steps)
+
+    def fit(self, x: Rows, pairs: LabelledPairs | None = None) -> Self:
+        """Fit all steps on rows ``(N, D)``. Returns self."""
+        rows = checked_rows(x)
+        return self.fit_blocks(lambda: [rows], pairs)
+
+    def fit_blocks(self, blocks: Blocks, pairs: LabelledPairs | None = None) -> Self:
+        """Fit all steps, going through the rows once per step. Returns self.
+
+        Args:
+            blocks: The rows.
+            pairs: Labelled pairs for supervised steps; the steps before map them, too.
+
+        Raises:
+            UserError: If a supervised step has no pairs.
+        """
+        for number, step in enumerate(self.steps):
+            before = partial(_apply, self.steps[:number])
+            mapped = partial(_mapped, before, blocks)
+            if not isinstance(step, Calibration):
+                step.fit(torch.cat(list(mapped())))
+                continue
+            step.reset()
+            for block in mapped():
+                step.partial_fit(block)
+            if isinstance(step, LearnedRemoval):
+                if pairs is None:
+                    raise UserError(f"method {step.method} is supervised and has no labelled pairs; needed: some")
+                step.fit_pairs(before(pairs.left), before(pairs.right), pairs.scores)
+        return self
+
+    def transform(self, x: Tensor) -> Tensor:
+        """Map rows ``(N, D)`` through all steps."""
+        return _apply(self.steps, x)
+
+
+def _apply(steps: Sequence[Calibration | Step], x: Tensor) -> Tensor:
+    for step in steps:
+        x = step.transform(x)
+    return x
+
+
+def _mapped(transform: Callable[[Tensor], Tensor], blocks: Blocks) -> Iterable[Tensor]:
+    return (transform(block) for block in blocks())

@@ -1,0 +1,230 @@
+"""Weighted removal of the strongest directions, the weights learned on labelled pairs."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.base import Calibration, NotFittedError, Rows, checked_rows
+from flowbert.calibration.moments import Moments
+from flowbert.calibration.spectrum import checked_size, spectrum
+from flowbert.errors import UserError
+
+Floats = NDArray[np.float64]
+_WEIGHTS = "weights"
+_DIRECTIONS = 100
+_SMALLEST_NORM = 1e-12  # of a squared norm as a share of the mean one: a row that the removal leaves empty
+
+
+class LearnedRemoval(AffineCalibration, method="learned-removal"):
+    r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, the weights learned on labelled pairs.
+
+    Supervised, unlike the other calibrations: :meth:`fit` and :meth:`partial_fit` only collect the statistics that give
+    the mean and the directions :math:`u_i` (top k of the covariance); :meth:`fit_pairs` then learns the weights. The
+    learned weights maximize Pearson's correlation of cosine and score, by L-BFGS from :math:`w = 0`, so nothing is
+    random and the scale of the scores plays no role. A weight of 0 leaves a direction alone, 1 nulls it, below 0
+    strengthens it.
+
+    References:
+        Learning to Remove: Towards Isotropic Pre-trained BERT Embedding (Liang et al., 2021).
+        https://arxiv.org/abs/2104.05274 (there without centring and on word pairs)
+
+    Args:
+        n_directions: How many directions k get a weight; None takes 100, or D if that is less.
+        penalty: Weight of :math:`\sum w_i^2 / k` in the loss, at least 0.
+        center: Subtract the mean. False leaves the rows where they are, as the paper does; the directions then are
+            those of :math:`E[x x^T]`.
+
+    Shapes:
+        x, transformed: ``(N, D)``.  N: sentences, D: embedding size.
+
+    Raises:
+        UserError: If an argument is out of range, or ``n_directions`` exceeds D.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> meaning, noise = torch.randn(2, 200, 2, generator=generator), torch.randn(2, 200, 1, generator=generator)
+        >>> x1, x2 = torch.cat([meaning, 9 * noise], dim=2)
+        >>> scores = torch.cosine_similarity(*meaning)
+        >>> LearnedRemoval(1).fit_pairs(x1, x2, scores).weights.round(decimals=1).tolist()
+        [1.0]
+    """
+
+    size_option = "n_directions"
+    supervised: ClassVar[bool] = True
+
+    def __init__(self, n_directions: int | None = None, penalty: float = 0.0, center: bool = True) -> None:
+        super().__init__()
+        self.n_directions = checked_size(n_directions, "n_directions")
+        if not 0 <= penalty < np.inf:
+            raise UserError(f"penalty is {penalty}; allowed: a number of at least 0")
+        self.penalty = penalty
+        self.center = center
+        self._weights: Tensor | None = None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the weights have been learned for the rows seen."""
+        return super().fitted and self._weights is not None
+
+    @property
+    def weights(self) -> Tensor:
+        """Learned weights of shape ``(k,)``, float64, the strongest direction first."""
+        if self._weights is None:
+            raise NotFittedError(f"{type(self).__name__} has no weights: call fit_pairs with labelled pairs")
+        return self._weights
+
+    def reset(self) -> Self:
+        """Forget all data and the weights. Returns self."""
+        self._weights = None
+        return super().reset()
+
+    def fit(self, x: Rows) -> Self:
+        """Collect the statistics of these rows alone; :meth:`fit_pairs` must follow. Returns self."""
+        return Calibration.fit(self, x)
+
+    def partial_fit(self, x: Rows) -> Self:
+        """Add rows to the statistics; weights learned before are forgotten with their directions. Returns self."""
+        self._weights = None
+        return super().partial_fit(x)
+
+    def merge(self, other: Calibration) -> Self:
+        """Add the rows that ``other`` has seen; weights learned before are forgotten. Returns self."""
+        self._weights = None
+        return super().merge(other)
+
+    def fit_pairs(self, x1: Rows, x2: Rows, scores: Tensor | NDArray[np.floating]) -> Self:
+        """Learn the weights; without rows seen before, mean and directions come from these pairs. Returns self.
+
+        Args:
+            x1: First vectors of P pairs, shape ``(P, D)``.
+            x2: Second vectors, shape ``(P, D)``.
+            scores: Labelled similarities, shape ``(P,)``, on any scale, higher for more alike.
+
+        Raises:
+            UserError: If the shapes differ, a value is not finite, there are fewer than 2 pairs, or all scores are
+                equal.
+        """
+        left, right, target = _checked(x1, x2, scores)
+        if not super().fitted:
+            self.partial_fit(left).partial_fit(right)
+        checked_rows(left, self.dim)
+        if self.moments is None:
+            raise NotFittedError("no rows seen")
+        moments = self.moments.to("cpu")
+        directions, center = self._directions(moments), self._center(moments)
+        pairs = _Pairs.of(left - center, right - center, directions, target)
+        start = np.zeros(directions.shape[1])
+        bounds = [(None, 1.0)] * len(start)  # beyond 1 the direction is mirrored: the same cosines again
+        found = minimize(pairs.loss, start, args=(self.penalty,), jac=True, method="L-BFGS-B", bounds=bounds)
+        self._weights = torch.from_numpy(np.asarray(found.x, dtype=np.float64).copy())
+        self._map = None
+        return self
+
+    def affine_map(self) -> AffineMap:
+        """The fitted map.
+
+        Raises:
+            NotFittedError: If no rows have been seen or no weights learned.
+        """
+        if super().fitted and self._weights is None:
+            raise NotFittedError(f"{type(self).__name__} has no weights: call fit_pairs with labelled pairs")
+        return super().affine_map()
+
+    def solve(self, moments: Moments) -> AffineMap:
+        """The map of these statistics and the learned weights."""
+        directions = self._directions(moments)
+        kept = 1 - self.weights
+        back = torch.where(kept.abs() > 1e-12, 1 / kept.clamp_min(1e-12), torch.zeros_like(kept))
+        identity = torch.eye(moments.dim, dtype=torch.float64)
+        weight, inverse = (identity + (directions * (factor - 1)) @ directions.T for factor in (kept, back))
+        return AffineMap(self._center(moments), weight, inverse)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Moments, map and weights; empty before the weights are learned."""
+        return super().state_dict() | {_WEIGHTS: self.weights.clone()} if self.fitted else {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
+        """Take over a :meth:`state_dict`. Returns self.
+
+        Raises:
+            UserError: If a tensor is missing.
+        """
+        super().load_state_dict(state)
+        if state:
+            if _WEIGHTS not in state:
+                raise UserError(f"calibration state lacks {_WEIGHTS!r}; needed: weights, moments and map")
+            self._weights = state[_WEIGHTS].detach().to("cpu", torch.float64, copy=True)
+        return self
+
+    def _center(self, moments: Moments) -> Tensor:
+        return moments.mean if self.center else torch.zeros_like(moments.mean)
+
+    def _directions(self, moments: Moments) -> Tensor:
+        count = min(_DIRECTIONS, moments.dim) if self.n_directions is None else self.n_directions
+        if count > moments.dim:
+            raise UserError(f"n_directions is {count}; allowed: 1 to {moments.dim}, the size of the embeddings")
+        if not self.center:
+            moments = moments.to("cpu")
+            moments.scatter = moments.scatter + moments.count * torch.outer(moments.mean, moments.mean)
+        return spectrum(moments).vectors[:, :count]
+
+
+class _Pairs:
+    """Labelled pairs in terms of the directions: cosine and loss as functions of the weights."""
+
+    def __init__(self, dots: tuple[Floats, Floats, Floats], parts: tuple[Floats, Floats, Floats], target: Floats):
+        self.dots = dots
+        self.parts = parts
+        self.target = target
+
+    @classmethod
+    def of(cls, left: Tensor, right: Tensor, directions: Tensor, target: Floats) -> "_Pairs":
+        """Split each inner product (left-right, left-left, right-right) by direction, and what lies outside them."""
+        a, b = left @ directions, right @ directions
+        parts = tuple(part.numpy() for part in (a * b, a * a, b * b))
+        wholes = ((left * right).sum(dim=1), left.square().sum(dim=1), right.square().sum(dim=1))
+        dots = tuple(whole.numpy() - part.sum(axis=1) for whole, part in zip(wholes, parts, strict=True))
+        centred = target - target.mean()
+        return cls((dots[0], dots[1], dots[2]), (parts[0], parts[1], parts[2]), centred / np.linalg.norm(centred))
+
+    def loss(self, weights: Floats, penalty: float) -> tuple[float, Floats]:
+        """1 - Pearson(cosine, target) + penalty, and its gradient by the weights."""
+        kept = (1 - weights) ** 2
+        dot, left, right = (rest + part @ kept for rest, part in zip(self.dots, self.parts, strict=True))
+        left, right = (np.maximum(norm, _SMALLEST_NORM * norm.mean()) for norm in (left, right))
+        length = np.sqrt(left * right)
+        cosine = dot / length
+        centred = cosine - cosine.mean()
+        norm = max(float(np.linalg.norm(centred)), np.finfo(np.float64).tiny)
+        correlation = float(centred @ self.target) / norm
+        by_cosine = -(self.target - correlation * centred / norm) / norm
+        cross, own_left, own_right = self.parts
+        by_kept = (by_cosine / length) @ cross
+        by_kept = by_kept - (by_cosine * cosine / left) @ own_left / 2 - (by_cosine * cosine / right) @ own_right / 2
+        gradient = by_kept * -2 * (1 - weights) + 2 * penalty * weights / len(weights)
+        return 1 - correlation + penalty * float(np.mean(weights**2)), gradient
+
+
+def _checked(x1: Rows, x2: Rows, scores: Tensor | NDArray[np.floating]) -> tuple[Tensor, Tensor, Floats]:
+    left, right = (checked_rows(x).detach().to("cpu", torch.float64) for x in (x1, x2))
+    target = np.asarray(scores.detach().cpu() if isinstance(scores, Tensor) else scores, dtype=np.float64)
+    if left.shape != right.shape or target.shape != (len(left),):
+        raise UserError(
+            f"pairs have the shapes {tuple(left.shape)} and {tuple(right.shape)}, scores {target.shape}; "
+            "allowed: (P, D), (P, D), (P,)"
+        )
+    if not np.isfinite(target).all():
+        raise UserError(
+            f"{int((~np.isfinite(target)).sum())} of {len(target)} scores are NaN or infinite; allowed: finite"
+        )
+    if len(target) < 2 or target.min() == target.max():
+        raise UserError(
+            f"{len(target)} pairs with {len(np.unique(target))} different scores; allowed: 2 or more of both"
+        )
+    return left, right, target

@@ -1,0 +1,95 @@
+"""Several layer settings from one pass of a backbone."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.layers import resolve_layers
+from flowbert.encoders.pooling import mix_layers, pool
+from flowbert.errors import UserError
+
+Layers = tuple[int, ...]
+
+# The mean, and position 0, of averaged layers is the average of their means: single layers are enough for any setting.
+LINEAR_POOLINGS = ("mean", "cls")
+
+
+class LayerwiseEncoder(SentenceEncoder):
+    r"""The vectors of S layer settings side by side, ``(N, S * D)``, from one pass; made by ``from_pretrained``.
+
+    Example:
+        >>> encoder = LayerwiseEncoder.from_pretrained("builtin-sample")
+        >>> encoder.select([(1,), (4,), (1, 4)])
+        >>> first, last, both = torch.tensor(encoder.encode(["a dog runs"])).chunk(3, dim=1)
+        >>> torch.allclose((first + last) / 2, both, atol=1e-5)
+        True
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.layer_dim = self.dim
+        self.settings: tuple[Layers, ...] = (self.layers,)
+
+    def select(self, settings: Sequence[Layers]) -> None:
+        """Choose the settings, as :func:`flowbert.encoders.resolve_layers` gives them.
+
+        Raises:
+            UserError: If the pooling is ``cls_pooler``, which reads the last layer alone, and another layer is asked for.
+        """
+        if self.pooling == "cls_pooler" and tuple(settings) != ((self.num_layers,),):
+            raise UserError(f"pooling 'cls_pooler' reads the last layer alone, received {settings}; allowed: last")
+        self.settings = tuple(settings)
+        self.dim = len(self.settings) * self.layer_dim
+
+    def key(self) -> dict[str, Any]:
+        """Identity of the embeddings, as JSON values."""
+        return super().key() | {"layers": [list(layers) for layers in self.settings]}
+
+    def key_of(self, layers: Layers) -> dict[str, Any]:
+        """Identity of the embeddings of one setting: that of a :class:`SentenceEncoder` with these layers."""
+        return super().key() | {"layers": list(layers)}
+
+    def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
+        if self.pooling == "cls_pooler":
+            return super()._embed(features)
+        states = self.backbone(**features, output_hidden_states=True, return_dict=True).hidden_states
+        mask = features["attention_mask"]
+        return torch.cat([pool(mix_layers(states, layers), mask, self.pooling) for layers in self.settings], dim=1)
+
+
+def parts_of(layers: Layers, pooling: str) -> tuple[Layers, ...]:
+    """Settings whose stored vectors average to those of ``layers``.
+
+    Example:
+        >>> parts_of((1, 12), "mean"), parts_of((1, 12), "max")
+        (((1,), (12,)), ((1, 12),))
+    """
+    return tuple((layer,) for layer in layers) if pooling in LINEAR_POOLINGS else (layers,)
+
+
+COMBINATIONS = {"singles": 1, "pairs": 2, "triples": 3}
+"""Names for all settings of so many layers, the embedding layer included."""
+
+
+def expand_layers(specs: Sequence[str | int | Sequence[int]], num_layers: int) -> tuple[Layers, ...]:
+    """Resolve layer settings, each once; ``singles``, ``pairs`` and ``triples`` stand for all of that size.
+
+    References:
+        WhiteningBERT: An Easy Unsupervised Sentence Embedding Approach (Huang et al., 2021).
+        https://arxiv.org/abs/2104.01767
+
+    Example:
+        >>> expand_layers(["last", "pairs"], 2)
+        ((2,), (0, 1), (0, 2), (1, 2))
+    """
+    found: dict[tuple[int, ...], Layers] = {}
+    for spec in specs:
+        size = COMBINATIONS.get(spec) if isinstance(spec, str) else None
+        several = combinations(range(num_layers + 1), size) if size else [resolve_layers(spec, num_layers)]
+        for layers in several:
+            found.setdefault(tuple(sorted(layers)), layers)
+    return tuple(found.values())

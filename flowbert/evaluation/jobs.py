@@ -1,0 +1,230 @@
+"""What a method can be measured on: STS pairs, answer ranking, retrieval, each as results rows."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flowbert.data.answers import AnswerTask
+from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
+from flowbert.data.sts import STSTask, Subset
+from flowbert.errors import UserError
+from flowbert.evaluation.protocol import (
+    POSITIVE_ABOVE,
+    Embed,
+    PairEmbeddings,
+    Transform,
+    embed_pairs,
+    evaluate_pairs,
+    similarities,
+)
+from flowbert.evaluation.ranking import rank_answers
+from flowbert.evaluation.results import Row, rows_of
+from flowbert.evaluation.retrieval import MRR_CUT, retrieval_task, retrieve
+
+Similarities = tuple[NDArray[np.float64], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Rows of one method on one job, and its similarities by subset where the job is one of scored pairs."""
+
+    rows: list[Row]
+    similarities: Similarities | None = None
+
+
+class Job(ABC):
+    """One task and split to measure methods on; figures of the same job are comparable."""
+
+    name: str
+    split: str
+
+    @cached_property
+    @abstractmethod
+    def key(self) -> dict[str, Any]:
+        """Identity of the job as JSON values: equal keys, equal figures of equal vectors."""
+
+    @abstractmethod
+    def sentences(self) -> list[str]:
+        """What must be embedded."""
+
+    @abstractmethod
+    def corpus(self, name: str) -> Corpus:
+        """Its own corpus ``target`` or ``train_only``."""
+
+    @abstractmethod
+    def labelled(self) -> list[Subset]:
+        """Its own labelled pairs to learn from; empty if there are none outside the split measured on."""
+
+    @abstractmethod
+    def prepare(self, embed: Embed) -> Any:
+        """Look up the embeddings once for all methods."""
+
+    @abstractmethod
+    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+        """Figures under one map.
+
+        Args:
+            prepared: From :meth:`prepare`.
+            transform: Fitted map ``(M, D) -> (M, k)``; None leaves the embeddings raw.
+            columns: The other columns of the rows, as :func:`flowbert.evaluation.rows_of` takes them.
+        """
+
+
+class _TaskJob(Job):
+    """A job made of an STS task."""
+
+    def __init__(self, task: STSTask, split: str, positive_above: float) -> None:
+        self.task = task
+        self.name = task.name
+        self.split = split
+        self.positive_above = positive_above
+        task.split(split)
+
+    def sentences(self) -> list[str]:
+        """What must be embedded."""
+        return self.task.sentences([self.split])
+
+    def corpus(self, name: str) -> Corpus:
+        """Its own corpus ``target`` or ``train_only``."""
+        return corpus_of_task(name, self.task)
+
+    def labelled(self) -> list[Subset]:
+        """Its own labelled pairs to learn from, if any."""
+        return self.task.splits.get("train", []) if self.split != "train" else []
+
+    def _digest(self) -> str:
+        subsets = self.task.split(self.split)
+        scores = [f"{subset.name} {subset.scores.tolist()}" for subset in subsets]
+        return sentences_digest([*self.sentences(), *scores])
+
+
+class STSJob(_TaskJob):
+    """Spearman of cosine and gold score, with alignment and uniformity.
+
+    Args:
+        task: The task.
+        split: The split to measure on.
+        positive_above: Gold score above which a pair counts as positive for the alignment.
+        uniformity_limit: Draw this many distinct sentences for the uniformity if there are more; None takes all.
+
+    Raises:
+        UserError: If the task lacks the split.
+    """
+
+    def __init__(
+        self,
+        task: STSTask,
+        split: str = "test",
+        positive_above: float = POSITIVE_ABOVE,
+        uniformity_limit: int | None = None,
+    ) -> None:
+        super().__init__(task, split, positive_above)
+        self.uniformity_limit = uniformity_limit
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """Identity of the job as JSON values."""
+        limits = {"positive_above": self.positive_above, "uniformity_limit": self.uniformity_limit}
+        return {"kind": "sts", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
+
+    def prepare(self, embed: Embed) -> PairEmbeddings:
+        """Look up the embeddings once for all methods."""
+        return embed_pairs(self.task, self.split, embed)
+
+    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+        """Figures under one map."""
+        pairs: PairEmbeddings = prepared
+        if transform is not None:
+            pairs = replace(pairs, embeddings=transform(pairs.embeddings))
+        figures = evaluate_pairs(pairs, positive_above=self.positive_above, uniformity_limit=self.uniformity_limit)
+        return Measured(rows_of(figures, **columns), tuple(similarities(pairs)))
+
+
+class RetrievalJob(_TaskJob):
+    """Recall@k and MRR@10 of finding the second sentence of a positive pair among all second sentences."""
+
+    def __init__(self, task: STSTask, split: str = "test", positive_above: float = POSITIVE_ABOVE) -> None:
+        super().__init__(task, split, positive_above)
+        self.retrieval = retrieval_task(task, split, positive_above=positive_above)
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """Identity of the job as JSON values."""
+        limits = {"positive_above": self.positive_above}
+        return {"kind": "retrieval", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
+
+    def prepare(self, embed: Embed) -> Any:
+        """Look up the embeddings once for all methods."""
+        return _looked_up(embed, [*self.retrieval.queries, *self.retrieval.documents])
+
+    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+        """Figures under one map."""
+        figures = retrieve(self.retrieval, prepared, transform)
+        values = {f"recall@{cut}": value for cut, value in figures.recall.items()} | {f"mrr@{MRR_CUT}": figures.mrr}
+        return Measured(_rows(self, values, figures.relevant, columns))
+
+
+class AnswersJob(Job):
+    """Answer ranking: AUC, MAP, MRR."""
+
+    split = "test"
+
+    def __init__(self, task: AnswerTask) -> None:
+        self.task = task
+        self.name = task.name
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """Identity of the job as JSON values."""
+        pairs = [str(self.task.question_of.tolist()), str(self.task.labels.tolist())]
+        return {"kind": "answers", "task": self.name, "pairs": sentences_digest([*self.sentences(), *pairs])}
+
+    def sentences(self) -> list[str]:
+        """What must be embedded."""
+        return self.task.sentences()
+
+    def corpus(self, name: str) -> Corpus:
+        """Its own corpus ``target`` or ``train_only``."""
+        if name != "target":
+            raise UserError(f"corpus {name!r}: task {self.name} has no train split; allowed: target, nli, files")
+        return Corpus.of(name, self.task.sentences())
+
+    def labelled(self) -> list[Subset]:
+        """Its own labelled pairs to learn from, if any."""
+        return []
+
+    def prepare(self, embed: Embed) -> Any:
+        """Look up the embeddings once for all methods."""
+        return _looked_up(embed, self.task.sentences())
+
+    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+        """Figures under one map."""
+        figures = rank_answers(self.task, prepared, transform)
+        values = {"auc": figures.auc, "map": figures.map, "mrr": figures.mrr}
+        return Measured(_rows(self, values, figures.pairs, columns))
+
+
+def _looked_up(embed: Embed, sentences: list[str]) -> Embed:
+    """The embedding of these sentences in memory, so that each method does not look them up again."""
+    texts = list(dict.fromkeys(sentences))
+    row_of = {text: row for row, text in enumerate(texts)}
+    embeddings = torch.as_tensor(embed(texts))
+
+    def from_memory(wanted: Any) -> Tensor:
+        return embeddings[[row_of[text] for text in wanted]]
+
+    return from_memory
+
+
+def _rows(job: Job, values: Mapping[str, float], pairs: int, columns: Mapping[str, Any]) -> list[Row]:
+    same: dict[str, Any] = {"task": job.name, "split": job.split, "aggregation": "all", "pairs": pairs}
+    same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
+    return [Row(**columns, **same, metric=metric, value=value) for metric, value in values.items()]

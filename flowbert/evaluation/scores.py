@@ -1,0 +1,60 @@
+"""Similarities kept beside a results file: intervals and differences need no second computation."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from flowbert.evaluation.grid import Cell
+from flowbert.evaluation.jobs import Similarities, STSJob
+from flowbert.evaluation.pairs import ScoredPairs
+from flowbert.evaluation.results import config_hash
+
+
+class ScoreFolder:
+    """A folder with one file per embeddings and job, which holds every method's similarities by setting.
+
+    Args:
+        folder: The folder; made when the first scores are added.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pairs: dict[Path, ScoredPairs] = {}
+
+    def add(self, cell: Cell, similarities: Similarities) -> None:
+        """Keep a cell's similarities."""
+        path, job = self._path(cell), cell.job
+        if not isinstance(job, STSJob):
+            return
+        subsets = job.task.split(job.split)
+        names, gold = tuple(subset.name for subset in subsets), tuple(subset.scores for subset in subsets)
+        new = ScoredPairs(job.name, job.split, names, gold, {cell.setting: similarities})
+        known = self._load(path)
+        self._pairs[path] = new if known is None else known.joined(new)
+        self._pairs[path].save(path)
+
+    def has(self, cell: Cell) -> bool:
+        """Whether a cell's similarities are there; a job without any needs none."""
+        if not isinstance(cell.job, STSJob):
+            return True
+        known = self._load(self._path(cell))
+        return known is not None and cell.setting in known.predicted
+
+    def pairs(self, cells: Sequence[Cell]) -> ScoredPairs | None:
+        """Similarities of cells of one job, by setting; None for a job without any."""
+        found: ScoredPairs | None = None
+        for path in dict.fromkeys(self._path(cell) for cell in cells):
+            known = self._load(path)
+            if known is not None:
+                found = known if found is None else found.joined(known)
+        if found is None:
+            return None
+        predicted = {cell.setting: found.predicted[cell.setting] for cell in cells}
+        return ScoredPairs(found.task, found.split, found.subsets, found.gold, predicted)
+
+    def _path(self, cell: Cell) -> Path:
+        return self.folder / f"{config_hash({'source': cell.source.key, 'job': cell.job.key})}.safetensors"
+
+    def _load(self, path: Path) -> ScoredPairs | None:
+        if path not in self._pairs and path.is_file():
+            self._pairs[path] = ScoredPairs.load(path)
+        return self._pairs.get(path)

@@ -1,0 +1,84 @@
+"""Which layers to average: chosen on the development splits, beside what the test splits would have chosen."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flowbert.evaluation.results import Row
+
+_SETTING = ("encoder", "pooling", "method", "corpus")
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """Best layers of one method; figures are averages over tasks and seeds, in [-1, 1].
+
+    Attributes:
+        encoder: The encoder.
+        pooling: Its token pooling.
+        method: The method.
+        corpus: What it was fitted on.
+        by_dev: Layers with the highest average over the development splits: an honest choice.
+        dev: That average.
+        test: Average of these layers over the test splits.
+        by_test: Layers with the highest average over the test splits: what no honest selection can promise.
+        test_best: That average.
+        settings: Number of layer settings compared.
+        dev_tasks: Tasks with a development split, on which the choice rests.
+    """
+
+    encoder: str
+    pooling: str
+    method: str
+    corpus: str
+    by_dev: str
+    dev: float
+    test: float
+    by_test: str
+    test_best: float
+    settings: int
+    dev_tasks: tuple[str, ...]
+
+    def text(self) -> str:
+        """The choice in one line, figures x 100."""
+        dev, test, best = (f"{100 * figure:.2f}" for figure in (self.dev, self.test, self.test_best))
+        fitted = "" if self.corpus == "none" else f" ({self.corpus})"
+        return (
+            f"{self.method}{fitted}: best by dev ({', '.join(self.dev_tasks)}) {self.by_dev}: dev {dev}, test {test}; "
+            f"best by test {self.by_test}: test {best} (of {self.settings} settings)"
+        )
+
+
+def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerChoice]:
+    """Choose layers for each encoder, pooling, method and corpus that has rows of several layer settings.
+
+    Rows of the split ``dev`` choose, rows of the split ``test`` report; a method without both is left out. Tasks
+    without a development split (STS12 to STS16) count in the test average only.
+
+    References:
+        WhiteningBERT: An Easy Unsupervised Sentence Embedding Approach (Huang et al., 2021).
+        https://arxiv.org/abs/2104.01767
+    """
+    chosen = [row for row in rows if row.metric == "spearman" and row.aggregation == aggregation]
+    found = []
+    for key in dict.fromkeys(tuple(getattr(row, name) for name in _SETTING) for row in chosen):
+        mine = [row for row in chosen if tuple(getattr(row, name) for name in _SETTING) == key]
+        dev, test = (_averages(row for row in mine if row.split == split) for split in ("dev", "test"))
+        both = [layers for layers in test if layers in dev and math.isfinite(dev[layers] + test[layers])]
+        if len(both) < 2:
+            continue
+        by_dev, by_test = max(both, key=dev.__getitem__), max(both, key=test.__getitem__)
+        tasks = tuple(dict.fromkeys(row.task for row in mine if row.split == "dev"))
+        found.append(LayerChoice(*key, by_dev, dev[by_dev], test[by_dev], by_test, test[by_test], len(both), tasks))
+    return found
+
+
+def _averages(rows: Iterable[Row]) -> dict[str, float]:
+    """Layers -> average over tasks of the average over seeds."""
+    figures: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        figures.setdefault(row.layers, {}).setdefault(row.task, []).append(row.spearman)
+    return {
+        layers: sum(sum(values) / len(values) for values in by_task.values()) / len(by_task)
+        for layers, by_task in figures.items()
+    }
