@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from flowbert.data.base import CorpusDataModule
+from flowbert.data.contrastive import ContrastiveDataModule, SiameseDataModule
 from flowbert.data.module import EmbeddingDataModule
 from flowbert.errors import UserError, choices
-from flowbert.modules import EmbeddingModule, FlowModule
+from flowbert.modules import EmbeddingModule, FlowModule, SBERTModule, SimCSEModule
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,11 @@ class Method:
         return self.module.frozen_encoder
 
 
-METHODS = {"flow": Method(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings")}
+METHODS = {
+    "flow": Method(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
+    "simcse": Method(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
+    "sbert": Method(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),
+}
 
 
 def chosen_method(argv: Sequence[str]) -> str:

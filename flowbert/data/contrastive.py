@@ -2,24 +2,25 @@
 
 import copy
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.data.augment import EDITS, MaskedReplacement, edit_sentence
+from flowbert.data.base import CorpusDataModule
 from flowbert.data.bucketing import BatchDataset, LengthBuckets, pack
-from flowbert.data.corpus import load_corpus, sentences_digest
+from flowbert.data.corpus import Corpus, load_corpus, sentences_digest
 from flowbert.data.module import Sentences, split_held_out
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.readers import read_sentences
-from flowbert.data.sts import STSTask, load_task
+from flowbert.data.store import Encoder
+from flowbert.data.sts import load_task
 from flowbert.errors import UserError, choices
 
 POSITIVES = ("dropout", *EDITS, "next_sentence", "mlm", "entailment")
@@ -31,8 +32,9 @@ _VALIDATION = 1024  # examples at most: the loss there is a side figure
 Batch = dict[str, Any]
 
 
-class TokenEncoder(Protocol):
-    """What these modules ask of an encoder."""
+@runtime_checkable
+class TokenEncoder(Encoder, Protocol):
+    """What these modules ask of an encoder beyond its embeddings."""
 
     max_length: int
 
@@ -40,8 +42,8 @@ class TokenEncoder(Protocol):
         """Padded token features, each ``(B, T)``."""
         ...
 
-    def encode(self, sentences: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Embeddings ``(N, D)`` with the weights of this moment."""
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        """Tokens of each sentence."""
         ...
 
 
@@ -76,7 +78,7 @@ class Examples:
         return sentences_digest([*(sentence for side in self.sides for sentence in side), *targets])
 
 
-class ExampleDataModule(LightningDataModule):
+class ExampleDataModule(CorpusDataModule):
     """What both data modules share: batches of packed token features, and the STS tasks.
 
     A batch has ``chunks``, token features of sentences of similar length; ``places``, shape ``(G, B)``: where sentence
@@ -86,10 +88,9 @@ class ExampleDataModule(LightningDataModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder: Any = None
-        self.tasks: list[STSTask] = []
+        self._whole: TokenEncoder | None = None
+        self._short: TokenEncoder | None = None
         self.examples: Examples | None = None
-        self._tokenize: Callable[[Sequence[str]], dict[str, Tensor]] | None = None
         self._fit_index = self._held_index = np.empty(0, dtype=np.int64)
 
     def _check_shared(self) -> None:
@@ -110,13 +111,19 @@ class ExampleDataModule(LightningDataModule):
         """Read what is trained on."""
         raise NotImplementedError
 
-    def connect(self, encoder: TokenEncoder) -> None:
-        """Give the encoder that is being trained; sentences are cut at ``max_length`` in training batches alone."""
-        length = min(self.hparams["max_length"], encoder.max_length)
-        # A second view of the same encoder: its own length, the same tokenizer and weights.
-        short: Any = copy.copy(encoder)
-        short.max_length = length
-        self.encoder, self._tokenize = encoder, short.tokenize
+    def connect(self, encoder: Encoder) -> None:
+        """Give the encoder that is being trained; sentences are cut at ``max_length`` in training batches alone.
+
+        Raises:
+            UserError: If it does not tokenize.
+        """
+        if not isinstance(encoder, TokenEncoder):
+            raise UserError(f"data: received {type(encoder).__name__}; allowed: an encoder that tokenizes")
+        super().connect(encoder)
+        self._whole = encoder
+        # A second view of the same encoder: a length of its own, the same tokenizer and weights.
+        self._short = copy.copy(encoder)
+        self._short.max_length = min(self.hparams["max_length"], encoder.max_length)
 
     def load(self) -> None:
         """Read examples and tasks; a mistake in an option or file shows here, early."""
@@ -129,6 +136,9 @@ class ExampleDataModule(LightningDataModule):
             examples = examples.sample(h["max_sentences"], self.seed)
         self._fit_index, self._held_index = split_held_out(examples.sides[0], h["held_out"], self.seed)
         self._check_size(examples, 1)
+        self.corpus = Corpus.of(
+            examples.name, (sentence for side in dict.fromkeys(examples.sides) for sentence in side)
+        )
         self.examples = examples
 
     def _check_size(self, examples: Examples, processes: int) -> None:
@@ -136,16 +146,21 @@ class ExampleDataModule(LightningDataModule):
         if there < wanted:
             times = f" times {processes} processes" if processes > 1 else ""
             raise UserError(
-                f"data.batch_size: received {self.batch_size}{times}, more than the {there} examples of {examples.name} "
-                f"to fit on; allowed: 2 to {there // processes}"
+                f"data.batch_size: received {self.batch_size}{times}, but {examples.name} has {there} examples to fit "
+                f"on; allowed: 2 to {there // processes}"
             )
 
     def setup(self, stage: str) -> None:
         """Read what :meth:`load` reads, if it was not called."""
-        if self.encoder is None:
-            raise UserError("data: no encoder was given; call connect(encoder) before the trainer runs")
+        self._connected()
         self.load()
         self._check_size(self._loaded(), self._processes()[1])
+
+    def _connected(self) -> tuple[TokenEncoder, TokenEncoder]:
+        """The encoder as it is, and as it cuts sentences in training."""
+        if self._whole is None or self._short is None:
+            raise UserError("data: no encoder was given; call connect(encoder) before the trainer runs")
+        return self._whole, self._short
 
     def _processes(self) -> tuple[int, int]:
         return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
@@ -170,7 +185,7 @@ class ExampleDataModule(LightningDataModule):
 
     def embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Embeddings with the encoder's weights of this moment, ``(N, D)``, float32 on the CPU; nothing is kept."""
-        return torch.from_numpy(self.encoder.encode(list(sentences)))
+        return torch.from_numpy(self._connected()[0].encode(list(sentences)))
 
     def corpus_sentences(self) -> list[str]:
         """Every sentence of the fitting examples, each side's after the other; a repeated side counts once."""
@@ -192,10 +207,8 @@ class ExampleDataModule(LightningDataModule):
 
     def batch(self, epoch: int, indices: Sequence[int]) -> Batch:
         """Token features of some examples, packed; see the class."""
-        if self._tokenize is None:
-            raise RuntimeError("the data module was asked for batches before connect()")
         sides = self.sides(epoch, indices)
-        chunks, places = pack(self._tokenize([sentence for side in sides for sentence in side]))
+        chunks, places = pack(self._connected()[1].tokenize([sentence for side in sides for sentence in side]))
         batch: Batch = {"chunks": chunks, "places": places.reshape(len(sides), -1)}
         targets = self._loaded().targets
         if targets is not None:
@@ -205,11 +218,20 @@ class ExampleDataModule(LightningDataModule):
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled batches, sentences of similar length together."""
         rank, world_size = self._processes()
-        examples, index = self._loaded(), self._fit_index
-        lengths = [sum(len(side[i]) for side in examples.sides) for i in index]
-        sampler = LengthBuckets(lengths, self.batch_size, self.hparams["pool"], self.seed, rank, world_size)
+        index = self._fit_index
+        sampler = LengthBuckets(
+            self._lengths(index), self.batch_size, self.hparams["pool"], self.seed, rank, world_size
+        )
         dataset = BatchDataset(lambda epoch, chosen: self.batch(epoch, index[chosen].tolist()))
         return DataLoader(dataset, batch_size=None, sampler=sampler)
+
+    def _lengths(self, index: npt.NDArray[np.int64]) -> list[int]:
+        """Tokens of some examples, all their sides together."""
+        if self.hparams["pool"] == 1:
+            return [0] * len(index)
+        lengths = self._connected()[1].lengths
+        sides = [lengths([side[i] for i in index]) for side in dict.fromkeys(self._loaded().sides)]
+        return [sum(tokens) for tokens in zip(*sides, strict=True)]
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Fixed batches of held-out examples; of fitting ones if fewer than 2 are held out."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from flowbert.data.hub import read_hub
 from flowbert.data.nli import load_nli
 from flowbert.data.readers import read_sentences
-from flowbert.data.sts import SAMPLE, load_task
+from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError, choices
 
 NAMED = ("target", "train_only", "nli")
@@ -116,18 +116,26 @@ def load_corpus(
     return _file_corpus(corpus, column)
 
 
+def corpus_of_task(corpus: str, task: STSTask) -> Corpus:
+    """The corpus ``target`` or ``train_only`` of a task.
+
+    Raises:
+        UserError: If the task lacks a train split.
+    """
+    if corpus == "target":
+        return Corpus.of(corpus, task.sentences())
+    if "train" not in task.splits:
+        raise UserError(
+            f"corpus 'train_only': task {task.name} has no train split, only {', '.join(task.splits)}; "
+            f"allowed: {', '.join(_WITH_TRAIN)}"
+        )
+    return Corpus.of(corpus, task.sentences(["train"]))
+
+
 def _task_corpus(corpus: str, task: str | None, senteval: str | Path | None) -> Corpus:
     if task is None:
         raise UserError(f"corpus {corpus!r} needs a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}")
-    loaded = load_task(task, senteval)
-    if corpus == "target":
-        return Corpus.of(corpus, loaded.sentences())
-    if "train" not in loaded.splits:
-        raise UserError(
-            f"corpus 'train_only': task {task} has no train split, only {', '.join(loaded.splits)}; "
-            f"allowed: {', '.join(_WITH_TRAIN)}"
-        )
-    return Corpus.of(corpus, loaded.sentences(["train"]))
+    return corpus_of_task(corpus, load_task(task, senteval))
 
 
 def _file_corpus(source: str, column: str | None) -> Corpus:

@@ -78,16 +78,26 @@ class STSTask:
         return [sentence for s in subsets for side in (s.sentences1, s.sentences2) for sentence in side]
 
 
-def load_task(name: str, senteval: str | Path | None = None) -> STSTask:
-    """Load one task from a SentEval folder, the hub, or the built-in sample.
+def load_task(
+    name: str,
+    senteval: str | Path | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    score_range: tuple[float, float] | None = None,
+) -> STSTask:
+    """Load one task from a SentEval folder, the hub, the built-in sample, or a file of own pairs.
 
     Pairs without a gold score are left out. White space inside a sentence is normalized as SentEval does it (tokens
     re-joined with one space); it changes no figure: BERT's tokenizer splits on white space, too.
 
     Args:
-        name: One of ``TASKS``, or ``SAMPLE``.
+        name: One of ``TASKS``, or ``SAMPLE``; a csv, tsv, jsonl or parquet file, see
+            :func:`flowbert.data.pair_files.load_pairs`; or a Chinese task (ATEC, BQ, LCQMC, PAWSX, STS-B) that
+            ``senteval`` holds a folder of.
         senteval: Folder laid out as SentEval's ``data/downstream``; or ``"hub"`` for the mteb data sets (whole years
             without subsets; SICKR there is all 9,927 pairs); or ``"hub:FOLDER"`` for local copies of those in a folder.
+        columns: For a file of own pairs: its columns for sentence, sentence, score.
+        score_range: For a file of own pairs: lowest and highest score there can be.
 
     Raises:
         UserError: If the task is unknown, the folder lacks the task or a subset, or a file has a bad line.
@@ -97,8 +107,14 @@ def load_task(name: str, senteval: str | Path | None = None) -> STSTask:
         >>> list(task.splits), len(task.split("test")[0])
         (['train', 'dev', 'test'], 1000)
     """
+    from flowbert.data import pair_files  # it builds on this module
+
     if name == SAMPLE:
         return _sample_task()
+    if is_table(name):
+        return pair_files.load_pairs(name, columns=columns or pair_files.COLUMNS, score_range=score_range)
+    if name in pair_files.CHINESE and senteval is not None and (Path(senteval).expanduser() / name).is_dir():
+        return pair_files.load_chinese(name, senteval)
     if name not in TASKS:
         raise UserError(f"unknown task {name!r}; {choices((*TASKS, SAMPLE), name.upper().replace('-', ''))}")
     if senteval is None:
@@ -112,6 +128,16 @@ def load_task(name: str, senteval: str | Path | None = None) -> STSTask:
         raise UserError(f"{root}: no such SentEval folder; {root.parent} holds {listing(folder_names(root.parent))}")
     loaders: dict[str, Callable[[Path], STSTask]] = {"STSB": _stsb_task, "SICKR": _sick_task}
     return loaders[name](root) if name in loaders else _year_task(root, name)
+
+
+def is_table(name: str) -> bool:
+    """Whether a task's name is the path of a table file.
+
+    Example:
+        >>> is_table("mine/pairs.tsv.gz"), is_table("STSB")
+        (True, False)
+    """
+    return name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".jsonl", ".parquet"))
 
 
 def _sample_task() -> STSTask:

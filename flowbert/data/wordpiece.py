@@ -4,6 +4,8 @@ import string
 from collections.abc import Iterable
 from pathlib import Path
 
+from flowbert.errors import UserError
+
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -18,6 +20,9 @@ def train_wordpiece(sentences: Iterable[str], vocab_size: int, max_length: int, 
         vocab_size: Largest vocabulary; a small corpus gives a smaller one.
         max_length: Longest sequence of the encoder, special tokens included.
         folder: Where to write tokenizer.json and tokenizer_config.json.
+
+    Raises:
+        UserError: If there is no text, or the vocabulary cannot hold the characters of the text.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import BertTokenizer
@@ -29,10 +34,18 @@ def train_wordpiece(sentences: Iterable[str], vocab_size: int, max_length: int, 
     # The trainer numbers inner characters in the random order of a hash map and breaks ties by number; as "special"
     # tokens they get fixed numbers. The final tokenizer takes the vocabulary alone: there they are ordinary pieces.
     characters = _characters(normalizer.normalize_str(sentence) for sentence in text)
+    fixed = [*SPECIAL_TOKENS, *characters, *(f"##{c}" for c in characters if c.isalnum())]
+    if not text:
+        raise UserError("vocabulary: received no sentence; allowed: 1 or more")
+    if vocab_size < len(fixed):
+        raise UserError(
+            f"vocab_size: received {vocab_size}; allowed: {len(fixed)} or more, for the special tokens and the "
+            f"{len(characters)} characters of this text"
+        )
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=2,
-        special_tokens=[*SPECIAL_TOKENS, *characters, *(f"##{c}" for c in characters if c.isalnum())],
+        special_tokens=fixed,
         show_progress=False,
     )
     trained.train_from_iterator(text, trainer)

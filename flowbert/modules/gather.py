@@ -1,7 +1,5 @@
 """Embeddings of all processes as one batch, with gradient."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, distributed
 from torch.autograd.function import FunctionCtx
@@ -11,13 +9,13 @@ class _Gather(torch.autograd.Function):
     """Concatenate the processes' tensors; the gradient of a process's part is summed over all processes."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor) -> Tensor:
+    def forward(_ctx: FunctionCtx, rows: Tensor) -> Tensor:
         parts = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
         distributed.all_gather(parts, rows.contiguous())
         return torch.cat(parts)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *gradients: Tensor) -> Tensor:
+    def backward(_ctx: FunctionCtx, *gradients: Tensor) -> Tensor:
         summed = gradients[0].contiguous().clone()
         distributed.all_reduce(summed)
         return summed.chunk(distributed.get_world_size())[distributed.get_rank()]
@@ -43,5 +41,5 @@ def gather_rows(rows: Tensor) -> Tensor:
     """
     if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
         return rows
-    joined: Any = _Gather.apply(rows)
-    return joined  # type: ignore[no-any-return]
+    joined: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
+    return joined

@@ -13,9 +13,8 @@ Features = Mapping[str, Tensor]
 
 def split_features(features: Features, size: int) -> list[dict[str, Tensor]]:
     """Cut token features ``(B, T)`` into pieces of at most ``size`` sentences, in order."""
-    parts = {name: value.split(size) for name, value in features.items()}
-    count = len(next(iter(parts.values())))
-    return [{name: part[i] for name, part in parts.items()} for i in range(count)]
+    count = len(next(iter(features.values())))
+    return [{name: value[i : i + size] for name, value in features.items()} for i in range(0, count, size)]
 
 
 def encode_cached(

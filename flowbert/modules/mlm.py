@@ -1,27 +1,30 @@
 """Masked language modelling as a LightningModule: continue pretraining an encoder, or start one from scratch."""
 
-import os
-import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning import LightningModule
-from pytorch_lightning.utilities.types import OptimizerLRScheduler
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.lr_scheduler import LambdaLR
-from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig
 
+from flowbert.data.wordpiece import train_wordpiece
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
+from flowbert.losses.cosreg import mean_pair_cosine
 from flowbert.modules.schedules import warmup_then
+from flowbert.modules.trainable import TrainableEncoderModule
+from flowbert.quiet import quiet_transformers
 
 IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out
+SCRATCH_PATH = "scratch"  # what a new encoder is called in tables and messages
+_MAX_LENGTH, _LEAST_LENGTH = 128, 3  # of a new encoder: [CLS], a token, [SEP]
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
 _STREAMS = {"train": 0, "val": 1}
+_CONTINUES = "##"  # WordPiece's mark of a piece that goes on with the word of the piece before it
 
 
 def mask_tokens(
@@ -32,8 +35,12 @@ def mask_tokens(
     vocab_size: int,
     fraction: float,
     generator: torch.Generator,
+    continues: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Choose tokens to predict: 80% of them become ``[MASK]``, 10% a random token, 10% stay as they are.
+
+    With ``continues`` whole words are chosen; what becomes of each of their tokens is still drawn one by one, as in
+    BERT's own whole-word masking.
 
     References:
         BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
@@ -44,8 +51,9 @@ def mask_tokens(
         maskable: Which tokens may be chosen (not special, not padding), bool of shape ``(B, T)``.
         mask_id: Id of ``[MASK]``.
         vocab_size: Ids of random tokens are drawn below this.
-        fraction: Chance of each maskable token to be chosen.
+        fraction: Chance of each maskable token, or word, to be chosen.
         generator: Source of randomness, on the CPU whatever the device of the ids, so that every device masks alike.
+        continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
 
     Returns:
         Inputs and labels of shape ``(B, T)``; the label is the old id where a token was chosen, else ``IGNORED``.
@@ -57,7 +65,10 @@ def mask_tokens(
         >>> labels.tolist()
         [[-100, -100, -100, -100], [4, 5, 6, 7]]
     """
-    chosen = (torch.rand(input_ids.shape, generator=generator) < fraction).to(input_ids.device) & maskable
+    draw = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
+    if continues is not None:
+        draw = draw.gather(1, _word_starts(continues))
+    chosen = (draw < fraction) & maskable
     fate = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
     random_ids = torch.randint(vocab_size, input_ids.shape, generator=generator).to(input_ids.device)
     inputs = torch.where(chosen & (fate < _MASKED), mask_id, input_ids)
@@ -65,92 +76,274 @@ def mask_tokens(
     return inputs, torch.where(chosen, input_ids, IGNORED)
 
 
-class MLMModule(LightningModule):
-    """Masked language modelling on batches of token features, masked anew at every step.
+def _word_starts(continues: Tensor) -> Tensor:
+    """Position of the first token of each token's word, ``(B, T)``."""
+    positions = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
+    return torch.where(continues, 0, positions).cummax(dim=1).values
 
-    The masks of a step depend on the seed, the step and the rank alone, so that a resumed run masks as an
-    uninterrupted one. Validation batches are always masked in the same way.
+
+def predict_chosen(model: Any, features: dict[str, Tensor], chosen: Tensor) -> Tensor:
+    """Logits of the chosen tokens alone, ``(n, V)``: the prediction layers, half of the work, skip the others.
+
+    Args:
+        model: A Hugging Face masked language model; its prediction layers treat every position alike.
+        features: Token features, each ``(B, T)``.
+        chosen: Which tokens to predict, bool of shape ``(B, T)``, n of them true.
+
+    Shapes:
+        result: ``(n, V)``.  B: batch, T: tokens, V: vocabulary.
+    """
+
+    def keep_chosen(_backbone: nn.Module, _inputs: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[chosen].unsqueeze(0)
+        return output
+
+    hook = model.base_model.register_forward_hook(keep_chosen)
+    try:
+        logits: Tensor = model(**features, return_dict=True).logits
+    finally:
+        hook.remove()
+    return logits.squeeze(0)
+
+
+class MLMModule(TrainableEncoderModule):
+    r"""Masked language modelling on batches of token features, masked anew at every step.
+
+    The loss is :math:`-\log p(\text{token})` of the chosen tokens, with ``cosreg_weight`` plus that weight times the
+    mean cosine over all pairs of word embeddings. The masks of a step depend on the seed, the step and the rank alone,
+    so that a resumed run masks as an uninterrupted one. Validation batches are always masked in the same way.
+
+    The prediction layers are those of the checkpoint; where it has none they start at random, with the word embeddings
+    tied, so the first losses are large. They are saved with the encoder, which loads with or without them.
+
+    With ``scratch`` there is no encoder to continue from: :meth:`make_encoder` makes one, a WordPiece vocabulary
+    trained on the corpus and a BERT of the given sizes with random weights.
 
     References:
         BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
         https://arxiv.org/abs/1810.04805
 
+        Representation Degeneration Problem in Training Natural Language Generation Models (Gao et al., 2019).
+        https://arxiv.org/abs/1907.12009
+
     Args:
-        path: Encoder to continue from: a folder or hub name. With ``scratch`` only its tokenizer is used.
-        scratch: Sizes of a new BERT with random weights (``hidden_size``, ``num_hidden_layers``, ...: arguments of
-            ``transformers.BertConfig``); default: none, the weights at ``path``.
-        revision: Commit, tag or branch of a hub name.
         mask_fraction: Chance of a token to be predicted, in (0, 1).
-        max_length: Longest sequence in tokens, special ones included.
+        whole_words: Choose words, all WordPieces of each, rather than single tokens.
+        cosreg_weight: Weight :math:`\gamma` of the cosine regularization of the word embeddings (paper: 1); 0: none.
+        scratch: Start from random weights and a new vocabulary; ``encoder.path`` then plays no part.
+        hidden_size: Embedding size D of a new encoder.
+        num_hidden_layers: Its layers.
+        num_attention_heads: Its attention heads; they divide D.
+        intermediate_size: Width of its feed-forward layers; default: 4 D.
+        vocab_size: Largest vocabulary of a new encoder; a small corpus gives a smaller one.
+        dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
         learning_rate: Largest step size of AdamW.
         weight_decay: Decoupled weight decay; biases and layer norms are spared.
-        warmup: Share of all steps with linearly rising learning rate, in [0, 1).
         schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
+        warmup: Share of all steps with linearly rising learning rate, in [0, 1).
         seed: Seed of the new weights and of the masks.
 
     Shapes:
         Features of a batch: ``input_ids`` and ``attention_mask`` of shape ``(B, T)``.  B: batch, T: tokens.
 
     Raises:
-        UserError: If an option is outside what is allowed or the tokenizer has no ``[MASK]``.
+        UserError: If an option is outside what is allowed.
+
+    Example:
+        >>> module = MLMModule(mask_fraction=0.2)
+        >>> module.connect(SentenceEncoder.from_pretrained("builtin-sample", frozen=False))
+        >>> features = module.encoder.tokenize(["a dog runs", "a cat"])
+        >>> masked, labels = module.masked(features, "val", step=0)
+        >>> labels.shape == features["input_ids"].shape
+        True
     """
+
+    name = "mlm"
+    continuing_ids: Tensor | None
 
     def __init__(
         self,
-        path: str,
-        scratch: dict[str, int] | None = None,
-        revision: str | None = None,
         mask_fraction: float = 0.15,
-        max_length: int = 128,
+        whole_words: bool = False,
+        cosreg_weight: float = 0.0,
+        scratch: bool = False,
+        hidden_size: int = 128,
+        num_hidden_layers: int = 4,
+        num_attention_heads: int = 4,
+        intermediate_size: int | None = None,
+        vocab_size: int = 2000,
+        dropout: float | None = None,
         learning_rate: float = 1e-4,
         weight_decay: float = 0.01,
-        warmup: float = 0.06,
         schedule: str = "linear",
+        warmup: float = 0.06,
         seed: int = 0,
     ) -> None:
         super().__init__()
         if not 0 < mask_fraction < 1:
             raise UserError(f"model.mask_fraction: received {mask_fraction}; allowed: above 0 and below 1")
-        if learning_rate <= 0:
-            raise UserError(f"model.learning_rate: received {learning_rate}; allowed: above 0")
-        warmup_then(schedule, warmup, total=1)  # raises now rather than after the data are loaded
+        if cosreg_weight < 0:
+            raise UserError(f"model.cosreg_weight: received {cosreg_weight}; allowed: 0 or more")
+        self.check_options(learning_rate, weight_decay, dropout)
+        warmup_then(schedule, warmup, total=1)  # checks both, so that a typo shows before anything is loaded
         self.save_hyperparameters()
-        self.tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
-        if self.tokenizer.mask_token_id is None:
-            raise UserError(f"model.path: the tokenizer of {path} has no mask token; allowed: one trained with masks")
-        self.model = self._new_model(scratch, seed) if scratch is not None else self._old_model(path, revision)
+        if scratch:
+            self._check_sizes()
+        self.predictor: Any = None
+        self.register_buffer("continuing_ids", None, persistent=False)
 
-    def _new_model(self, sizes: dict[str, int], seed: int) -> BertForMaskedLM:
-        fixed = {"vocab_size": len(self.tokenizer), "pad_token_id": self.tokenizer.pad_token_id}
-        config = BertConfig.from_dict({**sizes, **fixed})
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return BertForMaskedLM(config)
+    def _check_sizes(self) -> None:
+        h = self.hparams
+        names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+        for name in names:
+            if h[name] is not None and h[name] < 1:
+                raise UserError(f"model.{name}: received {h[name]}; allowed: 1 or more")
+        if h["hidden_size"] % h["num_attention_heads"]:
+            raise UserError(
+                f"model.num_attention_heads: received {h['num_attention_heads']}; allowed: what divides "
+                f"model.hidden_size {h['hidden_size']}"
+            )
 
-    def _old_model(self, path: str, revision: str | None) -> Any:
-        return AutoModelForMaskedLM.from_pretrained(path, revision=revision, dtype=torch.float32)
+    # --------------------------------------------------------------- encoder
 
-    def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
-        """Padded token features of sentences; use it as ``collate_fn``."""
-        length = self.hparams["max_length"]
-        return dict(
-            self.tokenizer(list(sentences), padding=True, truncation=True, max_length=length, return_tensors="pt")
+    def load_encoder(self, options: Mapping[str, Any], datamodule: Any) -> SentenceEncoder:
+        """The encoder that a run starts from.
+
+        Args:
+            options: Arguments of :meth:`SentenceEncoder.from_pretrained`; with ``scratch`` the path, revision and dtype
+                play no part.
+            datamodule: The data of the run, loaded; with ``scratch`` its ``corpus_sentences()`` make the vocabulary.
+        """
+        if not self.hparams["scratch"]:
+            return SentenceEncoder.from_pretrained(**options, frozen=False)
+        used = {name: options.get(name) for name in ("layers", "pooling", "max_length")}
+        return self.make_encoder(datamodule.corpus_sentences(), **used)
+
+    def make_encoder(
+        self,
+        sentences: Sequence[str],
+        *,
+        layers: str | int | Sequence[int] | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+    ) -> SentenceEncoder:
+        """A new encoder of this module's sizes, to be given to :meth:`connect`.
+
+        Args:
+            sentences: Text to train the vocabulary on.
+            layers: As in :class:`flowbert.encoders.SentenceEncoder`; default: the last.
+            pooling: As there; default: mean.
+            max_length: Longest sequence in tokens, special ones included; the encoder has no positions beyond. Default:
+                128.
+
+        Raises:
+            UserError: If ``vocab_size`` is too small for the characters of the text, or the rest does not fit.
+        """
+        length = _MAX_LENGTH if max_length is None else max_length
+        if length < _LEAST_LENGTH:
+            raise UserError(f"encoder.max_length: received {length}; allowed: {_LEAST_LENGTH} or more")
+        with tempfile.TemporaryDirectory() as folder:
+            train_wordpiece(sentences, self.hparams["vocab_size"], length, folder)
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+        return self._new_encoder(tokenizer, "last" if layers is None else layers, pooling or "mean", length)
+
+    def _new_encoder(
+        self, tokenizer: Any, layers: str | int | Sequence[int], pooling: str, max_length: int
+    ) -> SentenceEncoder:
+        h = self.hparams
+        config = BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=h["hidden_size"],
+            num_hidden_layers=h["num_hidden_layers"],
+            num_attention_heads=h["num_attention_heads"],
+            intermediate_size=h["intermediate_size"] or 4 * h["hidden_size"],
+            max_position_embeddings=max_length,
+            pad_token_id=tokenizer.pad_token_id,
         )
+        return SentenceEncoder(
+            self._new_predictor(config).base_model,
+            tokenizer,
+            layers=layers,
+            pooling=pooling,
+            max_length=max_length,
+            path=SCRATCH_PATH,
+            frozen=False,
+        )
+
+    def _new_predictor(self, config: Any) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.hparams["seed"])
+            return AutoModelForMaskedLM.from_config(config)  # type: ignore[no-untyped-call]
+
+    def connect(self, encoder: SentenceEncoder) -> None:
+        """Give the encoder to train, and put the prediction layers above it.
+
+        Raises:
+            UserError: If the encoder is frozen or in half precision, or cannot predict masked tokens.
+        """
+        if encoder.pooling == "cls_pooler":
+            raise UserError(
+                "encoder.pooling: 'cls_pooler' reads a layer that masked language modelling does not train; "
+                "allowed: mean, cls, max"
+            )
+        if encoder.tokenizer.mask_token_id is None:
+            raise UserError(
+                f"encoder.path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks"
+            )
+        super().connect(encoder)
+        self.predictor = self._predictor_above(encoder)
+        if self.hparams["cosreg_weight"] and not self._is_tied():
+            raise UserError(
+                f"model.cosreg_weight: received {self.hparams['cosreg_weight']}, but the word embeddings of "
+                f"{encoder.path} are not tied to its prediction layers; allowed with it: 0"
+            )
+        if self.hparams["whole_words"]:
+            self.continuing_ids = _continuing_ids(encoder)
+
+    def _predictor_above(self, encoder: SentenceEncoder) -> Any:
+        """A masked language model around the very backbone that is trained."""
+        backbone: Any = encoder.backbone
+        folder = backbone.name_or_path  # where transformers found the weights; empty for a new network
+        try:
+            if folder and Path(folder).is_dir():
+                with quiet_transformers(), torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(self.hparams["seed"])  # prediction layers that the checkpoint lacks
+                    model: Any = AutoModelForMaskedLM.from_pretrained(
+                        folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
+                    )
+            else:
+                model = self._new_predictor(backbone.config)
+        except ValueError as error:
+            raise UserError(
+                f"encoder.path: {encoder.path} is of type {backbone.config.model_type!r}, which transformers does not "
+                "know as a masked language model; allowed: BERT, RoBERTa, DistilBERT and the like"
+            ) from error
+        setattr(model, model.base_model_prefix, backbone)
+        model.tie_weights()
+        return model.train()
+
+    def _is_tied(self) -> bool:
+        output = self.predictor.get_output_embeddings()
+        return output is not None and output.weight is self.predictor.get_input_embeddings().weight
+
+    # -------------------------------------------------------------- training
 
     def masked(self, features: dict[str, Tensor], stream: str, step: int) -> tuple[dict[str, Tensor], Tensor]:
         """Masked features and their labels for one step of ``train`` or one batch of ``val``."""
+        tokenizer: Any = self.encoder.tokenizer
         ids = features["input_ids"]
-        special = torch.tensor(self.tokenizer.all_special_ids, device=ids.device)
+        special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
         rank = self.global_rank if stream == "train" else 0
         entropy = (self.hparams["seed"], _STREAMS[stream], step, rank)
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
         inputs, labels = mask_tokens(
             ids,
             features["attention_mask"].bool() & ~torch.isin(ids, special),
-            mask_id=self.tokenizer.mask_token_id,
-            vocab_size=len(self.tokenizer),
+            mask_id=tokenizer.mask_token_id,
+            vocab_size=len(tokenizer),
             fraction=self.hparams["mask_fraction"],
             generator=generator,
+            continues=None if self.continuing_ids is None else torch.isin(ids, self.continuing_ids),
         )
         return {**features, "input_ids": inputs}, labels
 
@@ -159,18 +352,30 @@ class MLMModule(LightningModule):
 
         A batch in which no token was chosen has loss 0, which keeps the graph alive under several processes.
         """
-        logits = self.model(**features).logits
         chosen = labels != IGNORED
-        count = int(chosen.sum())
-        total = functional.cross_entropy(logits[chosen].float(), labels[chosen], reduction="sum")
-        right = (logits[chosen].argmax(-1) == labels[chosen]).sum()
-        return total / max(count, 1), right / max(count, 1), count
+        logits, wanted = predict_chosen(self.predictor, features, chosen), labels[chosen]
+        total = functional.cross_entropy(logits.float(), wanted, reduction="sum")
+        right = (logits.argmax(-1) == wanted).sum()
+        return total / max(len(wanted), 1), right / max(len(wanted), 1), len(wanted)
+
+    def word_cosine(self) -> Tensor:
+        """Mean cosine over all pairs of word embeddings."""
+        return mean_pair_cosine(self.predictor.get_input_embeddings().weight)
 
     def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
         """Loss of a batch under the masks of this step."""
         step = self.current_epoch * int(self.trainer.num_training_batches) + batch_idx
         loss, accuracy, _ = self.loss(*self.masked(batch, "train", step))
-        self.log_dict({"train/mlm_loss": loss, "train/mlm_accuracy": accuracy})
+        self.log_dict({"step/mlm_loss": loss.detach(), "step/mlm_accuracy": accuracy})
+        if self.hparams["cosreg_weight"]:
+            word_cosine = self.word_cosine()
+            self.log("step/word_cosine", word_cosine.detach())
+            loss = loss + self.hparams["cosreg_weight"] * word_cosine
+        if not torch.isfinite(loss):
+            raise UserError(
+                f"training: the loss is {loss.item()} at step {self.global_step} (batch {batch_idx}); lower "
+                f"model.learning_rate (received {self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
+            )
         return loss
 
     def validation_step(self, batch: dict[str, Tensor], batch_idx: int) -> None:
@@ -179,53 +384,29 @@ class MLMModule(LightningModule):
         values = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
         self.log_dict(values, batch_size=max(count, 1), on_epoch=True, sync_dist=True)
 
-    def configure_optimizers(self) -> OptimizerLRScheduler:
-        """AdamW with a linear warm-up and then the chosen schedule, stepwise."""
-        h = self.hparams
-        trained = [p for p in self.model.parameters() if p.requires_grad]
-        groups = [
-            {"params": [p for p in trained if p.ndim > 1], "weight_decay": h["weight_decay"]},
-            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(groups, lr=h["learning_rate"])
-        factor = warmup_then(h["schedule"], h["warmup"], int(self.trainer.estimated_stepping_batches))
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+    test_step = validation_step
 
-    def save_encoder(self, folder: str | Path, dtype: torch.dtype = torch.float32) -> None:
-        """Write the encoder without its prediction head, and the tokenizer, as a folder that transformers loads.
+    # ------------------------------------------------------------- embedding
 
-        Args:
-            folder: A folder that does not exist or is empty; it appears complete or not at all.
-            dtype: Precision of the stored weights.
+    def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
+        """Embeddings of the encoder that the training started from, also in a resumed run: ``(N, D)`` on the CPU."""
+        if not self.hparams["scratch"]:
+            return super().start_embeddings(sentences)
+        encoder = self.encoder
+        start = self._new_encoder(encoder.tokenizer, encoder.layers, encoder.pooling, encoder.max_length)
+        return torch.from_numpy(start.to(self.device).encode(list(sentences)))
 
-        Raises:
-            UserError: If the folder holds something.
-        """
-        folder = Path(folder)
-        check_new_folder(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        parts = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            self._bare_encoder().to(dtype).save_pretrained(parts)
-            backend = getattr(self.tokenizer, "backend_tokenizer", None)
-            if backend is not None:  # what a call set would be saved as everybody's default
-                backend.no_padding()
-                backend.no_truncation()
-            self.tokenizer.save_pretrained(parts)
-            for path in (parts, *parts.iterdir()):
-                path.chmod(0o755 if path.is_dir() else 0o644)
-            os.replace(parts, folder)
-        finally:
-            shutil.rmtree(parts, ignore_errors=True)
-
-    def _bare_encoder(self) -> Any:
-        backbone = self.model.base_model
-        bare = type(backbone)(backbone.config, add_pooling_layer=False)
-        bare.load_state_dict(backbone.state_dict())
-        return bare
+    def saved_backbone(self) -> tuple[Any, str]:
+        """The network with its prediction layers, so that it can be trained further, and the encoder's pooling."""
+        return self.predictor, self.encoder.pooling
 
 
-def check_new_folder(folder: Path) -> None:
-    """Raise a UserError unless the folder is empty or not there."""
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise UserError(f"{folder}: there is something already; allowed: a new or an empty folder")
+def _continuing_ids(encoder: SentenceEncoder) -> Tensor:
+    vocabulary = encoder.tokenizer.get_vocab()
+    ids = sorted(number for token, number in vocabulary.items() if token.startswith(_CONTINUES))
+    if not ids:
+        raise UserError(
+            f"model.whole_words: received true, but the tokenizer of {encoder.path} has no pieces marked "
+            f"{_CONTINUES!r}; allowed with it: false"
+        )
+    return torch.tensor(ids)

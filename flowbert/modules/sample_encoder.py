@@ -1,6 +1,5 @@
 """How the tiny BERT of the built-in sample was made."""
 
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,17 +10,11 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.utils.data import DataLoader
 
 from flowbert.data.sample import sample_corpus
-from flowbert.data.wordpiece import train_wordpiece
-from flowbert.modules.mlm import MLMModule, check_new_folder
+from flowbert.errors import UserError
+from flowbert.modules.mlm import MLMModule
+from flowbert.modules.trained_encoder import write_encoder
 
-SIZES = {
-    "hidden_size": 128,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 512,
-    "max_position_embeddings": 128,
-}
-VOCAB_SIZE = 2000
+SIZES: dict[str, Any] = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 2000}
 MAX_LENGTH = 128
 _HELD_OUT = 1000  # sentences
 
@@ -72,15 +65,16 @@ def pretrain_sample_encoder(
     Raises:
         UserError: If ``output`` holds something.
     """
-    check_new_folder(Path(output))
+    _check_new_folder(Path(output))
     text = tuple(sample_corpus() if sentences is None else sentences)
     cut = max(len(text) - _HELD_OUT, len(text) // 2)
-    with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")  # the text is in memory already
         warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # validated before and after
         torch.manual_seed(seed)  # dropout
-        train_wordpiece(text, VOCAB_SIZE, MAX_LENGTH, scratch)
-        module = MLMModule(scratch, scratch=SIZES, max_length=MAX_LENGTH, learning_rate=learning_rate, seed=seed)
+        module = MLMModule(scratch=True, learning_rate=learning_rate, seed=seed, **SIZES)
+        encoder = module.make_encoder(text, max_length=MAX_LENGTH)
+        module.connect(encoder)
         curve = _Curve(max(1, steps // 20))
         shuffling = torch.Generator().manual_seed(seed)
         fitting: DataLoader[Any] = DataLoader(
@@ -88,13 +82,13 @@ def pretrain_sample_encoder(
             batch_size=batch_size,
             shuffle=True,
             drop_last=cut >= batch_size,
-            collate_fn=module.tokenize,
+            collate_fn=encoder.tokenize,
             generator=shuffling,
         )
         held_out: DataLoader[Any] = DataLoader(
             text[cut:],  # type: ignore[arg-type]
             batch_size=256,
-            collate_fn=module.tokenize,
+            collate_fn=encoder.tokenize,
         )
         trainer = Trainer(
             max_steps=steps,
@@ -110,5 +104,10 @@ def pretrain_sample_encoder(
         start = trainer.validate(module, held_out, verbose=False)[0]
         trainer.fit(module, fitting)
         end = trainer.validate(module, held_out, verbose=False)[0]
-        module.save_encoder(output, torch.float16)
+    write_encoder(Path(output), encoder.backbone.half(), encoder.tokenizer)
     return {"start": dict(start), "end": dict(end), "curve": curve.means}
+
+
+def _check_new_folder(folder: Path) -> None:
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise UserError(f"{folder}: there is something already; allowed: a new or an empty folder")

@@ -1,16 +1,15 @@
 """What the methods that train the encoder itself have in common."""
 
-import json
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from pytorch_lightning.plugins.precision import Precision
+from pytorch_lightning.utilities.enums import GradClipAlgorithmType
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
@@ -18,8 +17,7 @@ from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule
 from flowbert.modules.grad_cache import encode_cached
 from flowbert.modules.schedules import warmup_then
-
-SETTINGS = "flowbert.json"  # beside the weights: the layers, pooling and length that the encoder was trained with
+from flowbert.modules.trained_encoder import write_encoder
 
 
 class TrainableEncoderModule(EmbeddingModule):
@@ -83,6 +81,15 @@ class TrainableEncoderModule(EmbeddingModule):
         factor = warmup_then(h["schedule"], h["warmup"], int(self.trainer.estimated_stepping_batches))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
+    def configure_gradient_clipping(
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clip as the trainer's options say."""
+        plugin, value = self.trainer.precision_plugin, gradient_clip_val or 0.0
+        algorithm = GradClipAlgorithmType(gradient_clip_algorithm or GradClipAlgorithmType.NORM)
+        # Under mixed precision Lightning refuses fused optimizers, for float16's sake; bfloat16 gradients are unscaled.
+        Precision.clip_gradients(plugin, optimizer, value, algorithm)
+
     # ------------------------------------------------------------- embedding
 
     def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
@@ -131,29 +138,9 @@ class TrainableEncoderModule(EmbeddingModule):
         ``flowbert.json`` in it holds ``layers``, ``pooling`` and ``max_length``. The folder appears complete or not at
         all; an older one is replaced.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / "encoder"
-        parts = Path(tempfile.mkdtemp(prefix=".encoder-", dir=folder))
-        try:
-            backbone, pooling = self.saved_backbone()
-            backbone.save_pretrained(parts)
-            _save_tokenizer(self.encoder.tokenizer, parts)
-            settings = {"layers": list(self.encoder.layers), "pooling": pooling, "max_length": self.encoder.max_length}
-            (parts / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-            for path in (parts, *parts.iterdir()):
-                path.chmod(0o755 if path.is_dir() else 0o644)  # mkdtemp makes it private
-            shutil.rmtree(target, ignore_errors=True)
-            os.replace(parts, target)
-        finally:
-            shutil.rmtree(parts, ignore_errors=True)
-
-
-def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    if tokenizer.is_fast:
-        # What the last batch left behind; other programs would cut every sentence there.
-        tokenizer.backend_tokenizer.no_truncation()
-        tokenizer.backend_tokenizer.no_padding()
-    tokenizer.save_pretrained(folder)
+        backbone, pooling = self.saved_backbone()
+        settings = {"layers": list(self.encoder.layers), "pooling": pooling, "max_length": self.encoder.max_length}
+        write_encoder(folder / "encoder", backbone, self.encoder.tokenizer, settings)
 
 
 def _dropouts(backbone: nn.Module) -> list[Any]:

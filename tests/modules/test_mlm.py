@@ -7,29 +7,78 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning import Trainer
-from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import DataLoader
-from transformers import AutoModel, AutoTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+)
 
-from flowbert.data.sample import encoder_path, sample_corpus
+from flowbert.callbacks import STSEvaluation
+from flowbert.data.mlm import MLMDataModule
+from flowbert.data.sample import sample_corpus
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.modules.mlm import IGNORED, MLMModule, mask_tokens
-from flowbert.modules.sample_encoder import pretrain_sample_encoder
 
+torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers")  # the text is in memory already
 
-SIZES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+TEXT = sample_corpus()[:400]
 
 
-def _module(**options: Any) -> MLMModule:
-    return MLMModule(str(encoder_path()), **{"scratch": SIZES, "learning_rate": 3e-3, **options})
+def _scratch(**options: Any) -> MLMModule:
+    module = MLMModule(**{"scratch": True, "learning_rate": 3e-3, "vocab_size": 400, **SIZES, **options})
+    module.connect(module.make_encoder(TEXT, max_length=32))
+    return module
 
 
-def _mask(ids: Tensor, maskable: Tensor, fraction: float = 0.15, seed: int = 0) -> tuple[Tensor, Tensor]:
+def _continued(path: str = "builtin-sample", **options: Any) -> MLMModule:
+    module = MLMModule(**options)
+    module.connect(SentenceEncoder.from_pretrained(path, frozen=False))
+    return module
+
+
+def _data(module: MLMModule, **options: Any) -> MLMDataModule:
+    data = MLMDataModule(**{"corpus": "builtin-sample", "max_sentences": 400, "batch_size": 16, **options})
+    data.connect(module.encoder)
+    return data
+
+
+def _trainer(max_steps: int, **options: Any) -> Trainer:
+    return Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_steps=max_steps,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        **options,
+    )
+
+
+def _word_embeddings(module: MLMModule) -> Tensor:
+    weights: Tensor = module.predictor.get_input_embeddings().weight
+    return weights.detach()
+
+
+def _mask(
+    ids: Tensor, maskable: Tensor, fraction: float = 0.15, seed: int = 0, **options: Any
+) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return mask_tokens(ids, maskable, mask_id=4, vocab_size=1000, fraction=fraction, generator=generator)
+    return mask_tokens(ids, maskable, mask_id=4, vocab_size=1000, fraction=fraction, generator=generator, **options)
+
+
+# -------------------------------------------------------------------- masks
 
 
 def test_share_of_masked_random_and_kept_tokens() -> None:
@@ -65,153 +114,355 @@ def test_masks_depend_on_the_generator_alone() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_special_tokens_and_padding_are_never_chosen() -> None:
-    module = _module(mask_fraction=0.9)
-    features = module.tokenize(["A dog runs.", "The old man in the park is chasing a small cat."])
+def test_whole_words_are_chosen_as_units() -> None:
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.randint(100, 1000, (300, 200), generator=generator)
+    continues = torch.rand(ids.shape, generator=generator) < 0.5
+    continues[:, 0] = False
+    inputs, labels = _mask(ids, torch.ones_like(continues), continues=continues)
+    chosen = labels != IGNORED
+    assert torch.equal(chosen[:, 1:][continues[:, 1:]], chosen[:, :-1][continues[:, 1:]])
+    assert chosen.float().mean().item() == pytest.approx(0.15, abs=0.01)
+    assert chosen[~continues].float().mean().item() == pytest.approx(0.15, abs=0.01)
+    assert (inputs[chosen] == 4).float().mean().item() == pytest.approx(0.8, abs=0.02)
+
+
+def test_tokens_without_continuations_are_masked_as_single_ones() -> None:
+    ids = torch.full((20, 20), 7)
+    maskable = torch.ones_like(ids, dtype=torch.bool)
+    alone, words = _mask(ids, maskable), _mask(ids, maskable, continues=~maskable)
+    assert all(torch.equal(a, b) for a, b in zip(alone, words, strict=True))
+
+
+def test_whole_words_of_a_real_tokenizer() -> None:
+    module = _continued(whole_words=True, mask_fraction=0.4)
+    tokenizer: Any = module.encoder.tokenizer
+    features = module.encoder.tokenize(["Unbelievable xylophonists misunderstand snowmobiles.", "A dog runs."])
+    split = False
+    for step in range(40):
+        _, labels = module.masked(features, "val", step)
+        for row, ids in zip((labels != IGNORED).tolist(), features["input_ids"].tolist(), strict=True):
+            for i, token in enumerate(tokenizer.convert_ids_to_tokens(ids)):
+                if token.startswith("##"):
+                    split = True
+                    assert row[i] == row[i - 1]
+    assert split
+    tokens = _continued(mask_fraction=0.4)
+    chosen = tokens.masked(features, "val", 0)[1][0] != IGNORED
+    assert chosen.any()
+    assert not torch.equal(chosen, module.masked(features, "val", 0)[1][0] != IGNORED)
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_only_real_tokens_are_chosen_and_all_of_them_sometimes(whole_words: bool) -> None:
+    module = _continued(mask_fraction=0.9, whole_words=whole_words)
+    features = module.encoder.tokenize(["A dog runs.", "The old man in the park is chasing a small cat."])
     seen = torch.zeros_like(features["input_ids"], dtype=torch.bool)
     for step in range(50):
         masked, labels = module.masked(features, "val", step)
         seen |= labels != IGNORED
         assert torch.equal(masked["attention_mask"], features["attention_mask"])
-    special = torch.isin(features["input_ids"], torch.tensor(module.tokenizer.all_special_ids))
+    special = torch.isin(features["input_ids"], torch.tensor(module.encoder.tokenizer.all_special_ids))
     assert torch.equal(seen, ~special)
 
 
 def test_steps_streams_and_seeds_mask_differently_and_repeatably() -> None:
-    module, other = _module(), _module(seed=1)
-    features = module.tokenize(list(sample_corpus()[:64]))
+    module, other = _scratch(), _scratch(seed=1)
+    features = module.encoder.tokenize(TEXT[:64])
 
     def labels(m: MLMModule, stream: str, step: int) -> Tensor:
         return m.masked(features, stream, step)[1]
 
-    module.trainer = other.trainer = Trainer(accelerator="cpu", devices=1, logger=False, enable_checkpointing=False)
     first = labels(module, "train", 0)
     assert torch.equal(first, labels(module, "train", 0))
     for another in (labels(module, "train", 1), labels(module, "val", 0), labels(other, "train", 0)):
         assert not torch.equal(first, another)
 
 
-def test_loss_is_the_mean_cross_entropy_of_the_chosen_tokens() -> None:
-    module = _module().eval()
-    features, labels = module.masked(module.tokenize(list(sample_corpus()[:16])), "val", 0)
+# --------------------------------------------------------------------- loss
+
+
+def test_loss_and_gradient_are_those_of_all_logits() -> None:
+    module = _scratch().eval()
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:16]), "val", 0)
     loss, accuracy, count = module.loss(features, labels)
-    expected = module.model(**features, labels=labels).loss
-    torch.testing.assert_close(loss, expected)
+    logits = module.predictor(**features).logits
+    expected = functional.cross_entropy(logits.transpose(1, 2), labels)
+    torch.testing.assert_close(loss, expected, atol=1e-6, rtol=0)
     assert count == int((labels != IGNORED).sum()) > 0
-    assert 0 <= accuracy.item() <= 1
-    assert loss.item() == pytest.approx(math.log(len(module.tokenizer)), abs=0.5)
+    right = logits.argmax(-1)[labels != IGNORED] == labels[labels != IGNORED]
+    assert accuracy.item() == pytest.approx(right.float().mean().item())
+    assert loss.item() == pytest.approx(math.log(len(module.encoder.tokenizer)), abs=0.5)
+    weights = [p for p in module.predictor.parameters() if p.requires_grad]
+    for a, b in zip(torch.autograd.grad(loss, weights), torch.autograd.grad(expected, weights), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+
+
+def test_logits_of_another_architecture_are_chosen_alike() -> None:
+    tokenizer: Any = SentenceEncoder.from_pretrained("builtin-sample").tokenizer
+    backbone = DistilBertModel(
+        DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=32)
+    )
+    module = MLMModule()
+    module.connect(SentenceEncoder(backbone, tokenizer, frozen=False))
+    module.eval()
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:4]), "val", 0)
+    expected = functional.cross_entropy(module.predictor(**features).logits.transpose(1, 2), labels)
+    torch.testing.assert_close(module.loss(features, labels)[0], expected, atol=1e-6, rtol=0)
 
 
 def test_loss_of_a_batch_without_chosen_tokens_is_zero_and_has_a_gradient() -> None:
-    module = _module()
-    features = module.tokenize(["A dog."])
+    module = _scratch()
+    features = module.encoder.tokenize(["A dog."])
     loss, _, count = module.loss(features, torch.full_like(features["input_ids"], IGNORED))
     assert (loss.item(), count) == (0.0, 0)
-    (gradient,) = torch.autograd.grad(loss, next(module.model.parameters()))
+    (gradient,) = torch.autograd.grad(loss, module.predictor.get_input_embeddings().weight)
     assert not gradient.any()
 
 
-def test_same_seed_same_start_and_global_generator_untouched() -> None:
+def test_loss_is_float32_under_bf16() -> None:
+    module = _continued().eval()
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:16]), "val", 0)
+    exact = module.loss(features, labels)[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = module.loss(features, labels)[0]
+    assert half.dtype == torch.float32
+    assert half.item() == pytest.approx(exact.item(), rel=0.01)
+
+
+# ----------------------------------------------------------------- training
+
+
+def test_loss_goes_down_and_the_same_seed_gives_the_same() -> None:
+    def run() -> tuple[float, float, dict[str, Tensor]]:
+        torch.manual_seed(0)  # dropout
+        module = _scratch(seed=1)
+        data, trainer = _data(module), _trainer(60)
+        before = trainer.validate(module, data, verbose=False)[0]["val/mlm_loss"]
+        trainer.fit(module, datamodule=data)
+        after = trainer.validate(module, data, verbose=False)[0]["val/mlm_loss"]
+        return before, after, module.state_dict()
+
     state = torch.get_rng_state()
-    first, again, other = _module(seed=5), _module(seed=5), _module(seed=6)
+    (before, after, weights), (_, again, weights_again) = run(), run()
+    torch.set_rng_state(state)
+    assert after < before - 1
+    assert after == again
+    assert all(torch.equal(weights[name], weights_again[name]) for name in weights)
+
+
+def test_a_step_moves_the_encoder_that_is_evaluated() -> None:
+    module = _continued(learning_rate=1e-3)
+    data, evaluation = _data(module, eval_tasks=["SAMPLE"]), STSEvaluation()
+    start = module.sentence_embeddings(TEXT[:4])
+    torch.testing.assert_close(module.start_embeddings(TEXT[:4]), start)
+    trainer = _trainer(3, callbacks=[evaluation], limit_train_batches=3, limit_val_batches=1)
+    trainer.fit(module, datamodule=data)
+    now = module.sentence_embeddings(TEXT[:4])
+    assert (now - start).abs().max() > 1e-3
+    torch.testing.assert_close(module.start_embeddings(TEXT[:4]), start)
+    torch.testing.assert_close(module.transforms()["mlm"](now), now)
+    figures = {found.method: found.figures.all for found in evaluation.figures}
+    assert set(figures) == {"raw", "mlm"}
+    assert figures["raw"] != figures["mlm"]
+
+
+def test_bf16_mixed_precision_trains_float32_weights() -> None:
+    module = _scratch(cosreg_weight=1.0)
+    trainer = _trainer(5, precision="bf16-mixed", limit_train_batches=5)
+    trainer.fit(module, datamodule=_data(module))
+    assert {p.dtype for p in module.parameters()} == {torch.float32}
+    assert math.isfinite(trainer.callback_metrics["val/mlm_loss"].item())
+
+
+def test_cosine_regularization_spreads_the_word_embeddings() -> None:
+    cosines, losses = {}, {}
+    for weight in (0.0, 1.0):
+        torch.manual_seed(0)
+        module = _scratch(cosreg_weight=weight)
+        data, trainer = _data(module), _trainer(60)
+        trainer.fit(module, datamodule=data)
+        cosines[weight] = module.word_cosine().item()
+        losses[weight] = trainer.callback_metrics["val/mlm_loss"].item()
+    assert cosines[0.0] > 0.05
+    assert cosines[1.0] < 0.5 * cosines[0.0]
+    assert losses[1.0] == pytest.approx(losses[0.0], abs=0.5)
+
+
+def test_biases_and_norms_are_spared_from_weight_decay_and_the_rate_warms_up() -> None:
+    module = _scratch(weight_decay=0.1, warmup=0.5)
+    trainer = _trainer(4)
+    trainer.fit(module, datamodule=_data(module, held_out=0.0, max_sentences=64))
+    decayed, spared = trainer.optimizers[0].param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
+    assert {p.ndim for p in spared["params"]} == {1}
+    assert len(decayed["params"]) + len(spared["params"]) == len(list(module.predictor.parameters()))
+    scheduler = trainer.lr_scheduler_configs[0].scheduler
+    assert isinstance(scheduler, LambdaLR)
+    assert [scheduler.lr_lambdas[0](step) for step in range(4)] == [0.5, 1.0, 1.0, 0.5]
+
+
+# ---------------------------------------------------- start, saving, resuming
+
+
+def test_same_seed_same_start_and_global_generator_untouched() -> None:
+    continued = MLMModule()
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
+    state = torch.get_rng_state()
+    first, again, other = _scratch(seed=5), _scratch(seed=5), _scratch(seed=6)
+    continued.connect(encoder)
     assert torch.equal(torch.get_rng_state(), state)
     weights = [_word_embeddings(m) for m in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
+    torch.testing.assert_close(first.start_embeddings(TEXT[:4]), first.sentence_embeddings(TEXT[:4]))
+    head, head_again = continued.predictor.cls.state_dict(), _continued().predictor.cls.state_dict()
+    assert all(torch.equal(head[name], head_again[name]) for name in head)
 
 
-def test_biases_and_norms_are_spared_from_weight_decay_and_the_rate_warms_up() -> None:
-    module = _module(weight_decay=0.1, warmup=0.5)
-    loader = _loader(module, sample_corpus()[:64])
-    trainer = _trainer(max_steps=4)
-    trainer.fit(module, loader, loader)
-    decayed, spared = trainer.optimizers[0].param_groups
-    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
-    assert {p.ndim for p in spared["params"]} == {1}
-    assert len(decayed["params"]) + len(spared["params"]) == len(list(module.model.parameters()))
-    scheduler = trainer.lr_scheduler_configs[0].scheduler
-    assert isinstance(scheduler, LambdaLR)
-    factor = scheduler.lr_lambdas[0]
-    assert [factor(step) for step in range(4)] == [0.5, 1.0, 1.0, 0.5]
+def test_a_run_from_scratch_takes_its_vocabulary_from_the_fitting_sentences() -> None:
+    options: dict[str, Any] = {"scratch": True, "vocab_size": 500, **SIZES}
+    module = MLMModule(**options)
+    data = MLMDataModule(corpus="builtin-sample", max_sentences=400, held_out=0.1)
+    data.load()
+    options = {"path": "builtin-sample", "revision": None, "layers": "first_last", "pooling": "cls", "max_length": None}
+    encoder = module.load_encoder(options, data)
+    assert (encoder.layers, encoder.pooling, encoder.max_length, encoder.path) == ((1,), "cls", 128, "scratch")
+    expected = module.make_encoder(data.corpus_sentences()).tokenizer.get_vocab()
+    assert encoder.tokenizer.get_vocab() == expected
+    assert len(expected) <= 500
+    continued = MLMModule().load_encoder(options, data)
+    assert not continued.frozen
+    assert continued.path == "builtin-sample"
 
 
-def _loader(module: MLMModule, text: tuple[str, ...]) -> Any:
-    return DataLoader(text, batch_size=16, collate_fn=module.tokenize)  # type: ignore[arg-type]
+def test_prediction_layers_of_the_checkpoint_are_taken(tmp_path: Path) -> None:
+    module = _scratch().eval()
+    with torch.no_grad():
+        module.predictor.cls.predictions.bias.add_(1.5)
+    module.save_fitted(tmp_path)
+    again = _continued(str(tmp_path / "encoder")).eval()
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:8]), "val", 0)
+    torch.testing.assert_close(again.loss(features, labels)[0], module.loss(features, labels)[0])
+    assert again.predictor.cls.predictions.bias.mean().item() == pytest.approx(1.5)
 
 
-def _trainer(max_steps: int) -> Trainer:
-    return Trainer(
-        accelerator="cpu",
-        devices=1,
-        max_steps=max_steps,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+def test_saved_encoder_loads_with_and_without_its_prediction_layers(tmp_path: Path) -> None:
+    module = _continued()
+    _trainer(2).fit(module, datamodule=_data(module))
+    module.save_fitted(tmp_path)
+    module.save_fitted(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder"]
+    folder = tmp_path / "encoder"
+    loaded = SentenceEncoder.from_pretrained(str(folder))
+    torch.testing.assert_close(torch.from_numpy(loaded.encode(TEXT[:8])), module.sentence_embeddings(TEXT[:8]))
+    features = module.encoder.tokenize(TEXT[:8])
+    plain = AutoModel.from_pretrained(folder, add_pooling_layer=False).eval()
+    module.eval()
+    for other, own in ((plain, module.encoder.backbone), (AutoModelForMaskedLM.from_pretrained(folder), None)):
+        result = other.eval()(**features)[0]
+        torch.testing.assert_close(result, (own or module.predictor)(**features)[0])
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert len(tokenizer("dog " * 50)["input_ids"]) == 52
 
 
-def _word_embeddings(module: MLMModule) -> Tensor:
-    weights: Tensor = module.state_dict()["model.bert.embeddings.word_embeddings.weight"]
-    return weights
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path: Path) -> None:
+    def fit(epochs: int, checkpoint: Path | None = None) -> MLMModule:
+        module = _scratch(schedule="constant", warmup=0.0, dropout=0.0)
+        trainer = _trainer(-1, max_epochs=epochs)
+        data = _data(module, max_sentences=64, held_out=0.0)
+        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        trainer.save_checkpoint(tmp_path / f"{epochs}.ckpt")
+        return module
+
+    whole = fit(2)
+    assert (_word_embeddings(whole) - _word_embeddings(fit(1))).abs().max() > 1e-3
+    resumed = fit(2, tmp_path / "1.ckpt")
+    torch.testing.assert_close(_word_embeddings(resumed), _word_embeddings(whole), atol=1e-6, rtol=0)
+    saved = torch.load(tmp_path / "1.ckpt", weights_only=True)
+    assert saved["hyper_parameters"]["hidden_size"] == 32
+    assert "weights" not in saved["encoder_key"]
+
+
+# ------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"mask_fraction": 0.0}, r"model\.mask_fraction: received 0\.0; allowed: above 0 and below 1"),
+        ({"mask_fraction": 1.0}, r"model\.mask_fraction: received 1\.0"),
+        ({"cosreg_weight": -1.0}, r"model\.cosreg_weight: received -1\.0; allowed: 0 or more"),
         ({"learning_rate": 0.0}, r"model\.learning_rate: received 0\.0; allowed: above 0"),
+        ({"weight_decay": -0.1}, r"model\.weight_decay: received -0\.1"),
+        ({"dropout": 1.0}, r"model\.dropout: received 1\.0; allowed: 0 to below 1"),
         ({"schedule": "liner"}, r"'liner'.*did you mean 'linear'"),
         ({"warmup": 1.0}, r"model\.warmup: received 1\.0"),
+        ({"scratch": True, "num_attention_heads": 3}, r"received 3; allowed: what divides model\.hidden_size 128"),
+        ({"scratch": True, "num_hidden_layers": 0}, r"model\.num_hidden_layers: received 0; allowed: 1 or more"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        _module(**options)
+        MLMModule(**options)
 
 
-def test_hyperparameters_are_plain(tmp_path: Path) -> None:
-    module = _module()
-    trainer = _trainer(max_steps=1)
-    loader = _loader(module, sample_corpus()[:16])
-    trainer.fit(module, loader, loader)
-    trainer.save_checkpoint(tmp_path / "a.ckpt")
-    saved = torch.load(tmp_path / "a.ckpt", weights_only=True)
-    assert saved["hyper_parameters"]["scratch"] == SIZES
-    assert type(saved["hyper_parameters"]["path"]) is str
+def test_bad_new_encoders() -> None:
+    with pytest.raises(UserError, match=r"vocab_size: received 20; allowed: \d+ or more, for the special tokens"):
+        _scratch(vocab_size=20)
+    module = MLMModule(scratch=True)
+    with pytest.raises(UserError, match=r"encoder\.max_length: received 2; allowed: 3 or more"):
+        module.make_encoder(TEXT, max_length=2)
+    with pytest.raises(UserError, match="received no sentence; allowed: 1 or more"):
+        module.make_encoder([])
+    with pytest.raises(UserError, match="needs a pooler, encoder 'scratch' has none"):
+        module.make_encoder(TEXT, pooling="cls_pooler")
 
 
-def test_saved_encoder_loads_and_computes_the_same(tmp_path: Path) -> None:
-    module = _module().eval()
-    module.save_encoder(tmp_path / "new" / "encoder")
-    loaded = AutoModel.from_pretrained(tmp_path / "new" / "encoder", add_pooling_layer=False).eval()
-    features = module.tokenize(["A dog runs."])
-    assert not any(name.startswith("pooler") for name in load_file(tmp_path / "new" / "encoder" / "model.safetensors"))
-    torch.testing.assert_close(loaded(**features).last_hidden_state, module.model.bert(**features).last_hidden_state)
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["encoder"]
-    with pytest.raises(UserError, match="encoder: there is something already; allowed: a new or an empty folder"):
-        module.save_encoder(tmp_path / "new" / "encoder")
+def test_encoders_that_cannot_be_trained_so() -> None:
+    with pytest.raises(UserError, match=r"received a frozen encoder; allowed: SentenceEncoder\(frozen=False\)"):
+        MLMModule().connect(SentenceEncoder.from_pretrained("builtin-sample"))
+    with pytest.raises(UserError, match=r"encoder\.dtype: received torch\.bfloat16; allowed in training: float32"):
+        MLMModule().connect(SentenceEncoder.from_pretrained("builtin-sample", dtype="bfloat16", frozen=False))
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
+    tokenizer: Any = encoder.tokenizer
+    with_pooler = BertModel(_tiny_config(tokenizer))
+    with pytest.raises(
+        UserError, match=r"encoder\.pooling: 'cls_pooler' reads a layer that .* allowed: mean, cls, max"
+    ):
+        MLMModule().connect(SentenceEncoder(with_pooler, tokenizer, pooling="cls_pooler", frozen=False))
+    tokenizer.mask_token = None
+    with pytest.raises(UserError, match="the tokenizer of builtin-sample has no mask token"):
+        MLMModule().connect(encoder)
 
 
-def test_continuing_takes_the_weights_at_the_path() -> None:
-    continued = MLMModule(str(encoder_path()))
-    weights = load_file(encoder_path() / "model.safetensors")["embeddings.word_embeddings.weight"]
-    torch.testing.assert_close(_word_embeddings(continued), weights.float())
-    assert continued.model.dtype == torch.float32
+def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
+    module = MLMModule(whole_words=True)
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
+    encoder.tokenizer = _WithoutMarks(encoder.tokenizer)  # type: ignore[assignment]
+    with pytest.raises(UserError, match=r"model\.whole_words: .* has no pieces marked '##'; allowed with it: false"):
+        module.connect(encoder)
 
 
-def test_pretraining_learns_and_is_repeatable(tmp_path: Path) -> None:
-    text = sample_corpus()[:160]
-    options: dict[str, Any] = {"seed": 1, "steps": 20, "batch_size": 16, "learning_rate": 3e-3, "sentences": text}
-    state = torch.get_rng_state()
-    reports = [pretrain_sample_encoder(tmp_path / name, **options) for name in "ab"]
-    assert torch.equal(torch.get_rng_state(), state)
-    assert reports[0] == reports[1]
-    assert reports[0]["end"]["val/mlm_loss"] < reports[0]["start"]["val/mlm_loss"] - 1
-    assert len(reports[0]["curve"]) == 20
-    files = [load_file(tmp_path / name / "model.safetensors") for name in "ab"]
-    assert all(torch.equal(files[0][name], files[1][name]) for name in files[0])
-    assert {tensor.dtype for tensor in files[0].values()} == {torch.float16}
-    assert len(AutoTokenizer.from_pretrained(tmp_path / "a")) <= 2000
-    with pytest.raises(UserError, match="there is something already"):
-        pretrain_sample_encoder(tmp_path / "a", steps=1)
+def test_cosine_regularization_needs_tied_embeddings() -> None:
+    tokenizer: Any = SentenceEncoder.from_pretrained("builtin-sample").tokenizer
+    backbone = BertModel(_tiny_config(tokenizer, tie_word_embeddings=False), add_pooling_layer=False)
+    with pytest.raises(UserError, match=r"model\.cosreg_weight: received 1\.0, but .* are not tied"):
+        MLMModule(cosreg_weight=1.0).connect(SentenceEncoder(backbone, tokenizer, frozen=False))
+
+
+def _tiny_config(tokenizer: Any, **options: Any) -> BertConfig:
+    return BertConfig(vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, **options)
+
+
+class _WithoutMarks:
+    """A tokenizer whose pieces do not say which word they belong to."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {token.removeprefix("##"): number for token, number in self._tokenizer.get_vocab().items()}

@@ -1,0 +1,111 @@
+"""The three objectives of Sentence-BERT, on pairs or triples of embeddings."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from flowbert.errors import UserError
+
+
+def pair_features(u: Tensor, v: Tensor) -> Tensor:
+    """What the classifier sees of a pair: ``[u; v; |u - v|]``, shape ``(B, 3D)``.
+
+    Args:
+        u: Embeddings of the first sentences, ``(B, D)``.
+        v: Embeddings of the second ones, ``(B, D)``.
+
+    Raises:
+        UserError: If the shapes differ.
+
+    Example:
+        >>> pair_features(torch.tensor([[1.0]]), torch.tensor([[3.0]]))
+        tensor([[1., 3., 2.]])
+    """
+    _check(u, v)
+    return torch.cat([u, v, (u - v).abs()], dim=1)
+
+
+def softmax_loss(u: Tensor, v: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    r"""Cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)`, in float32.
+
+    References:
+        Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).
+        https://arxiv.org/abs/1908.10084
+
+    Args:
+        u: Embeddings of the first sentences, ``(B, D)``.
+        v: Embeddings of the second ones, ``(B, D)``.
+        labels: Class of each pair, ``(B,)``, 0 to K - 1.
+        weight: W, ``(K, 3D)``.
+        bias: b, ``(K,)``; none by default.
+
+    Shapes:
+        result: ``()``, nats.  B: batch, D: embedding size, K: classes.
+
+    Raises:
+        UserError: If the shapes of u and v differ.
+
+    Example:
+        >>> softmax_loss(torch.ones(2, 4), torch.ones(2, 4), torch.tensor([0, 1]), torch.zeros(3, 12))
+        tensor(1.0986)
+    """
+    with torch.autocast(u.device.type, enabled=False):
+        logits = functional.linear(pair_features(u.float(), v.float()), weight.float(), bias)
+        return functional.cross_entropy(logits, labels)
+
+
+def cosine_loss(u: Tensor, v: Tensor, targets: Tensor) -> Tensor:
+    r"""Mean squared error of the cosine: :math:`\frac{1}{B} \sum_i (\cos(u_i, v_i) - y_i)^2`, in float32.
+
+    Args:
+        u: Embeddings of the first sentences, ``(B, D)``.
+        v: Embeddings of the second ones, ``(B, D)``.
+        targets: Wanted cosines, ``(B,)``: the gold score over its largest value, so 0 to 1.
+
+    Shapes:
+        result: ``()``.  B: batch, D: embedding size.
+
+    Raises:
+        UserError: If the shapes of u and v differ.
+
+    Example:
+        >>> cosine_loss(torch.eye(2), torch.eye(2), torch.tensor([1.0, 0.0]))
+        tensor(0.5000)
+    """
+    _check(u, v)
+    with torch.autocast(u.device.type, enabled=False):
+        return functional.mse_loss(functional.cosine_similarity(u.float(), v.float()), targets.float())
+
+
+def triplet_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0) -> Tensor:
+    r"""Mean of :math:`\max(\lVert a - p \rVert - \lVert a - n \rVert + m, 0)`, Euclidean, in float32.
+
+    Args:
+        anchor: Embeddings a, ``(B, D)``.
+        positive: Embeddings p that belong near them, ``(B, D)``.
+        negative: Embeddings n that belong farther away, ``(B, D)``.
+        margin: m.
+
+    Shapes:
+        result: ``()``.  B: batch, D: embedding size.
+
+    Raises:
+        UserError: If the shapes differ.
+
+    Example:
+        >>> triplet_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2))
+        tensor(1.)
+    """
+    _check(anchor, positive)
+    _check(anchor, negative)
+    with torch.autocast(anchor.device.type, enabled=False):
+        a, p, n = anchor.float(), positive.float(), negative.float()
+        # The norm of torch has gradient 0 at a zero difference; an identical pair must not give NaN.
+        near, far = torch.linalg.vector_norm(a - p, dim=1), torch.linalg.vector_norm(a - n, dim=1)
+        return functional.relu(near - far + margin).mean()
+
+
+def _check(first: Tensor, second: Tensor) -> None:
+    if first.ndim != 2 or first.shape != second.shape:
+        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+        raise UserError(f"received embeddings of shapes {shapes}; allowed: one shape (B, D) for all")

@@ -1,0 +1,243 @@
+"""SimCSE: its options, its step, its schedule, and that it learns."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.encoders import make_encoder
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+from torch import Tensor
+
+from flowbert.callbacks import STSEvaluation
+from flowbert.data.contrastive import ContrastiveDataModule
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.evaluation import embed_pairs, evaluate_pairs
+from flowbert.losses.info_nce import info_nce
+from flowbert.modules.simcse import SimCSEModule
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*does not have many workers:UserWarning",
+    "ignore:.*sync_dist=True:UserWarning",
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _connected(module: SimCSEModule, data: ContrastiveDataModule, **options: Any) -> SentenceEncoder:
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False, **options)
+    data.connect(encoder)
+    data.load()
+    module.connect(encoder)
+    return encoder
+
+
+def _trainer(folder: Path, **options: Any) -> Trainer:
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
+    quiet |= {"enable_checkpointing": False}
+    return Trainer(accelerator="cpu", devices=1, default_root_dir=folder, **{**quiet, **options})
+
+
+def _dev(module: SimCSEModule, data: ContrastiveDataModule) -> float:
+    pairs = embed_pairs(data.tasks[0], "dev", module.sentence_embeddings)
+    return evaluate_pairs(pairs, lambda x: x).all
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, r"temperature: received 0.0; allowed: above 0"),
+        ({"head": "mpl"}, r"model.head: received 'mpl'"),
+        ({"mlm_weight": -1.0}, r"model.mlm_weight: received -1.0; allowed: 0 or more"),
+        ({"mask_fraction": 0.0}, r"model.mask_fraction: received 0.0"),
+        ({"dropout": 1.0}, r"model.dropout: received 1.0; allowed: 0 to below 1"),
+        ({"chunk_size": 0}, r"chunk_size: received 0; allowed: 1 or more"),
+        ({"learning_rate": 0.0}, r"model.learning_rate: received 0.0; allowed: above 0"),
+        ({"weight_decay": -0.1}, r"model.weight_decay: received -0.1"),
+        ({"schedule": "liner"}, r"model.schedule: received 'liner'.*did you mean 'linear'"),
+        ({"warmup": 1.0}, r"model.warmup: received 1.0"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SimCSEModule(**options)
+
+
+def test_hyperparameters_are_plain() -> None:
+    plain = (str, int, float, bool, type(None))
+    assert all(isinstance(value, plain) for value in SimCSEModule().hparams.values())
+
+
+def test_dropout_of_zero_is_refused_where_it_makes_the_positives(tmp_path: Path) -> None:
+    module, data = SimCSEModule(dropout=0.0), ContrastiveDataModule("builtin-sample", max_sentences=64, batch_size=8)
+    _connected(module, data)
+    trainer = _trainer(tmp_path, max_steps=1, limit_val_batches=0)
+    with pytest.raises(UserError, match=r"dropout is 0, so both passes .* collapses; allowed: model.dropout 0.1, or"):
+        trainer.fit(module, datamodule=data)
+    cropped = ContrastiveDataModule("builtin-sample", "crop", max_sentences=64, batch_size=8)
+    module = SimCSEModule(dropout=0.0)
+    _connected(module, cropped)
+    _trainer(tmp_path, max_steps=1, limit_val_batches=0).fit(module, datamodule=cropped)
+
+
+def _loss(module: SimCSEModule, batch: dict[str, Any]) -> Tensor:
+    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    return module.training_step(batch, 0)
+
+
+@pytest.mark.parametrize("positive", ["crop", "entailment"])
+def test_step_is_the_loss_of_the_sides_with_head_and_weight(positive: str) -> None:
+    module = SimCSEModule(dropout=0.0, hard_negative_weight=1.5)
+    data = ContrastiveDataModule("nli", positive, batch_size=8, max_sentences=64)
+    encoder = _connected(module, data, pooling="cls")
+    assert module.head is not None
+    batch = data.batch(0, range(8))
+    sides = [module.head(encoder(encoder.tokenize(side))) for side in data.sides(0, range(8))]
+    assert len(sides) == (3 if positive == "entailment" else 2)
+    expected = info_nce(sides[0], sides[1], 0.05, sides[2] if len(sides) > 2 else None, 1.5)
+    torch.testing.assert_close(_loss(module, batch), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_two_passes_of_a_sentence_differ_by_dropout_alone() -> None:
+    module, data = SimCSEModule(head="none"), ContrastiveDataModule("builtin-sample", max_sentences=64, batch_size=8)
+    _connected(module, data)
+    first, second = module.embed_sides(data.batch(0, range(8)))
+    assert not torch.allclose(first, second, atol=1e-2)
+    module.eval()
+    first, second = module.embed_sides(data.batch(0, range(8)))
+    torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-5)
+
+
+def test_chunked_step_has_the_gradients_of_the_plain_one() -> None:
+    gradients = []
+    for chunk_size in (None, 5):
+        module = SimCSEModule(dropout=0.0, chunk_size=chunk_size)
+        data = ContrastiveDataModule("nli", "entailment", batch_size=12, max_sentences=64)
+        _connected(module, data, pooling="cls")
+        _loss(module, data.batch(0, range(12))).backward()  # type: ignore[no-untyped-call]
+        gradients.append({name: p.grad for name, p in module.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient, atol=1e-6, rtol=1e-4)
+
+
+def test_head_is_left_out_or_kept_at_test_time() -> None:
+    embeddings = {}
+    for head in ("none", "mlp_train_only", "mlp"):
+        module, data = SimCSEModule(head=head), ContrastiveDataModule("builtin-sample", max_sentences=64)
+        encoder = _connected(module, data, pooling="cls")
+        embeddings[head] = module.sentence_embeddings(["a dog runs", "the cat"])
+        raw = torch.from_numpy(encoder.encode(["a dog runs", "the cat"]))
+        expected = torch.tanh(module.head.dense(raw)) if head == "mlp" and module.head is not None else raw
+        torch.testing.assert_close(embeddings[head], expected)
+    assert torch.equal(embeddings["none"], embeddings["mlp_train_only"])
+
+
+def test_mlm_loss_trains_the_backbone_and_its_masks_repeat() -> None:
+    losses = []
+    for seed in (0, 0, 1):
+        module = SimCSEModule(dropout=0.0, mlm_weight=0.1, seed=seed)
+        data = ContrastiveDataModule("nli", "entailment", batch_size=8, max_sentences=64)
+        encoder = _connected(module, data)
+        module.trainer = _trainer(Path("."), max_steps=1)
+        loss = module._mlm_loss(data.batch(0, range(8)), 0)
+        losses.append(loss.item())
+        assert 2 < loss.item() < 12  # a new head knows nothing yet: log(2000) is 7.6
+        loss.backward()  # type: ignore[no-untyped-call]
+        backbone: Any = encoder.backbone
+        assert backbone.encoder.layer[0].output.dense.weight.grad.abs().sum() > 0
+        tied = module.predictor.get_output_embeddings().weight
+        assert tied is backbone.embeddings.word_embeddings.weight
+    assert losses[0] == losses[1] != losses[2]
+
+
+class _Rates(Callback):
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+
+    def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
+        self.rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+
+
+def test_learning_rates_are_those_of_a_linear_decay(tmp_path: Path) -> None:
+    module, data = SimCSEModule(learning_rate=3e-5), ContrastiveDataModule("builtin-sample", max_sentences=80)
+    data.hparams["batch_size"] = data.batch_size = 8
+    _connected(module, data)
+    rates = _Rates()
+    trainer = _trainer(tmp_path, max_epochs=2, limit_train_batches=4, limit_val_batches=0, callbacks=[rates])
+    trainer.fit(module, datamodule=data)
+    assert rates.rates == pytest.approx([3e-5 * (8 - step) / 8 for step in range(8)])
+    groups = trainer.optimizers[0].param_groups
+    assert [group["weight_decay"] for group in groups] == [0.0, 0.0]
+
+
+class _Dtypes(Callback):
+    def __init__(self) -> None:
+        self.inside: set[torch.dtype] = set()
+        self.losses: list[Tensor] = []
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        module: Any = pl_module
+        layer = module.encoder.backbone.encoder.layer[0].intermediate.dense
+        layer.register_forward_hook(lambda _m, _i, output: self.inside.add(output.dtype))
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+        self.losses.append(outputs["loss"])
+
+
+def test_mixed_precision_computes_in_bfloat16_and_its_loss_in_float32(tmp_path: Path) -> None:
+    losses = []
+    for precision in ("32-true", "bf16-mixed"):
+        module = SimCSEModule(dropout=0.0)
+        data = ContrastiveDataModule("builtin-sample", "crop", max_sentences=64, batch_size=16)
+        _connected(module, data)
+        seen = _Dtypes()
+        trainer = _trainer(
+            tmp_path, max_steps=2, limit_val_batches=1, precision=precision, callbacks=[seen], gradient_clip_val=1.0
+        )
+        trainer.fit(module, datamodule=data)
+        assert (torch.bfloat16 in seen.inside) == (precision == "bf16-mixed")
+        assert {loss.dtype for loss in seen.losses} == {torch.float32}
+        assert {p.dtype for p in module.parameters()} == {torch.float32}
+        losses.append(float(seen.losses[0]))
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+def test_training_improves_sts_and_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = SimCSEModule(learning_rate=3e-4)
+    data = ContrastiveDataModule("builtin-sample", max_sentences=2560, batch_size=64)
+    _connected(module, data, pooling="cls")
+    before = _dev(module, data)
+    monitor = "simcse/SAMPLE/dev/spearman_all"
+    best = ModelCheckpoint(tmp_path, monitor=monitor, mode="max", save_weights_only=True)
+    trainer = _trainer(
+        tmp_path,
+        max_epochs=1,
+        val_check_interval=20,
+        gradient_clip_val=1.0,
+        enable_checkpointing=True,
+        callbacks=[STSEvaluation(), best],
+    )
+    trainer.fit(module, datamodule=data)
+    assert _dev(module, data) > before + 0.05
+    assert best.best_model_score is not None
+    state = torch.load(best.best_model_path, weights_only=True)
+    module.load_state_dict(state["state_dict"])
+    assert _dev(module, data) == pytest.approx(float(best.best_model_score), abs=1e-6)
+
+
+def test_other_backbones_train_without_unused_parameters(tmp_path: Path) -> None:
+    encoder = SentenceEncoder.from_pretrained(str(make_encoder(tmp_path, "distilbert")), frozen=False)
+    module = SimCSEModule()
+    module.connect(encoder)
+    data = ContrastiveDataModule("builtin-sample", max_sentences=64)
+    data.connect(encoder)
+    data.load()
+    _loss(module, data.batch(0, range(8))).backward()  # type: ignore[no-untyped-call]
+    assert [name for name, p in module.named_parameters() if p.grad is None] == []
