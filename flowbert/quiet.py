@@ -1,4 +1,4 @@
-"""Lightning's notices, reduced to what a user can act on."""
+"""The notices of Lightning and transformers, reduced to what a user can act on."""
 
 import logging
 import warnings
@@ -15,6 +15,22 @@ _KNOWN = (
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
     ".*Checkpoint directory .* exists and is not empty.*",  # resuming into an unfinished run folder
 )
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep transformers' load reports and progress bars off the terminal; the caller checks what matters in them."""
+    from transformers.utils import logging as log
+
+    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(logging.ERROR)
+    log.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        log.set_verbosity(verbosity)
+        if bars:
+            log.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -10,9 +10,10 @@ import yaml
 
 from flowbert.data.base import CorpusDataModule
 from flowbert.data.contrastive import ContrastiveDataModule, SiameseDataModule
+from flowbert.data.mlm import MLMDataModule
 from flowbert.data.module import EmbeddingDataModule
 from flowbert.errors import UserError, choices
-from flowbert.modules import EmbeddingModule, FlowModule, SBERTModule, SimCSEModule
+from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Method:
 
 METHODS = {
     "flow": Method(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
+    "mlm": Method(MLMModule, MLMDataModule, "masked language modelling: continue pretraining, or start from scratch"),
     "simcse": Method(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
     "sbert": Method(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),
 }

@@ -23,7 +23,6 @@ from flowbert.cli.parser import TrainingParser
 from flowbert.cli.run_dir import RESULTS, resolve_run_dir
 from flowbert.data.base import CorpusDataModule
 from flowbert.embedder import save_encoder
-from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.modules import EmbeddingModule
@@ -131,8 +130,7 @@ class TrainingCLI(LightningCLI):
         """Build data, model and trainer, and connect the encoder to both."""
         super().instantiate_classes()
         self.datamodule.load()
-        options = self._get(self.config_init, "encoder")
-        encoder = SentenceEncoder.from_pretrained(**options, frozen=self._method.frozen_encoder)
+        encoder = self.model.load_encoder(self._get(self.config_init, "encoder"), self.datamodule)
         self.datamodule.connect(encoder)
         self.model.connect(encoder)
         checkpoint = self._get(self.config, "ckpt_path")

@@ -38,7 +38,7 @@ class LayerwiseEncoder(SentenceEncoder):
         """Choose the settings, as :func:`flowbert.encoders.resolve_layers` gives them.
 
         Raises:
-            UserError: If the pooling is ``cls_pooler``, which reads the last layer alone, and another layer is asked for.
+            UserError: If the pooling is ``cls_pooler``, which reads the last layer alone, and it is not asked for.
         """
         if self.pooling == "cls_pooler" and tuple(settings) != ((self.num_layers,),):
             raise UserError(f"pooling 'cls_pooler' reads the last layer alone, received {settings}; allowed: last")

@@ -1,22 +1,19 @@
 """A Hugging Face encoder from a folder or the hub, or one clear line that says why not."""
 
 import json
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from flowbert.errors import UserError, choices
+from flowbert.quiet import quiet_transformers
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"
@@ -69,7 +66,7 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
         raise UserError(f"dtype {dtype!r} unknown; {choices(DTYPES, dtype)}")
     folder, revision = _locate(path, revision)
     _check_files(path, folder)
-    with _quiet():
+    with quiet_transformers():
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -193,18 +190,3 @@ def _check_vocabulary(path: str, tokenizer: PreTrainedTokenizerBase, config: Pre
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' load report and progress bar off the terminal; what matters in the report is checked here."""
-    log = transformers.utils.logging
-    verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity(logging.ERROR)
-    log.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        log.set_verbosity(verbosity)
-        if bars:
-            log.enable_progress_bar()  # type: ignore[no-untyped-call]

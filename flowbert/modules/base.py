@@ -1,6 +1,6 @@
 """What every training method offers to the callbacks and the command line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,16 @@ class EmbeddingModule(LightningModule):
         if not self._connected:
             raise RuntimeError(f"{type(self).__name__} has no encoder: call connect(encoder) first")
         return self._connected[0]
+
+    def load_encoder(self, options: Mapping[str, Any], datamodule: Any) -> SentenceEncoder:
+        """The encoder that a run starts from.
+
+        Args:
+            options: Arguments of :meth:`SentenceEncoder.from_pretrained`.
+            datamodule: The data module, loaded; for methods that make an encoder for a corpus.
+        """
+        del datamodule
+        return SentenceEncoder.from_pretrained(**options, frozen=self.frozen_encoder)
 
     def connect(self, encoder: SentenceEncoder) -> None:
         """Give the encoder whose embeddings this module learns from."""

@@ -215,7 +215,7 @@ class MLMModule(TrainableEncoderModule):
             datamodule: The data of the run, loaded; with ``scratch`` its ``corpus_sentences()`` make the vocabulary.
         """
         if not self.hparams["scratch"]:
-            return SentenceEncoder.from_pretrained(**options, frozen=False)
+            return super().load_encoder(options, datamodule)
         used = {name: options.get(name) for name in ("layers", "pooling", "max_length")}
         return self.make_encoder(datamodule.corpus_sentences(), **used)
 
