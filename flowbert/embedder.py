@@ -17,6 +17,7 @@ from flowbert.errors import UserError, choices
 from flowbert.flows import load_flow
 
 ENCODER = "encoder.json"
+_BLOCK = 16384  # sentences
 _SETTINGS = ("path", "revision", "layers", "pooling", "max_length", "dtype")
 
 
@@ -39,10 +40,15 @@ class Embedder:
             sentences: N sentences.
             on_batch: Called with the number of sentences done after each batch.
         """
+        if not sentences:
+            raise UserError("encode: received no sentence; allowed: at least one")
+        # In blocks, so that the tokens of a large corpus are never in memory at once.
+        blocks = [sentences[start : start + _BLOCK] for start in range(0, len(sentences), _BLOCK)]
+        return np.concatenate([self._encode(block, on_batch) for block in blocks])
+
+    def _encode(self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None) -> npt.NDArray[np.float32]:
         embeddings = self.encoder.encode(sentences, on_batch=on_batch)
-        if self.transform is None:
-            return embeddings
-        return self.transform(torch.from_numpy(embeddings)).numpy()
+        return embeddings if self.transform is None else self.transform(torch.from_numpy(embeddings)).numpy()
 
 
 def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = None) -> Embedder:
@@ -75,13 +81,7 @@ def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tenso
     path = folder / f"{method}.safetensors"
     if method != "flow":
         return Calibration.load(path).transform
-    flow, _ = load_flow(path)
-
-    @torch.no_grad()
-    def to_latent(embeddings: Tensor) -> Tensor:
-        return torch.cat([flow(chunk)[0] for chunk in torch.split(embeddings, 8192)])
-
-    return to_latent
+    return load_flow(path)[0].latents
 
 
 def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
@@ -111,6 +111,8 @@ def load_encoder(run_dir: str | Path, path: str | None = None) -> SentenceEncode
     """
     description = saved_encoder(run_dir)
     settings = {name: description[name] for name in _SETTINGS}
-    encoder = SentenceEncoder.from_pretrained(**(settings | ({} if path is None else {"path": path})))
+    if path is not None:
+        settings |= {"path": path, "revision": None}  # a copy of it; its weights are compared below
+    encoder = SentenceEncoder.from_pretrained(**settings)
     check_same_encoder(description, encoder.key(), f"model in {run_dir}")
     return encoder

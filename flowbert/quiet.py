@@ -13,6 +13,7 @@ _KNOWN = (
     ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13, inside Lightning
     ".*The number of training batches .* is smaller than the logging interval.*",  # short runs are fine
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
+    ".*Experiment logs directory .* exists and is not empty.*",  # its earlier figures were moved aside
     ".*Checkpoint directory .* exists and is not empty.*",  # resuming into an unfinished run folder
 )
 

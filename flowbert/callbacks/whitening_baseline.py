@@ -6,6 +6,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.calibration import Whitening
+from flowbert.errors import UserError
 
 
 class WhiteningBaseline(Callback):
@@ -34,6 +35,12 @@ class WhiteningBaseline(Callback):
     def state_key(self) -> str:
         """Key in a checkpoint: one per setting."""
         return self._generate_state_key(**self.calibration.config)
+
+    def check_dim(self, dim: int) -> None:
+        """Raise a UserError if more directions are wanted than embeddings of size ``dim`` have."""
+        wanted = self.calibration.n_components
+        if wanted is not None and wanted > dim:
+            raise UserError(f"whitening.n_components: received {wanted}; allowed with this encoder: 1 to {dim}")
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit, unless a checkpoint brought the statistics."""

@@ -1,5 +1,6 @@
 """Where figures go: CSV always, wandb and TensorBoard when asked."""
 
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ def make_loggers(names: Sequence[str], run_dir: Path) -> list[Logger]:
 
     ``wandb`` without a key falls back to offline with one line, before anything expensive runs.
     """
+    _keep_earlier(run_dir / "metrics.csv")
     loggers: list[Logger] = [CSVLogger(run_dir, name="", version="")]
     for name in names:
         if name == "tensorboard":
@@ -32,6 +34,13 @@ def make_loggers(names: Sequence[str], run_dir: Path) -> list[Logger]:
         else:
             loggers.append(_wandb(run_dir, offline=name == "wandb-offline" or not _wandb_can_be_online()))
     return loggers
+
+
+def _keep_earlier(metrics: Path) -> None:
+    """Move the figures of an interrupted run aside (``metrics-1.csv``, ...): the logger would delete them."""
+    if metrics.exists():
+        number = next(n for n in itertools.count(1) if not metrics.with_name(f"metrics-{n}.csv").exists())
+        metrics.rename(metrics.with_name(f"metrics-{number}.csv"))
 
 
 def _wandb_can_be_online() -> bool:

@@ -20,7 +20,8 @@ train with PyTorch Lightning (device, precision, epochs: --trainer.*):
   predict     embed a corpus with a checkpoint
 
 use and compare, without training:
-  evaluate    raw, whitening or a trained flow on STS tasks: one table, results.json
+  evaluate    every method on STS tasks, own pairs, answer ranking, retrieval: one table with intervals, results.json
+  reproduce   published rows with their exact setting: ours beside theirs
   encode      sentences or a text file -> .npy or .parquet
 
   sample-encoder   remake the tiny BERT that comes with the package
@@ -43,6 +44,12 @@ def _evaluate(argv: list[str]) -> None:
     evaluate(argv)
 
 
+def _reproduce(argv: list[str]) -> None:
+    from flowbert.cli.reproduce import main as reproduce
+
+    reproduce(argv)
+
+
 def _encode(argv: list[str]) -> None:
     from flowbert.cli.encode import main as encode
 
@@ -61,6 +68,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "test": _train,
     "predict": _train,
     "evaluate": _evaluate,
+    "reproduce": _reproduce,
     "encode": _encode,
     "sample-encoder": _sample_encoder,
 }

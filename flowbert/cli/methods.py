@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Method:
         return self.module.frozen_encoder
 
 
+_GROUPS = ("encoder", "data", "model", "whitening", "trainer")
 METHODS = {
     "flow": Method(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
     "mlm": Method(MLMModule, MLMDataModule, "masked language modelling: continue pretraining, or start from scratch"),
@@ -49,24 +50,37 @@ def chosen_method(argv: Sequence[str]) -> str:
         if option == "--method":
             name = value
         elif option in ("--config", "-c"):
-            name = _method_in(value, default=name)
+            name = str(read_config(value).get("method", name))
     if name not in METHODS:
         raise UserError(f"--method: received {name!r}; {choices(METHODS, name)}")
     return name
 
 
 def _pairs(argv: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = [(a.split("=", 1)[0], a.split("=", 1)[1]) for a in argv if a.startswith("-") and "=" in a]
-    return pairs + [(a, b) for a, b in pairwise(argv) if a.startswith("-")]
+    """Options with their values, in the order given, whether joined by ``=`` or not."""
+    pairs = []
+    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
+        option, equals, value = word.partition("=")
+        if option.startswith("-"):
+            pairs.append((option, value if equals else following))
+    return pairs
 
 
-def _method_in(path: str, default: str) -> str:
-    """The entry ``method`` of a config file; the parser itself complains about a file that cannot be read."""
-    file = Path(path)
-    if not file.is_file():
-        return default
+def read_config(path: str) -> dict[str, Any]:
+    """Content of a config file, its groups checked to be groups; empty if there is no such file (the parser tells).
+
+    Raises:
+        UserError: If it is no YAML mapping, or a group such as ``data`` is not one.
+    """
+    if not Path(path).is_file():
+        return {}
     try:
-        content: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
-        return default
-    return str(content.get("method", default)) if isinstance(content, dict) else default
+        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"--config: {path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"--config: {path} holds {type(content).__name__}; allowed: a mapping of options")
+    for group in _GROUPS:
+        if content.get(group) is not None and not isinstance(content[group], dict):
+            raise UserError(f"--config: {path}: {group} is {content[group]!r}; allowed: a mapping of options")
+    return content

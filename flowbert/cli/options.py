@@ -1,5 +1,6 @@
 """Option values shared by the commands that train nothing."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,9 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
         raise UserError(f"{option}: {output} is a folder; allowed: a file ending in {', '.join(suffixes)}")
     if output.suffix not in suffixes:
         raise UserError(f"{option}: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
+    existing = next(folder for folder in output.absolute().parents if folder.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        raise UserError(f"{option}: {existing} is not a folder that can be written; allowed: one that is")
     return output
 
 

@@ -52,8 +52,17 @@ class _OneLineErrors(ArgumentParser):
         """Raise the parser's complaint as a UserError."""
         if isinstance(ex, UserError):
             raise ex
-        options = [o for action in self._actions for o in action.option_strings if o.startswith("--") and o[-1] != "+"]
-        raise UserError(nearest_options(_plain(message), options))
+        raise UserError(nearest_options(_plain(message), _options(self)))
+
+
+def _options(parser: ArgumentParser) -> list[str]:
+    """Every option of a parser and of its sub-commands; ``--name+`` (append to a list) is left out."""
+    found: list[str] = []
+    for action in parser._actions:
+        found += [option for option in action.option_strings if option.startswith("--") and option[-1] != "+"]
+        if isinstance(action.choices, dict):
+            found += [option for child in action.choices.values() for option in _options(child)]
+    return list(dict.fromkeys(found))
 
 
 def _plain(message: str) -> str:
@@ -63,6 +72,9 @@ def _plain(message: str) -> str:
     if match is None:
         return text
     why = re.sub(r"<class '([\w.]+)'>", r"\1", match["why"])
+    union = re.search(r"Subtypes: [\[(](?P<types>.*?)[\])] .*Given value: (?P<value>.*)", why)
+    if union is not None:
+        return f"--{match['key']}: received {union['value']}; allowed: {union['types']}"
     why = re.sub(r"Expected an? (.*?)\. Got value: (.*)", r"received \2; allowed: \1", why)
     return f"--{match['key']}: {why}"
 

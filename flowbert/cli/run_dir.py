@@ -23,6 +23,8 @@ def resolve_run_dir(run_dir: str | None, config: str | None) -> Path:
     inherited = os.environ.get(_SHARED) if "LOCAL_RANK" in os.environ else None
     if inherited is not None:
         return Path(inherited)
+    if run_dir is None and "LOCAL_RANK" in os.environ:
+        raise UserError("--run_dir: received nothing under torchrun; allowed: a folder, so that all processes agree")
     name = Path(config).stem if config else "run"
     path = Path(run_dir) if run_dir else Path("runs") / name / datetime.now().strftime("%Y%m%d-%H%M%S")
     if path.exists() and not path.is_dir():

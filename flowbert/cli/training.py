@@ -1,14 +1,13 @@
 """fit, validate, test and predict: LightningCLI with the groups encoder, data, model and trainer."""
 
 import os
+import sys
 from collections.abc import Sequence
-from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
-from zipfile import is_zipfile
 
 import numpy as np
 import torch
+from jsonargparse import Namespace
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
@@ -16,13 +15,16 @@ from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCL
 
 from flowbert.atomic import written_atomically
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
+from flowbert.cli.checkpoints import match_structure, read_checkpoint
 from flowbert.cli.loggers import check_log_to, make_loggers
 from flowbert.cli.methods import METHODS, chosen_method
 from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import TrainingParser
 from flowbert.cli.run_dir import RESULTS, resolve_run_dir
 from flowbert.data.base import CorpusDataModule
+from flowbert.data.sts import SAMPLE
 from flowbert.embedder import save_encoder
+from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.modules import EmbeddingModule
@@ -35,6 +37,8 @@ _DESCRIPTIONS = {
     "test": "Likelihood and STS figures on the test split, from a checkpoint (--ckpt_path).",
     "predict": "Embed the corpus, or the text file --data.predict, with a checkpoint (--ckpt_path) -> predictions.npy.",
 }
+# What the config hash covers: what was done, not where and how it was written.
+_SETTINGS = ("seed_everything", "method", "encoder", "data", "model", "whitening", "trainer")
 _TRAINER_DEFAULTS = {
     "max_epochs": 3,
     "gradient_clip_val": 1.0,
@@ -108,43 +112,66 @@ class TrainingCLI(LightningCLI):
         """Find the user's mistakes before anything expensive runs or is written."""
         config = self.config[self.subcommand]
         check_log_to(config.log_to)
-        if config.get("ckpt_path") is None and self.subcommand != "fit":
-            raise UserError(
-                f"--ckpt_path: received nothing; allowed: a checkpoint of a fit run, to {self.subcommand} it"
-            )
-        config_files = [str(path) for path in config.get("config") or []]
-        self.run_dir = resolve_run_dir(config.run_dir, config_files[-1] if config_files else None)
-        config.run_dir = str(self.run_dir)
-
-    def _check_checkpoint(self, path: str | None) -> None:
+        self._check_trainer_options(config.trainer)
+        path = config.get("ckpt_path")
         if path is None and self.subcommand != "fit":
             raise UserError(
                 f"--ckpt_path: received nothing; allowed: a checkpoint of a fit run, to {self.subcommand} it"
             )
-        if path is not None and not Path(path).is_file():
+        self._checkpoint = {} if path is None else read_checkpoint(path)
+        match_structure(config.model, self._checkpoint, self._method.module, path, adopt=self.subcommand != "fit")
+        config_files = [str(file) for file in config.get("config") or []]
+        self.run_dir = resolve_run_dir(config.run_dir, config_files[-1] if config_files else None)
+        config.run_dir = None  # so that the saved config.yaml can be used again
+
+    def _check_trainer_options(self, options: Namespace) -> None:
+        if self.subcommand == "fit" and 0 in (options.max_epochs, options.max_steps, options.limit_train_batches):
             raise UserError(
-                f"--ckpt_path: no file {path}; allowed: a checkpoint, such as RUN_DIR/checkpoints/last.ckpt"
+                "--trainer.max_epochs, max_steps, limit_train_batches: received 0, nothing to train; allowed: above 0"
             )
+        if isinstance(options.logger, bool):
+            raise UserError("--trainer.logger: received a switch; allowed: --log_to; metrics.csv is always written")
+
+    def _set_seed(self) -> None:
+        seed = self._get(self.config, "seed_everything")
+        if isinstance(seed, bool) or not 0 <= seed < 2**32:
+            raise UserError(f"--seed_everything: received {seed}; allowed: a whole number from 0 to 4294967295")
+        super()._set_seed()
 
     def instantiate_classes(self) -> None:
-        """Build data, model and trainer, and connect the encoder to both."""
-        super().instantiate_classes()
+        """Build data and model, connect the encoder to both, and only then the trainer and what it writes."""
+        self.config_init = self.parser.instantiate_classes(self.config)
+        self.datamodule, self.model = self._get(self.config_init, "data"), self._get(self.config_init, "model")
         self.datamodule.load()
+        self._say_what_is_fitted_on()
         encoder = self.model.load_encoder(self._get(self.config_init, "encoder"), self.datamodule)
         self.datamodule.connect(encoder)
         self.model.connect(encoder)
-        checkpoint = self._get(self.config, "ckpt_path")
-        if checkpoint is not None:
-            check_checkpoint(checkpoint, self.model)
+        if self._checkpoint:
+            self.model.on_load_checkpoint(self._checkpoint)
+        if self._method.frozen_encoder:
+            self._get(self.config_init, "whitening").check_dim(encoder.dim)
+        self.trainer = self.instantiate_trainer()
+        if self.subcommand == "predict" and self.trainer.world_size > 1:
+            raise UserError(f"--trainer.devices: received {self.trainer.world_size}; allowed for predict: 1")
+
+    def _say_what_is_fitted_on(self) -> None:
+        if self.subcommand != "fit" or "LOCAL_RANK" in os.environ:
+            return
+        tasks = ", ".join(task.name for task in self.datamodule.tasks)
+        print(f"fitting on {self.datamodule.summary()}; evaluating on {tasks}", file=sys.stderr)
+        if SAMPLE in tasks and self._get(self.config, "encoder").path != SAMPLE_PATH:
+            print(f"note: {SAMPLE} is generated text; --data.task and --data.senteval name real tasks", file=sys.stderr)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Trainer that writes into the run folder only."""
         config = self._get(self.config_init, "trainer")
-        if config.get("logger") is None and not config.get("fast_dev_run"):
-            kwargs["logger"] = make_loggers(self._get(self.config_init, "log_to"), self.run_dir)
+        if not config.get("fast_dev_run"):
+            given = config.get("logger") or []
+            own = make_loggers(self._get(self.config_init, "log_to"), self.run_dir)
+            kwargs["logger"] = [*own, *(given if isinstance(given, list) else [given])]
         self.evaluation = STSEvaluation()
-        extra = [self.evaluation] if self.subcommand == "predict" else [self.evaluation, self._checkpoints()]
-        config["callbacks"] = [*(config.get("callbacks") or []), *extra]
+        config["callbacks"] = [*(config.get("callbacks") or []), self.evaluation, self._checkpoints()]
         kwargs["default_root_dir"] = str(self.run_dir)
         try:
             return super().instantiate_trainer(**kwargs)
@@ -153,13 +180,17 @@ class TrainingCLI(LightningCLI):
 
     def _checkpoints(self) -> ModelCheckpoint:
         """A frozen encoder's method keeps its last state, as no label may choose; a trained encoder its best on dev."""
-        self.datamodule.load()
-        folder, name, (task, *_) = self.run_dir / "checkpoints", "{epoch}-{step}", self.datamodule.tasks
+        common: dict[str, Any] = {
+            "dirpath": self.run_dir / "checkpoints",
+            "filename": "{epoch}-{step}",
+            "save_last": True,
+        }
+        task = self.datamodule.tasks[0]
         if self._method.frozen_encoder or "dev" not in task.splits:
-            return ModelCheckpoint(folder, name, save_last=True, save_on_train_epoch_end=True)
+            return ModelCheckpoint(**common, save_on_train_epoch_end=True, save_on_exception=True)
         (method,) = self.model.transforms()
         monitor = f"{method}/{task.name}/dev/spearman_all"
-        return ModelCheckpoint(folder, name, monitor, mode="max", save_last=True, save_on_train_epoch_end=False)
+        return ModelCheckpoint(**common, monitor=monitor, mode="max", save_on_train_epoch_end=False)
 
     # ---------------------------------------------------------------- report
 
@@ -203,45 +234,30 @@ class TrainingCLI(LightningCLI):
     def _report(self) -> None:
         if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
             return
-        seed = self._get(self.config, "seed_everything")
-        setting = setting_of(self.model.encoder)
+        # Without a fit of its own, a run reports what the checkpoint was fitted on.
+        saved = self._checkpoint if self.subcommand != "fit" else {}
+        corpus = saved.get("corpus") or self.datamodule.describe_corpus()
+        seed = saved.get("hyper_parameters", {}).get("seed", self._get(self.config, "seed_everything"))
         rows = [
             row
             for found in self.evaluation.figures
             for row in rows_of(
                 found.figures,
                 method=found.method,
-                corpus="none" if found.method == "raw" else self.datamodule.corpus_name,
+                corpus="none" if found.method == "raw" else corpus["name"],
+                fitted=0 if found.method == "raw" else corpus["fitted"],
                 seed=seed if found.trained else None,
-                **setting,
+                **setting_of(self.model.encoder),
             )
         ]
         print_table(rows)
         self._dump_config()
-        record = fingerprint(
-            self.config_dump, corpus_hash=self.datamodule.corpus_digest, device=str(self.model.device), seed=seed
+        settings = {name: value for name, value in self.config_dump.items() if name in _SETTINGS}
+        device = str(self.model.device)
+        write_results(
+            self.run_dir / RESULTS, rows, fingerprint(settings, corpus_hash=corpus["digest"], device=device, seed=seed)
         )
-        write_results(self.run_dir / RESULTS, rows, record)
         print(f"written to {self.run_dir}: " + ", ".join(sorted(os.listdir(self.run_dir))))
-
-
-def check_checkpoint(path: str, module: EmbeddingModule) -> None:
-    """Check a checkpoint before anything is encoded.
-
-    Raises:
-        UserError: If it is missing, not a checkpoint, or was fitted on another encoder.
-    """
-    if not Path(path).is_file():
-        raise UserError(f"--ckpt_path: no file {path}; allowed: a checkpoint, such as RUN_DIR/checkpoints/last.ckpt")
-    try:
-        if not is_zipfile(path):
-            raise UnpicklingError("not a zip archive")
-        content = torch.load(path, map_location="cpu", weights_only=True)
-        if "encoder_key" not in content:
-            raise UnpicklingError("it names no encoder")
-    except (UnpicklingError, RuntimeError, EOFError) as error:
-        raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert ({error})") from error
-    module.on_load_checkpoint(content)
 
 
 def train(argv: Sequence[str]) -> None:
@@ -255,3 +271,7 @@ def train(argv: Sequence[str]) -> None:
             TrainingCLI(list(argv))
     except MisconfigurationException as error:
         raise UserError(f"--trainer: {error}") from error
+    except SystemExit as stop:
+        if stop.code == 1:  # Lightning's end of a training that Ctrl-C has stopped
+            raise KeyboardInterrupt from None
+        raise

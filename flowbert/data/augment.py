@@ -31,7 +31,7 @@ def delete_words(words: Sequence[str], rate: float, rng: random.Random) -> list[
 
     Example:
         >>> delete_words(["a", "dog", "runs", "home"], 0.5, random.Random(0))
-        ['a', 'runs']
+        ['dog', 'home']
     """
     kept = max(1, len(words) - round(rate * len(words)))
     return [words[i] for i in sorted(rng.sample(range(len(words)), kept))]

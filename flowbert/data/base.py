@@ -1,6 +1,7 @@
 """What the callbacks and the command line need of every data module."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from pytorch_lightning import LightningDataModule
 
@@ -35,7 +36,23 @@ class CorpusDataModule(LightningDataModule, ABC):
     @property
     @abstractmethod
     def corpus_name(self) -> str:
-        """Corpus with what was taken away from it, for tables: ``"target, 2% held out"``."""
+        """Name of the corpus, for tables: ``"target"``."""
+
+    @property
+    def fitted_examples(self) -> int:
+        """Sentences (or pairs, or triples) that are fitted on."""
+        return len(self.loaded_corpus())
+
+    def summary(self) -> str:
+        """What is fitted on, in one line, with what was dropped and what occurs more than once."""
+        text = f"{self.fitted_examples} of {self.corpus_name}"
+        if self.corpus is None:
+            return text
+        return f"{text} ({self.corpus.blank} blank lines dropped, {self.corpus.duplicates} duplicates)"
+
+    def describe_corpus(self) -> dict[str, Any]:
+        """Name, digest and number of fitted examples, as JSON values."""
+        return {"name": self.corpus_name, "digest": self.corpus_digest, "fitted": self.fitted_examples}
 
     @property
     def corpus_digest(self) -> str:

@@ -174,9 +174,13 @@ class ExampleDataModule(CorpusDataModule):
 
     @property
     def corpus_name(self) -> str:
-        """Examples with what was taken away from them, for tables."""
-        held_out = self.hparams["held_out"]
-        return self._loaded().name + (f", {held_out:.0%} held out" if held_out else "")
+        """Name of the examples, for tables."""
+        return self._loaded().name
+
+    @property
+    def fitted_examples(self) -> int:
+        """Examples that are trained on: without the held-out ones."""
+        return len(self._fit_index)
 
     @property
     def corpus_digest(self) -> str:

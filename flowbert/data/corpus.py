@@ -5,6 +5,8 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
 
 from flowbert.data.hub import read_hub
 from flowbert.data.nli import load_nli
@@ -12,6 +14,7 @@ from flowbert.data.readers import read_sentences
 from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError, choices
 
+_HUB_OPTIONS = ("config", "split", "revision", "data_files")
 NAMED = ("target", "train_only", "nli")
 _WITH_TRAIN = ("STSB", "SICKR", SAMPLE)
 
@@ -46,7 +49,7 @@ class Corpus:
         if size >= len(self.sentences):
             return self
         chosen = sorted(random.Random(seed).sample(range(len(self.sentences)), size))
-        return Corpus.of(f"{self.name}, {size} drawn", (self.sentences[i] for i in chosen), self.blank)
+        return Corpus.of(self.name, (self.sentences[i] for i in chosen), self.blank)
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -79,7 +82,8 @@ def load_corpus(
     Args:
         corpus: ``target`` (all splits of ``task``, labels unused, every occurrence), ``train_only`` (its train split),
             ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample`` (the sample corpus), files (a path, a glob,
-            or a list with commas), or ``hub:NAME`` (a hub data set or a local folder in the same layout).
+            or a list with commas), or ``hub:NAME`` (a hub data set or a local folder in the same layout; the last four
+            options can be part of it: ``hub:NAME?config=C&split=S``, ``hub:NAME?data_files=wiki1m_for_simcse.txt``).
         task: Task for ``target`` and ``train_only``.
         senteval: Where the task's data are, as in :func:`flowbert.data.sts.load_task`.
         nli: Where the NLI pairs are, as in :func:`flowbert.data.nli.load_nli`.
@@ -107,13 +111,23 @@ def load_corpus(
 
         return Corpus.of(corpus, sample_corpus())
     if corpus.startswith("hub:"):
-        columns = None if column is None else [column]
-        table = read_hub(
-            corpus.removeprefix("hub:"), columns, config=config, split=split, revision=revision, data_files=data_files
-        )
+        name, given = _hub_options(corpus)
+        options: dict[str, Any] = {"config": config, "split": split, "revision": revision, "data_files": data_files}
+        options |= given
+        table = read_hub(name, None if column is None else [column], **options)
         (name,) = table.columns
         return _checked(Corpus.of(corpus, (text.strip() for text in table.texts(name))))
     return _file_corpus(corpus, column)
+
+
+def _hub_options(corpus: str) -> tuple[str, dict[str, str]]:
+    """Name and options of ``hub:NAME?option=value&...``."""
+    name, _, query = corpus.removeprefix("hub:").partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for option in options:
+        if option not in _HUB_OPTIONS:
+            raise UserError(f"corpus {corpus!r}: unknown option {option!r}; {choices(_HUB_OPTIONS, option)}")
+    return name, options
 
 
 def corpus_of_task(corpus: str, task: STSTask) -> Corpus:

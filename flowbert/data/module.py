@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from flowbert.data.base import CorpusDataModule
 from flowbert.data.corpus import load_corpus
+from flowbert.data.readers import Sentences as FileSentences
 from flowbert.data.readers import read_sentences
 from flowbert.data.store import EmbeddingStore, MemoryStore
 from flowbert.data.sts import load_task
@@ -53,6 +54,29 @@ class Sentences(Dataset[str]):
         return self._sentences[index]
 
 
+class EpochShuffle(Sampler[int]):
+    """Every index once, in an order that depends on the seed and the epoch alone, so that a resumed run goes on.
+
+    Lightning calls ``set_epoch`` before each epoch.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order comes next."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[int]:
+        order = np.random.default_rng([self._seed, self._epoch]).permutation(self._size)
+        return iter(order.tolist())
+
+
 def split_held_out(
     sentences: Sequence[str], fraction: float, seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -82,7 +106,8 @@ class EmbeddingDataModule(CorpusDataModule):
 
     Args:
         corpus: What to fit on: ``target`` (all splits of ``task``, labels unused), ``train_only``, ``nli``, a text file
-            (a sentence a line), a table with ``column``, several of them comma-separated or as a glob, or ``hub:NAME``.
+            (a sentence a line), a table with ``column``, several of them comma-separated or as a glob, or
+            ``hub:NAME`` (``hub:NAME?config=C&split=S&data_files=F`` where needed).
         task: The STS task whose sentences ``target`` and ``train_only`` mean: STS12..STS16, STSB, SICKR, or SAMPLE.
         eval_tasks: Tasks to evaluate on; default: ``task`` alone.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``; not needed for SAMPLE.
@@ -129,6 +154,7 @@ class EmbeddingDataModule(CorpusDataModule):
         self.save_hyperparameters(logger=False)
         self.batch_size = batch_size
         self.seed = seed
+        self.to_predict: FileSentences | None = None
         self._store: EmbeddingStore | MemoryStore | None = None
         self._fit_index = self._held_index = np.empty(0, dtype=np.int64)
         self._corpus_rows = np.empty(0, dtype=np.int64)
@@ -140,6 +166,9 @@ class EmbeddingDataModule(CorpusDataModule):
         if self.corpus is not None:
             return
         h = self.hparams
+        _check_store_dir(h["store_dir"])
+        if h["predict"] is not None:
+            self.to_predict = read_sentences(h["predict"])
         self.tasks = [load_task(name, h["senteval"]) for name in h["eval_tasks"] or [h["task"]]]
         corpus = load_corpus(h["corpus"], task=h["task"], senteval=h["senteval"], nli=h["nli"], column=h["column"])
         if h["max_sentences"] is not None:
@@ -192,9 +221,13 @@ class EmbeddingDataModule(CorpusDataModule):
 
     @property
     def corpus_name(self) -> str:
-        """Corpus with what was taken away from it, for tables: ``"target, 2% held out"``."""
-        held_out = self.hparams["held_out"]
-        return self.loaded_corpus().name + (f", {held_out:.0%} held out" if held_out else "")
+        """Name of the corpus, for tables: ``"target"``."""
+        return self.loaded_corpus().name
+
+    @property
+    def fitted_examples(self) -> int:
+        """Occurrences that are fitted on: without the held-out ones."""
+        return len(self._fit_index)
 
     def embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Raw embeddings of any sentences, shape ``(N, D)``, float32 on the CPU; new ones are encoded and kept."""
@@ -240,8 +273,7 @@ class EmbeddingDataModule(CorpusDataModule):
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Embeddings of the file ``predict``, or of the whole corpus, in order."""
-        path = self.hparams["predict"]
-        sentences = self.loaded_corpus().sentences if path is None else read_sentences(path).sentences
+        sentences = self.loaded_corpus().sentences if self.to_predict is None else self.to_predict.sentences
         store = self._embedder()
         store.add(sentences)
         return DataLoader(
@@ -256,14 +288,12 @@ class EmbeddingDataModule(CorpusDataModule):
             dataset, collate = Sentences([sentences[i] for i in index]), self._tokenize
         else:
             dataset, collate = EmbeddingRows(self._embedder().take, self._corpus_rows[index]), _as_is
-        generator = torch.Generator().manual_seed(self.seed)
         return DataLoader(
             dataset,
             batch_size=self.batch_size if shuffle else 4 * self.batch_size,
-            shuffle=shuffle,
+            sampler=EpochShuffle(len(index), self.seed) if shuffle else None,
             drop_last=shuffle and len(index) >= self.batch_size,
             collate_fn=collate,
-            generator=generator,
         )
 
     def _tokenize(self, sentences: list[str]) -> Features:
@@ -272,3 +302,8 @@ class EmbeddingDataModule(CorpusDataModule):
             raise UserError("data.store: 'none' needs an encoder that tokenizes; allowed with this one: disk, memory")
         features: Features = tokenize(sentences)
         return features
+
+
+def _check_store_dir(path: str | None) -> None:
+    if path is not None and Path(path).is_file():
+        raise UserError(f"data.store_dir: {path} is a file; allowed: a folder, new or not")

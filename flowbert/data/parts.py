@@ -89,8 +89,15 @@ class PartStores:
 
     def embeddings(self, sentences: Sequence[str], parts: Sequence[Hashable]) -> Floats:
         """Average of some parts, each of equal weight: shape ``(N, D)``; what is missing is encoded first."""
-        self.add(sentences)
-        total: Floats = self._stores[parts[0]].embeddings(sentences)
-        for part in parts[1:]:
-            total = total + self._stores[part].embeddings(sentences)
+        try:
+            return self._average(sentences, parts)
+        except KeyError:
+            self.add(sentences)
+            return self._average(sentences, parts)
+
+    def _average(self, sentences: Sequence[str], parts: Sequence[Hashable]) -> Floats:
+        found = (store.take(store.rows(sentences)) for store in (self._stores[part] for part in parts))
+        total = next(found)
+        for vectors in found:
+            total = total + vectors
         return total / np.float32(len(parts)) if len(parts) > 1 else total

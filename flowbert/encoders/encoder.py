@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +104,7 @@ class SentenceEncoder(nn.Module):
         max_length: int | None = None,
         dtype: str = "float32",
         frozen: bool = True,
-    ) -> "SentenceEncoder":
+    ) -> Self:
         """Load an encoder from a folder, the hub, a run folder, or ``builtin-sample``.
 
         Code that a checkpoint brings along is never run. A sentence-transformers folder loads as its transformer.
@@ -156,6 +156,11 @@ class SentenceEncoder(nn.Module):
     def device(self) -> torch.device:
         """Where the weights lie."""
         return next(self.backbone.parameters()).device
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens that the backbone can read; None without a limit."""
+        return _positions(self.backbone)
 
     @property
     def dtype(self) -> torch.dtype:

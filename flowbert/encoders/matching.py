@@ -17,7 +17,8 @@ def check_same_encoder(saved: Mapping[str, Any], here: Mapping[str, Any], what: 
     Raises:
         UserError: If they differ; the message lists how.
     """
-    differing = [name for name in here if saved.get(name) != here[name]]
+    # The weights tell; the revision is only where they came from.
+    differing = [name for name in here if name != "revision" and saved.get(name) != here[name]]
     if differing:
         parts = "; ".join(f"{name}: {saved.get(name)!r} there, {here[name]!r} here" for name in differing)
         raise UserError(f"the {what} belongs to another encoder ({parts}); allowed: the encoder it was fitted on")

@@ -99,6 +99,12 @@ class Row:
     high: float = math.nan
     supervised: bool = False
     setting: str = ""
+    fitted: int = 0
+
+    @property
+    def shown_method(self) -> str:
+        """The method's name, with a star if it learned from labels."""
+        return f"{self.method}*" if self.supervised else self.method
 
 
 def rows_of(
@@ -116,6 +122,7 @@ def rows_of(
     max_length: int | None = None,
     supervised: bool = False,
     setting: str = "",
+    fitted: int = 0,
 ) -> list[Row]:
     """The three rows (``all``, ``mean``, ``wmean``) of a method's figures on a task; arguments as in :class:`Row`."""
     return [
@@ -136,6 +143,7 @@ def rows_of(
             value=figures.spearman(aggregation),
             supervised=supervised,
             setting=setting,
+            fitted=fitted,
             **{name: getattr(figures, name) for name in _FROM_FIGURES},
         )
         for aggregation in AGGREGATIONS

@@ -13,6 +13,8 @@ from flowbert.flows.coupling import make_coupling
 from flowbert.flows.mixing import make_mixing
 from flowbert.losses.nll import nll
 
+_BLOCK = 8192  # embeddings per forward pass: bounds the activations
+
 
 class Glow(Bijection):
     r"""Glow on vectors, from embeddings to a standard normal: :math:`\log p(x) = \log N(z; 0, I) + \log|\det dz/dx|`.
@@ -123,6 +125,23 @@ class Glow(Bijection):
                 x = torch.cat([x, leaving.pop()], dim=1)
         return x, total
 
+    @torch.no_grad()
+    def latents(self, x: Tensor) -> Tensor:
+        """Latents of any number of embeddings ``(N, D)``, in blocks, on this flow's device: ``(N, D)``, float32, CPU.
+
+        A flow in training mode is in evaluation mode meanwhile.
+        """
+        parameter = next(self.parameters())
+        training = self.training
+        self.eval()
+        try:
+            parts = [
+                self(part.to(parameter.device, parameter.dtype))[0].float().cpu() for part in torch.split(x, _BLOCK)
+            ]
+        finally:
+            self.train(training)
+        return torch.cat(parts)
+
     def log_prob(self, x: Tensor) -> Tensor:
         """Log density of embeddings ``x`` of shape ``(B, D)`` in nats, ``(B,)``."""
         return -self.nll(x)
@@ -196,13 +215,10 @@ def _check_sizes(dim: int, levels: int, depth: int, width: int) -> None:
     for name, value in (("dim", dim), ("levels", levels), ("depth", depth), ("width", width)):
         if value < 1:
             raise UserError(f"flow: {name} {value} received, allowed: 1 or more")
-    if dim % 2**levels:
-        possible = (dim & -dim).bit_length() - 1
+    possible = (dim & -dim).bit_length() - 1  # halvings without a rest
+    if levels > possible:
         allowed = f"levels 1 to {possible} for this dim" if possible else "an even dim"
-        raise UserError(
-            f"flow: dim {dim} cannot be halved {levels} times (levels {levels} needs a multiple of {2**levels}); "
-            f"allowed: {allowed}"
-        )
+        raise UserError(f"flow: dim {dim} cannot be halved {levels} times (levels {levels}); allowed: {allowed}")
 
 
 def _check_batch(x: Tensor, rows: int = 2) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pytorch_lightning import LightningModule
 from torch import Tensor
@@ -20,6 +20,7 @@ class EmbeddingModule(LightningModule):
     """
 
     frozen_encoder = True  # raw embeddings never change: they may be kept
+    structural: ClassVar[dict[str, Any]] = {}  # options that decide the shape of the network, with their defaults
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,9 +67,10 @@ class EmbeddingModule(LightningModule):
         raise NotImplementedError
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Record which encoder the parameters belong to."""
+        """Record which encoder and which corpus the parameters belong to."""
         if self._connected:
             checkpoint["encoder_key"] = self.encoder.key()
+        record_corpus(self, checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse the parameters of another encoder.
@@ -79,3 +81,10 @@ class EmbeddingModule(LightningModule):
         saved, here = checkpoint.get("encoder_key"), self.encoder.key() if self._connected else None
         if saved is not None and here is not None:
             check_same_encoder(saved, here, "checkpoint")
+
+
+def record_corpus(module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    """Put what a module is fitted on into its checkpoint, if its data module tells."""
+    describe = getattr(getattr(module.trainer, "datamodule", None), "describe_corpus", None)
+    if describe is not None:
+        checkpoint["corpus"] = describe()

@@ -1,8 +1,9 @@
 """BERT-flow as a LightningModule: a Glow-style flow on frozen sentence embeddings, by maximum likelihood."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
@@ -17,7 +18,6 @@ from flowbert.modules.optim import BertAdam
 from flowbert.modules.schedules import warmup_then
 
 SPLITS = ("train", "held_out")
-_CHUNK = 8192  # embeddings per forward pass in `embed`: bounds the activations
 
 
 class FlowModule(EmbeddingModule):
@@ -50,6 +50,14 @@ class FlowModule(EmbeddingModule):
         UserError: If an option is outside what is allowed, or D does not fit the levels.
     """
 
+    structural: ClassVar[dict[str, Any]] = {
+        "levels": 2,
+        "depth": 3,
+        "width": 32,
+        "mixing": "lu",
+        "coupling": "additive",
+    }
+
     def __init__(
         self,
         dim: int | None = None,
@@ -71,6 +79,8 @@ class FlowModule(EmbeddingModule):
             raise UserError(f"model.noise: received {noise}; allowed: 0 or more, a share of the mean variance")
         if learning_rate <= 0:
             raise UserError(f"model.learning_rate: received {learning_rate}; allowed: above 0")
+        if weight_decay < 0:
+            raise UserError(f"model.weight_decay: received {weight_decay}; allowed: 0 or more")
         warmup_then(schedule, warmup, total=1)  # checks both, so that a typo shows before anything is encoded
         self.save_hyperparameters()
         self.flow: Glow | None = None
@@ -119,10 +129,10 @@ class FlowModule(EmbeddingModule):
         """Loss of one batch in bits per dimension; the batch is embeddings ``(B, D)`` or token features."""
         embeddings = self._embeddings(batch)
         if self.hparams["noise"]:
-            embeddings = embeddings + self.noise_std * torch.randn_like(embeddings)
+            embeddings = embeddings + self.noise_std * self._gaussian(embeddings)
         nll = self._flow().nll(embeddings).mean()
         if not torch.isfinite(nll):
-            self._flow().check_finite()
+            self._flow().check_finite(embeddings)
             raise UserError(
                 f"training: the loss is {nll.item()} at step {self.global_step} (batch {batch_idx}); "
                 f"lower model.learning_rate (received {self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
@@ -131,11 +141,16 @@ class FlowModule(EmbeddingModule):
         self.log_dict({"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()}, prog_bar=False)
         return loss
 
+    def _gaussian(self, like: Tensor) -> Tensor:
+        """Standard normal noise that depends on seed, step and process alone, so that a resumed run goes on."""
+        entropy = (self.hparams["seed"], self.global_step, self.global_rank)
+        generator = torch.Generator(like.device)
+        generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+        return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+
     def _embeddings(self, batch: Tensor | dict[str, Tensor]) -> Tensor:
-        if isinstance(batch, Tensor):
-            return batch
-        embeddings: Tensor = self.encoder(batch)
-        return embeddings.float()
+        embeddings: Tensor = batch if isinstance(batch, Tensor) else self.encoder(batch)
+        return embeddings.to(next(self._flow().parameters()).dtype)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """Adam without bias correction, and the learning-rate schedule per step."""
@@ -163,14 +178,9 @@ class FlowModule(EmbeddingModule):
 
     # ------------------------------------------------------------- embedding
 
-    @torch.no_grad()
     def embed(self, embeddings: Tensor) -> Tensor:
-        """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, on the CPU."""
-        was_training = self.training
-        self.eval()
-        latents = [self._flow()(chunk.to(self.device))[0].cpu() for chunk in torch.split(embeddings, _CHUNK)]
-        self.train(was_training)
-        return torch.cat(latents)
+        """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, float32 on the CPU."""
+        return self._flow().latents(embeddings)
 
     def predict_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         """Latents of a batch of raw embeddings, ``(B, D)``."""

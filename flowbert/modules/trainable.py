@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.errors import UserError
-from flowbert.modules.base import EmbeddingModule
+from flowbert.modules.base import EmbeddingModule, record_corpus
 from flowbert.modules.grad_cache import encode_cached
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trained_encoder import write_encoder
@@ -115,6 +115,7 @@ class TrainableEncoderModule(EmbeddingModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Record which kind of encoder the weights belong to; the weights themselves are in the checkpoint."""
         checkpoint["encoder_key"] = self._identity()
+        record_corpus(self, checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse weights that were trained with another tokenizer, configuration, layers, pooling or length.

@@ -15,12 +15,15 @@ def expected() -> np.ndarray:
     return SentenceEncoder.from_pretrained("builtin-sample").encode(SENTENCES)
 
 
+@pytest.mark.filterwarnings("default::flowbert.errors.FlowbertWarning")
 def test_file_to_npy(tmp_path: Path, expected: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "s.txt"
     source.write_text("\n".join(SENTENCES) + "\n\n")
     main(["encode", "--input", str(source), "--output", str(tmp_path / "new" / "v.npy")])
     np.testing.assert_allclose(np.load(tmp_path / "new" / "v.npy"), expected, atol=1e-5)
-    assert "3 vectors of size 128" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "3 vectors of size 128" in shown.out
+    assert "1 blank lines dropped, so row i of the output is not line i" in shown.err
 
 
 def test_sentences_to_parquet_keep_their_text(tmp_path: Path, expected: np.ndarray) -> None:

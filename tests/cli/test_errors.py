@@ -30,6 +30,18 @@ CASES = {
     "config": (["fit", "--config", "no.yaml"], r"--config: .*no.yaml"),
     "log_to": (["fit", "--log_to", "[wndb]"], r"--log_to: received 'wndb'; .*did you mean 'wandb'"),
     "method": (["fit", "--method", "flwo"], r"--method: received 'flwo'.*did you mean 'flow'"),
+    "config option": (["fit", "--config", "typo.yaml"], r"--trainer.max_epoch \(did you mean --trainer.max_epochs"),
+    "config group": (["fit", "--config", "group.yaml"], r"group.yaml: data is 5; allowed: a mapping of options"),
+    "seed": (["fit", "--seed_everything", "-4"], r"--seed_everything: received -4; allowed: a whole number"),
+    "nothing to train": (["fit", "--trainer.max_epochs", "0"], r"--trainer.max_epochs.*received 0, nothing to train"),
+    "weight decay": (["fit", "--model.weight_decay", "-1"], r"model.weight_decay: received -1.0; allowed: 0 or more"),
+    "directions": (["fit", "--whitening.n_components", "500"], r"whitening.n_components: received 500.*1 to 128"),
+    "many levels": (["fit", "--model.levels", "20000"], r"cannot be halved 20000 times.*allowed: levels 1 to 7"),
+    "store file": (["fit", "--data.store_dir", "t.csv"], r"data.store_dir: t.csv is a file; allowed: a folder"),
+    "predict file": (["fit", "--data.predict", "no.txt"], r"no.txt: no such file"),
+    "logger": (["fit", "--trainer.logger", "true"], r"--trainer.logger: .*allowed: --log_to"),
+    "offline first": (["fit", "--encoder.path", "/no/x", "--log_to", "[wandb-offline]"], r"'/no/x': no such folder"),
+    "hub option": (["fit", "--data.corpus", "hub:a/b?splt=x"], r"unknown option 'splt'.*did you mean 'split'"),
     "no checkpoint": (["test"], r"--ckpt_path: received nothing"),
     "missing checkpoint": (["test", "--ckpt_path", "no.ckpt"], r"--ckpt_path: no file no.ckpt"),
     "not a checkpoint": (["test", "--ckpt_path", "binary.txt"], r"binary.txt is not a checkpoint"),
@@ -43,6 +55,7 @@ CASES = {
     "evaluate too many": (["evaluate", "--methods", "whitening-129"], r"n_components is 129; allowed: 1 to 128"),
     "encode both": (["encode", "--output", "v.npy"], r"--input, --sentences: received both or neither"),
     "encode model": (["encode", "--sentences", "[a]", "--model", "done", "--output", "v.npy"], r"done: no "),
+    "encode nothing": (["encode", "--sentences", "[]", "--output", "v.npy"], r"received no sentence"),
     "encode output": (["encode", "--sentences", "[a]", "--output", "v.txt"], r"--output: .*\.npy, \.parquet"),
 }
 
@@ -54,6 +67,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "missing.txt").write_text("It is another name that is missing.\n")
     (tmp_path / "empty.txt").touch()
     (tmp_path / "binary.txt").write_bytes(b"text\n\x00\x01\n")
+    (tmp_path / "typo.yaml").write_text("trainer: {max_epoch: 1}\n")
+    (tmp_path / "group.yaml").write_text("data: 5\n")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "done").mkdir()
     (tmp_path / "done" / "results.json").write_text("{}")

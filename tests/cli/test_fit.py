@@ -14,6 +14,7 @@ import yaml
 from flowbert import load_embedder
 from flowbert.cli import main
 from flowbert.evaluation import load_results
+from flowbert.modules import FlowModule
 
 SMALL = [
     *("--encoder.layers", "first_last"),
@@ -61,7 +62,7 @@ def test_results_say_exactly_what_was_done(run: Path) -> None:
     for row in rows:
         assert (row.encoder, row.layers, row.layer_numbers) == ("builtin-sample", "first_last", (1, 4))
         assert (row.pooling, row.task, row.split) == ("mean", "SAMPLE", "test")
-        assert row.corpus == ("none" if row.method == "raw" else "target, 900 drawn, 2% held out")
+        assert (row.corpus, row.fitted) == (("none", 0) if row.method == "raw" else ("target", 882))
         assert row.seed == (0 if row.method == "flow" else None)
         assert row.pairs == 1000
         assert 0 < row.spearman < 1
@@ -163,22 +164,79 @@ def test_same_seed_same_figures_other_seed_others(run: Path, tmp_path: Path) -> 
     assert flow[0] != flow[2]
 
 
-def test_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    whole = fit(tmp_path / "whole", "--trainer.max_epochs", "2", "--model.schedule", "constant")
-    half = fit(tmp_path / "half", "--model.schedule", "constant")
+def test_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
+    constant = ("--model.schedule", "constant")
+    whole = fit(tmp_path / "whole", *constant, "--trainer.max_epochs", "2")
+    half = fit(tmp_path / "half", *constant)
     checkpoint = half / "checkpoints" / "last.ckpt"
-    options = ["--trainer.max_epochs", "2", "--model.schedule", "constant", "--ckpt_path", str(checkpoint)]
-    resumed = fit(tmp_path / "resumed", *options)
-    state = [
-        torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"] for folder in (half, resumed)
-    ]
-    assert all(value for name, value in state[1].items() if name.endswith("initialized"))
-    steps = [metrics(folder)["step/nll"] for folder in (whole, resumed)]
-    assert steps[1][0] < metrics(half)["step/nll"][0]  # it did not start again
-    assert metrics(resumed)["held_out/nll"][-1] < metrics(half)["held_out/nll"][-1]
-    rows = [load_results(folder / "results.json")[0] for folder in (whole, resumed)]
-    whitening = [[row.spearman for row in found if row.method == "whitening"] for found in rows]
-    assert whitening[0] == whitening[1]
+    resumed = fit(tmp_path / "resumed", *constant, "--trainer.max_epochs", "2", "--ckpt_path", str(checkpoint))
+    figures = [[row.spearman for row in load_results(run / "results.json")[0]] for run in (whole, half, resumed)]
+    assert figures[2] == pytest.approx(figures[0], abs=1e-6)
+    assert figures[1] != pytest.approx(figures[0], abs=1e-6)
+    assert metrics(resumed)["step/nll"][-1] == pytest.approx(metrics(whole)["step/nll"][-1], rel=1e-5)
+
+
+def test_resuming_in_place_keeps_the_earlier_figures(tmp_path: Path) -> None:
+    run = fit(tmp_path / "run")
+    (run / "results.json").unlink()  # as if it had been interrupted
+    before = (run / "metrics.csv").read_text()
+    fit(run, "--trainer.max_epochs", "2", "--ckpt_path", str(run / "checkpoints" / "last.ckpt"))
+    assert (run / "metrics-1.csv").read_text() == before
+    assert (run / "metrics.csv").read_text() != before
+
+
+def test_saved_config_can_be_used_again(run: Path, tmp_path: Path) -> None:
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    options = ["--config", str(run / "config.yaml"), "--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "t")]
+    main(["test", *options])
+    rows, fingerprint = load_results(tmp_path / "t" / "results.json")
+    before, fitted = load_results(run / "results.json")
+    assert [row.spearman for row in rows] == pytest.approx([row.spearman for row in before], abs=1e-6)
+    assert fingerprint["config_hash"] == fitted["config_hash"]
+
+
+def test_checkpoint_says_what_the_maps_were_fitted_on(run: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "other.txt"
+    corpus.write_text("a dog runs\nthe cat sleeps\nnobody sings\n")
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    options = ["--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "t"), "--data.corpus", str(corpus)]
+    main(["test", "--encoder.layers", "first_last", *options])
+    rows, fingerprint = load_results(tmp_path / "t" / "results.json")
+    assert {row.corpus for row in rows if row.method == "flow"} == {"target"}
+    assert fingerprint["corpus_hash"] == load_results(run / "results.json")[1]["corpus_hash"]
+
+
+def test_structure_comes_from_the_checkpoint_and_may_not_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fit(tmp_path / "run", "--model.levels", "1", "--model.mixing", "reverse")
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    main(["test", *SMALL, "--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "t")])
+    before, after = (load_results(folder / "results.json")[0] for folder in (run, tmp_path / "t"))
+    assert [row.spearman for row in after] == pytest.approx([row.spearman for row in before], abs=1e-6)
+    for argv in (["test", "--model.levels", "3"], ["fit", "--model.depth", "2"]):
+        with pytest.raises(SystemExit) as stopped:
+            main([*argv, *SMALL, "--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "x")])
+        assert stopped.value.code == 2
+        assert "allowed with the checkpoint" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_interrupted_fit_can_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FlowModule, "on_train_batch_end", _interrupt_at_five, raising=False)
+    with pytest.raises(SystemExit) as stopped:
+        fit(tmp_path / "run")
+    assert stopped.value.code == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert list((tmp_path / "run" / "checkpoints").glob("*.ckpt"))
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def _interrupt_at_five(module: FlowModule, *_: object) -> None:
+    if module.global_step == 5:
+        raise KeyboardInterrupt
 
 
 def test_encoder_inside_the_step_gives_the_same_loss(run: Path, tmp_path: Path) -> None:

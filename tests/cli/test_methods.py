@@ -22,5 +22,22 @@ def test_config_names_the_method(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="flwo"):
         chosen_method(["fit", "--config", str(config)])
     assert chosen_method(["fit", "--config", str(config), "--method", "flow"]) == "flow"
+    assert chosen_method(["fit", "--config", str(config), "--method=simcse"]) == "simcse"
     config.write_text("encoder: {}\n")
     assert chosen_method(["fit", "-c", str(config)]) == "flow"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"data: 5\n", r"data is 5; allowed: a mapping of options"),
+        (b"- a\n", r"holds list; allowed: a mapping"),
+        (b"a: [\n", r"is not YAML"),
+        (b"\xff\xfe\x00", r"is not YAML"),
+    ],
+)
+def test_config_that_is_none(content: bytes, message: str, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        chosen_method(["fit", "--config", str(config)])

@@ -1,0 +1,58 @@
+"""Checkpoints given by the user: checked before anything is encoded, and never in silent conflict with the options."""
+
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+from zipfile import is_zipfile
+
+import torch
+from jsonargparse import Namespace
+
+from flowbert.errors import UserError
+from flowbert.modules import EmbeddingModule
+
+
+def read_checkpoint(path: str) -> dict[str, Any]:
+    """Content of a checkpoint, tensors and plain types only.
+
+    Raises:
+        UserError: If the file is missing or not a checkpoint of flowbert.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"--ckpt_path: no file {path}; allowed: a checkpoint, such as RUN_DIR/checkpoints/last.ckpt")
+    try:
+        if not is_zipfile(path):
+            raise UnpicklingError("not a zip archive")
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if "encoder_key" not in content:
+            raise UnpicklingError("it names no encoder")
+    except (UnpicklingError, RuntimeError, EOFError) as error:
+        raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert ({error})") from error
+    return content
+
+
+def match_structure(
+    options: Namespace, content: dict[str, Any], module: type[EmbeddingModule], path: str, *, adopt: bool
+) -> None:
+    """Make the options that decide the shape of the network agree with a checkpoint.
+
+    Args:
+        options: The group ``model`` of the configuration; changed in place if ``adopt``.
+        content: The checkpoint.
+        module: The method's LightningModule; its ``structural`` names the options.
+        path: Where the checkpoint lies, for messages.
+        adopt: Whether an option left at its default takes the checkpoint's value (when nothing is trained).
+
+    Raises:
+        UserError: If an option has another value than in the checkpoint.
+    """
+    saved = content.get("hyper_parameters", {})
+    for name, default in module.structural.items():
+        if name not in saved or options[name] == saved[name]:
+            continue
+        if adopt and options[name] == default:
+            options[name] = saved[name]
+        else:
+            raise UserError(
+                f"--model.{name}: received {options[name]!r}; allowed with the checkpoint {path}: {saved[name]!r}"
+            )
