@@ -9,7 +9,7 @@ quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config configs/quickstart.yaml
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
