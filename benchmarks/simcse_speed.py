@@ -2,7 +2,8 @@
 
 The peer is sentence-transformers' trainer with MultipleNegativesRankingLoss on (sentence, sentence) pairs: the same
 encoder, batch, length, optimizer and mean pooling. The rows take turns within a round, so that a busy machine hurts
-all alike; a row's figure is the median step of its best round. Prints a Markdown table and writes JSON.
+all alike; a row's figure is the median step of its best round, in wall and in processor time. Prints a
+Markdown table and writes JSON. The peer needs the package accelerate.
 
     python benchmarks/simcse_speed.py --encoder DIR --sentences FILE --output simcse_speed.json
 """
@@ -29,6 +30,8 @@ from flowbert.data.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.modules.simcse import SimCSEModule
 
+Times = tuple[float, float]  # wall and processor, in seconds
+
 PASSES = 2  # of each sentence
 _BACKWARD = 3.0  # forward and backward together, in forward passes
 
@@ -52,19 +55,23 @@ class _Clock(Callback):
     """Time at the end of every step."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
+        self.times: list[Times] = []
 
     def on_train_batch_end(self, *_: Any) -> None:
-        self.times.append(time.perf_counter())
+        self.times.append(_now())
 
 
-def seconds_per_step(times: list[float], warmup: int) -> float:
-    """Median difference of the times after ``warmup`` steps."""
-    kept = times[warmup - 1 :] if warmup else times
-    return median(later - earlier for earlier, later in pairwise(kept))
+def _now() -> Times:
+    return time.perf_counter(), time.process_time()
 
 
-def ours(arguments: argparse.Namespace, file: Path, precision: str, pool: int) -> float:
+def seconds_per_step(times: list[Times], warmup: int) -> Times:
+    """Median wall and processor seconds between the ends of the steps after the first ``warmup``."""
+    steps = list(pairwise(times[max(0, warmup - 1) :]))
+    return median(b[0] - a[0] for a, b in steps), median(b[1] - a[1] for a, b in steps)
+
+
+def ours(arguments: argparse.Namespace, file: Path, precision: str, pool: int) -> Times:
     """Seconds of a step of flowbert."""
     encoder = SentenceEncoder.from_pretrained(arguments.encoder, frozen=False)
     module = SimCSEModule(head="none")
@@ -92,7 +99,7 @@ def ours(arguments: argparse.Namespace, file: Path, precision: str, pool: int) -
     return seconds_per_step(clock.times, arguments.warmup)
 
 
-def peer(arguments: argparse.Namespace, file: Path, bf16: bool) -> float:
+def peer(arguments: argparse.Namespace, file: Path, bf16: bool) -> Times:
     """Seconds of a step of sentence-transformers' trainer."""
     from datasets import Dataset
     from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
@@ -102,16 +109,16 @@ def peer(arguments: argparse.Namespace, file: Path, bf16: bool) -> float:
     from transformers import TrainerCallback
 
     class Clock(TrainerCallback):
-        times: list[float]
+        times: list[Times]
 
         def __init__(self) -> None:
             self.times = []
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            self.times.append(time.perf_counter())
+            self.times.append(_now())
 
     transformer = Transformer(
-        arguments.encoder, max_seq_length=arguments.max_length, model_args={"dtype": torch.float32}
+        arguments.encoder, max_seq_length=arguments.max_length, model_kwargs={"dtype": torch.float32}
     )
     model = SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())], device="cpu")
     sentences = file.read_text(encoding="utf-8").splitlines()
@@ -178,7 +185,7 @@ def draw(path: str, count: int, folder: str) -> Path:
 def quiet() -> None:
     """Leave the table alone on the terminal."""
     warnings.filterwarnings("ignore")
-    logging.disable(logging.INFO)
+    logging.disable(logging.WARNING)
 
 
 def main() -> None:
@@ -190,7 +197,7 @@ def main() -> None:
         count = max(2048, (arguments.warmup + arguments.steps + 1) * arguments.batch_size)
         file = draw(arguments.sentences, count, folder)
         operations, tokens = operations_per_sentence(arguments, file)
-        methods: dict[str, Callable[[], float]] = {
+        methods: dict[str, Callable[[], Times]] = {
             "sentence-transformers, float32": lambda: peer(arguments, file, bf16=False),
             "flowbert, float32": lambda: ours(arguments, file, "32-true", 1),
             "flowbert, float32, pool 32": lambda: ours(arguments, file, "32-true", 32),
@@ -198,27 +205,34 @@ def main() -> None:
             "flowbert, bf16-mixed": lambda: ours(arguments, file, "bf16-mixed", 1),
             "flowbert, bf16-mixed, pool 32": lambda: ours(arguments, file, "bf16-mixed", 32),
         }
-        best = dict.fromkeys(methods, float("inf"))
+        best = dict.fromkeys(methods, (float("inf"), float("inf")))
         rates = {torch.float32: 0.0, torch.bfloat16: 0.0}
         for _ in range(arguments.rounds):
             for name, method in methods.items():
-                best[name] = min(best[name], method())
+                wall, processor = method()
+                best[name] = (min(best[name][0], wall), min(best[name][1], processor))
             rates = {dtype: max(rate, matrix_rate(dtype)) for dtype, rate in rates.items()}
     rows = []
-    for name, seconds in best.items():
+    base, own = best["sentence-transformers, float32"], best["flowbert, float32"]
+    for name, (wall, processor) in best.items():
         dtype = torch.bfloat16 if "bf16" in name else torch.float32
-        speed = arguments.batch_size / seconds
+        speed = arguments.batch_size / wall
         rows.append(
             {
                 "method": name,
                 "sentences_per_second": speed,
-                "over_peer_float32": best["sentence-transformers, float32"] / seconds,
-                "over_flowbert_float32": best["flowbert, float32"] / seconds,
+                "over_peer_float32": base[0] / wall,
+                "over_flowbert_float32": own[0] / wall,
+                "processor_over_peer_float32": base[1] / processor,
+                "processor_over_flowbert_float32": own[1] / processor,
                 "share_of_matrix_rate": speed * operations / rates[dtype],
             }
         )
-    print("| training | sentences/s | times the peer in float32 | times flowbert in float32 | share of matrix rate |")
-    print("|---|---|---|---|---|")
+    print(
+        "| training | sentences/s | wall: peer f32 / this | wall: own f32 / this | processor: peer f32 / this "
+        "| processor: own f32 / this | share of matrix rate |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(v if isinstance(v, str) else f"{v:.2f}" for v in row.values()) + " |")
     setting = {

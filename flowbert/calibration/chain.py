@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from flowbert.calibration.base import Calibration, Rows, checked_rows
-from flowbert.calibration.learned_removal import LearnedRemoval
 from flowbert.errors import UserError
 
 Blocks = Callable[[], Iterable[Tensor]]
@@ -31,6 +30,14 @@ class Step(Protocol):
 
     def transform(self, x: Tensor, /) -> Tensor:
         """Map rows ``(N, D)`` to ``(N, k)``."""
+
+
+@runtime_checkable
+class Supervised(Protocol):
+    """A calibration that learns from labelled pairs after it has seen the rows."""
+
+    def fit_pairs(self, x1: Tensor, x2: Tensor, scores: Tensor, /) -> Any:
+        """Learn from P pairs, each ``(P, D)``, and their scores ``(P,)``."""
 
 
 class Chain:
@@ -61,7 +68,7 @@ class Chain:
     @property
     def supervised(self) -> bool:
         """Whether a step learns from labels."""
-        return any(isinstance(step, LearnedRemoval) for step in self.steps)
+        return any(isinstance(step, Supervised) for step in self.steps)
 
     def fit(self, x: Rows, pairs: LabelledPairs | None = None) -> Self:
         """Fit all steps on rows ``(N, D)``. Returns self."""
@@ -87,7 +94,7 @@ class Chain:
             step.reset()
             for block in mapped():
                 step.partial_fit(block)
-            if isinstance(step, LearnedRemoval):
+            if isinstance(step, Supervised):
                 if pairs is None:
                     raise UserError(f"method {step.method} is supervised and has no labelled pairs; needed: some")
                 step.fit_pairs(before(pairs.left), before(pairs.right), pairs.scores)

@@ -1,66 +1,131 @@
-"""``evaluate``: raw, closed-form calibrations and a trained flow on the same pairs, without training."""
+"""``evaluate``: every method on every task, from one frozen pass of each encoder, with intervals and a verdict."""
 
 import sys
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
+import torch
 from jsonargparse import Namespace
 
-from flowbert.calibration import make_calibration
-from flowbert.cli.options import add_encoder_options, as_list, check_output, chosen_device, setting_of
+from flowbert.cli.compared import parse_methods
+from flowbert.cli.options import as_list, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
-from flowbert.data.corpus import Corpus, load_corpus, sentences_digest
-from flowbert.data.store import EmbeddingStore
-from flowbert.data.sts import STSTask, load_task
-from flowbert.embedder import load_transform, saved_encoder
-from flowbert.encoders import SentenceEncoder, check_same_encoder
-from flowbert.errors import UserError
-from flowbert.evaluation import Method, compare, fingerprint, rows_of, write_results
-from flowbert.report import print_table
+from flowbert.cli.sources import EncoderOptions, add_source_options, load_sources
+from flowbert.cli.table import Table
+from flowbert.data.answers import load_answers
+from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
+from flowbert.data.sts import STSTask, Subset, load_task
+from flowbert.errors import UserError, choices
+from flowbert.evaluation import (
+    AnswersJob,
+    Cell,
+    Job,
+    Request,
+    RetrievalJob,
+    STSJob,
+    fingerprint,
+)
+from flowbert.evaluation.lexical import UNITS
 
-_EXAMPLE = """example:
+_EXAMPLE = """examples:
   python train.py evaluate --encoder.path DIR --encoder.layers first_last --methods raw,whitening,whitening-128 \\
-      --corpus target --tasks STS13,STSB --senteval DIR --output results.json"""
+      --corpus target --tasks STS13,STSB --senteval DIR --output results.json
+  python train.py evaluate --config configs/compare.yaml --encoder.path DIR --tasks STSB,SICKR --senteval DIR
+
+methods: raw, standardization, nulling, nulling-K, whitening, whitening-K, zca, learned-removal (from labels), flow;
+  options after colons: whitening:shrinkage=0.1, whitening:exponent=-0.35, nulling-3:standardize=true,
+  flow:mixing=reverse:epochs=1; compositions: whitening-128+flow.
+Beside FILE.json stand FILE.md, FILE.csv and FILE.scores/ (similarities). A run that finds figures of equal settings in
+FILE.json computes only the others."""
 
 
 def make_parser() -> ToolParser:
     """Parser of ``evaluate``."""
     parser = ToolParser(
         usage="train.py evaluate [options]",
-        description="Lay methods side by side on the same STS pairs: one table, and results.json. Nothing is trained.",
+        description="Lay methods side by side on the same pairs, from one frozen pass of each encoder: a table with "
+        "intervals, a verdict, results.json.",
         epilog=_EXAMPLE,
     )
-    add_encoder_options(parser)
-    group = parser.add_argument_group("What to compare")
+    add_source_options(parser)
     names = str | list[str]
+    group = parser.add_argument_group("What to compare")
     group.add_argument(
         "--methods",
-        type=names,
+        type=str | list[str | list[str]],
         default="raw,whitening",
-        help="Comma-separated: raw, whitening, whitening-K (K directions kept), whitening:shrinkage=0.1, "
-        "standardization, nulling-K, zca, flow (needs --flow).",
-    )
-    group.add_argument("--flow", type=str | None, default=None, help="Run folder of a finished `fit`, for method flow.")
-    group.add_argument(
-        "--tasks", type=names, default="SAMPLE", help="Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE."
+        help="Comma-separated, see below; in a config a list, in which a list is a composition.",
     )
     group.add_argument(
-        "--senteval", type=str | None, default=None, help="Folder laid out as SentEval's data/downstream, or hub."
+        "--flow",
+        type=str | None,
+        default=None,
+        help="For method flow: run folder of a finished `fit`, or 'fit' to fit the default recipe here.",
     )
-    group.add_argument("--split", type=str, default="test", help="Split to evaluate on: test or dev.")
     group.add_argument(
         "--corpus",
-        type=str,
+        type=names,
         default="target",
-        help="What closed-form methods are fitted on: target (all sentences of the task), train_only, nli, files "
-        "(a path, a glob, a comma-separated list), or hub:NAME.",
+        help="What methods are fitted on: target (all sentences of the task), train_only, nli, files (a path, a glob, "
+        "a comma-separated list), or hub:NAME. Several: target,nli, or a list.",
     )
     group.add_argument("--nli", type=str, default="builtin-sample", help="NLI source for --corpus nli.")
     group.add_argument("--column", type=str | None, default=None, help="Column of the sentences in table files.")
-    run = parser.add_argument_group("The run")
-    run.add_argument("--output", type=str, default="results.json", help="File to write, ending in .json.")
-    run.add_argument("--store_dir", type=str | None, default=None, help="Embedding cache; default: ~/.cache/flowbert.")
-    run.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or mps.")
+    group.add_argument(
+        "--labels",
+        type=str | None,
+        default=None,
+        help="Task, or file of pairs, whose train split supervised methods learn from; default: the task's own.",
+    )
+    group.add_argument("--seeds", type=int | list[int], default=0, help="Seeds of flows fitted here: 0, or [0, 1, 2].")
+    tasks = parser.add_argument_group("On what")
+    tasks.add_argument(
+        "--tasks",
+        type=names | None,
+        default=None,
+        help="Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs (csv, tsv, jsonl, parquet). "
+        "Default: SAMPLE, if nothing else is asked for.",
+    )
+    tasks.add_argument(
+        "--senteval", type=str | None, default=None, help="Folder laid out as SentEval's data/downstream, or hub."
+    )
+    tasks.add_argument("--split", type=names, default="test", help="Split to evaluate on: test, dev, or both.")
+    tasks.add_argument(
+        "--columns", type=names, default="sentence1,sentence2,score", help="Columns of files of own pairs."
+    )
+    tasks.add_argument(
+        "--score_range", type=list[float] | None, default=None, help="Range of the score in such files: [0, 5]."
+    )
+    tasks.add_argument(
+        "--answers",
+        type=names | None,
+        default=None,
+        help="Files for answer ranking (qtext, label, atext; or QNLI), or hub: AUC, MAP, MRR.",
+    )
+    tasks.add_argument(
+        "--retrieval", type=names | None, default=None, help="Tasks, as in --tasks, for recall@k and MRR@10."
+    )
+    tasks.add_argument(
+        "--lexical",
+        type=str | None,
+        default=None,
+        help=f"Spearman with the edit distance on all --tasks, in {' or '.join(UNITS)}.",
+    )
+    tasks.add_argument(
+        "--positive_above", type=float, default=4.0, help="Score above which a pair is positive: alignment, retrieval."
+    )
+    tasks.add_argument(
+        "--uniformity_limit", type=int | None, default=None, help="Draw so many sentences for uniformity; default: all."
+    )
+    group = parser.add_argument_group("The run")
+    group.add_argument("--output", type=str, default="results.json", help="File to write, ending in .json.")
+    group.add_argument("--bootstrap", type=int, default=1000, help="Resamples for 95% intervals; 0: none.")
+    group.add_argument("--bootstrap_seed", type=int, default=0, help="Seed of the resampling.")
+    group.add_argument(
+        "--store_dir", type=str | None, default=None, help="Embedding cache; default: ~/.cache/flowbert."
+    )
+    group.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or mps.")
     return parser
 
 
@@ -74,47 +139,124 @@ def main(argv: list[str]) -> None:
     options = parser.parse_args(argv[1:])
     output = check_output(options.output, "--output", (".json",))
     device = chosen_device(options.device)
-    methods = _methods(as_list(options.methods, "--methods"), options.flow)
-    tasks = [load_task(name, options.senteval) for name in as_list(options.tasks, "--tasks")]
-    corpora = _corpora(options, tasks)
-    for task in tasks:
-        task.split(options.split)
-
-    encoder = SentenceEncoder.from_pretrained(**options.encoder).to(device)
-    if "flow" in methods:
-        check_same_encoder(saved_encoder(options.flow), encoder.key(), f"flow in {options.flow}")
-    store = EmbeddingStore(None if options.store_dir is None else Path(options.store_dir), encoder)
-    sentences = [s for task in tasks for s in (*corpora[task.name].sentences, *task.sentences([options.split]))]
-    store.add(sentences, progress=True)
-
-    setting = setting_of(encoder)
-    rows = []
-    for name, corpus, figures in compare(store, methods, tasks, lambda task: corpora[task.name], options.split):
-        fitted_on = {"raw": "none", "flow": f"that of {options.flow}"}.get(name, corpus.name)
-        rows += rows_of(figures, method=name, corpus=fitted_on, **setting)
-    print_table(rows)
-    digest = sentences_digest(corpus.digest for corpus in corpora.values())
-    record = fingerprint(_plain(options), corpus_hash=digest, device=device)
-    write_results(output, rows, record)
-    print(f"written: {output}")
+    _check(options)
+    request = _request(options, device)
+    cells = request.cells()
+    seed = request.seeds[0] if any(cell.seed is not None for cell in cells) else None
+    record = fingerprint(_plain(options), corpus_hash=sentences_digest(corpora_of(cells)), device=device, seed=seed)
+    table = Table(output, cells, record)
+    table.compute()
+    table.finish(options.bootstrap, options.bootstrap_seed, options.lexical)
 
 
-def _methods(names: list[str], flow: str | None) -> dict[str, Method]:
-    if "flow" in names and flow is None:
-        raise UserError("--flow: method flow needs the run folder of a finished `fit`; received nothing")
-    if flow is not None and "flow" not in names:
+def corpora_of(cells: Sequence[Cell]) -> list[str]:
+    """Digests of the corpora, each once."""
+    return list(dict.fromkeys(cell.corpus.digest for cell in cells if cell.corpus is not None))
+
+
+def _check(options: Namespace) -> None:
+    for name, least in (("bootstrap", 0), ("bootstrap_seed", 0)):
+        if options[name] < least:
+            raise UserError(f"--{name}: received {options[name]}; allowed: {least} or more")
+    if options.lexical is not None and options.lexical not in UNITS:
+        raise UserError(f"--lexical: received {options.lexical!r}; {choices(UNITS, options.lexical)}")
+    if options.score_range is not None and len(options.score_range) != 2:
+        raise UserError(f"--score_range: received {options.score_range}; allowed: [lowest, highest]")
+
+
+def _request(options: Namespace, device: torch.device) -> Request:
+    names = options.methods if isinstance(options.methods, str) else [_composed(item) for item in options.methods]
+    methods = parse_methods(as_list(names, "--methods"), options.flow, device)
+    if options.flow is not None and not any(method.name.startswith("flow") for method in methods):
         print("note: --flow is given but --methods does not name flow", file=sys.stderr)
-    return {name: load_transform(str(flow), "flow") if name == "flow" else make_calibration(name) for name in names}
+    jobs = _jobs(options)
+    corpora = _corpora(options.corpus)
+    seeds = [options.seeds] if isinstance(options.seeds, int) else options.seeds
+    sources = load_sources(
+        EncoderOptions.of(options.encoder),
+        device,
+        options.store_dir,
+        lambda: [s for job in jobs for s in job.sentences()],
+    )
+    return Request(
+        sources=sources,
+        jobs=jobs,
+        methods=methods,
+        corpora=corpora,
+        corpus_of=corpus_loader(options.nli, options.column),
+        labels_of=_labels(options),
+        seeds=list(dict.fromkeys(seeds)),
+    )
 
 
-def _corpora(options: Namespace, tasks: list[STSTask]) -> dict[str, Corpus]:
-    def load(task: str) -> Corpus:
-        return load_corpus(options.corpus, task=task, senteval=options.senteval, nli=options.nli, column=options.column)
+def _composed(method: str | list[str]) -> str:
+    return method if isinstance(method, str) else "+".join(method)
 
-    if options.corpus in ("target", "train_only"):
-        return {task.name: load(task.name) for task in tasks}
-    shared = load(tasks[0].name)
-    return {task.name: shared for task in tasks}
+
+def corpus_loader(nli: str, column: str | None) -> Callable[[str, Job], Corpus]:
+    """Loader of the corpus of a name for a job; each is loaded once."""
+
+    @cache
+    def shared(name: str) -> Corpus:
+        return load_corpus(name, nli=nli, column=column)
+
+    @cache
+    def load(name: str, job: Job) -> Corpus:
+        return job.corpus(name) if name in ("target", "train_only") else shared(name)
+
+    return load
+
+
+def _corpora(value: str | list[str]) -> list[str]:
+    """Several corpora from a list, or from a text if it holds names only: paths may be parted by commas, too."""
+    if isinstance(value, list):
+        return as_list(value, "--corpus")
+    names = as_list(value, "--corpus")
+    named = all(name in (*NAMED, "builtin-sample") or name.startswith("hub:") for name in names)
+    return names if named else [value]
+
+
+def _jobs(options: Namespace) -> list[Job]:
+    loaded: dict[str, STSTask] = {}
+
+    def task(name: str) -> STSTask:
+        if name not in loaded:
+            columns = as_list(options.columns, "--columns")
+            limits = None if options.score_range is None else (options.score_range[0], options.score_range[1])
+            loaded[name] = load_task(name, options.senteval, columns=columns, score_range=limits)
+        return loaded[name]
+
+    answers = [] if options.answers is None else as_list(options.answers, "--answers")
+    retrieval = [] if options.retrieval is None else as_list(options.retrieval, "--retrieval")
+    wanted = "" if answers or retrieval else "SAMPLE"
+    names = as_list(options.tasks, "--tasks") if options.tasks is not None else [wanted] if wanted else []
+    splits = as_list(options.split, "--split")
+    limits = {"positive_above": options.positive_above, "uniformity_limit": options.uniformity_limit}
+    jobs: list[Job] = [STSJob(task(name), split, **limits) for name in names for split in _of(task(name), splits)]
+    for name in retrieval:
+        jobs += [RetrievalJob(task(name), split, options.positive_above) for split in _of(task(name), splits)]
+    jobs += [AnswersJob(load_answers(source)) for source in answers]
+    titles = [(type(job), job.name, job.split) for job in jobs]
+    twice = next((name for kind, name, split in titles if titles.count((kind, name, split)) > 1), None)
+    if twice is not None:
+        raise UserError(f"--tasks: two tasks are called {twice!r}; allowed: files of different names")
+    return jobs
+
+
+def _of(task: STSTask, splits: list[str]) -> list[str]:
+    """Splits that a task has; with several asked for it may lack some, but not all."""
+    found = [split for split in splits if split in task.splits]
+    if not found:
+        task.split(splits[0])  # says which there are
+    return found
+
+
+def _labels(options: Namespace) -> Callable[[Job], Sequence[Subset]]:
+    if options.labels is None:
+        return lambda job: job.labelled()
+    task = load_task(options.labels, options.senteval, columns=as_list(options.columns, "--columns"))
+    subsets = task.splits.get("train", next(iter(task.splits.values())))
+    return lambda _: subsets
 
 
 def _plain(options: Namespace) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """Evaluation by one protocol: cosine, Spearman, three aggregations that are always named."""
 
-from flowbert.evaluation.comparison import Method, compare, fit_on
+from flowbert.evaluation.grid import Cell, Method, Request, Source, run
+from flowbert.evaluation.jobs import AnswersJob, Job, Measured, RetrievalJob, STSJob
+from flowbert.evaluation.lexical import edit_distances, lexical_figures
+from flowbert.evaluation.pairs import ScoredPairs, score_pairs
 from flowbert.evaluation.protocol import (
     Aggregates,
     PairEmbeddings,
@@ -13,25 +16,43 @@ from flowbert.evaluation.protocol import (
     evaluate_task,
     similarities,
 )
+from flowbert.evaluation.ranking import RankingFigures, rank_answers
 from flowbert.evaluation.results import Row, fingerprint, load_results, rows_of, write_results
+from flowbert.evaluation.retrieval import RetrievalFigures, retrieval_task, retrieve
 
 __all__ = [
     "Aggregates",
+    "AnswersJob",
+    "Cell",
+    "Job",
+    "Measured",
     "Method",
     "PairEmbeddings",
+    "RankingFigures",
+    "Request",
+    "RetrievalFigures",
+    "RetrievalJob",
     "Row",
+    "STSJob",
+    "ScoredPairs",
+    "Source",
     "SubsetFigures",
     "SubsetPairs",
     "TaskFigures",
     "aggregate",
-    "compare",
+    "edit_distances",
     "embed_pairs",
     "evaluate_pairs",
     "evaluate_task",
     "fingerprint",
-    "fit_on",
+    "lexical_figures",
     "load_results",
+    "rank_answers",
+    "retrieval_task",
+    "retrieve",
     "rows_of",
+    "run",
+    "score_pairs",
     "similarities",
     "write_results",
 ]

@@ -63,6 +63,11 @@ class Method:
     identity: Any = None
     check: Callable[[Source], None] | None = None
 
+    @property
+    def shown(self) -> str:
+        """Its name, with a star if it learns from labels."""
+        return f"{self.name}*" if self.supervised else self.name
+
 
 @dataclass(frozen=True, eq=False)
 class Cell:

@@ -16,16 +16,20 @@ from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
+from flowbert.evaluation.lexical import lexical_figures
+from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.protocol import (
     POSITIVE_ABOVE,
     Embed,
     PairEmbeddings,
     Transform,
+    cosine,
     embed_pairs,
     evaluate_pairs,
     similarities,
 )
-from flowbert.evaluation.ranking import rank_answers
+from flowbert.evaluation.ranking import ranking_figures
+from flowbert.evaluation.ranking_bootstrap import METRICS
 from flowbert.evaluation.results import Row, rows_of
 from flowbert.evaluation.retrieval import MRR_CUT, retrieval_task, retrieve
 
@@ -62,6 +66,10 @@ class Job(ABC):
     @abstractmethod
     def labelled(self) -> list[Subset]:
         """Its own labelled pairs to learn from; empty if there are none outside the split measured on."""
+
+    def scored(self) -> tuple[tuple[str, ...], Similarities] | None:
+        """Names and gold values of the subsets that the similarities belong to; None for a job that keeps none."""
+        return None
 
     @abstractmethod
     def prepare(self, embed: Embed) -> Any:
@@ -135,6 +143,11 @@ class STSJob(_TaskJob):
         limits = {"positive_above": self.positive_above, "uniformity_limit": self.uniformity_limit}
         return {"kind": "sts", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
 
+    def scored(self) -> tuple[tuple[str, ...], Similarities]:
+        """Gold scores by subset."""
+        subsets = self.task.split(self.split)
+        return tuple(subset.name for subset in subsets), tuple(subset.scores for subset in subsets)
+
     def prepare(self, embed: Embed) -> PairEmbeddings:
         """Look up the embeddings once for all methods."""
         return embed_pairs(self.task, self.split, embed)
@@ -201,15 +214,28 @@ class AnswersJob(Job):
         """Its own labelled pairs to learn from, if any."""
         return []
 
+    def scored(self) -> tuple[tuple[str, ...], Similarities]:
+        """Labels as 0 and 1."""
+        return (self.name,), (self.task.labels.astype(np.float64),)
+
     def prepare(self, embed: Embed) -> Any:
         """Look up the embeddings once for all methods."""
         return _looked_up(embed, self.task.sentences())
 
     def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
         """Figures under one map."""
-        figures = rank_answers(self.task, prepared, transform)
-        values = {"auc": figures.auc, "map": figures.map, "mrr": figures.mrr}
-        return Measured(_rows(self, values, figures.pairs, columns))
+        scores = answer_scores(self.task, prepared, transform)
+        figures = ranking_figures(self.task, scores)
+        values = {metric: getattr(figures, metric) for metric in METRICS}
+        return Measured(_rows(self, values, figures.pairs, columns), (scores,))
+
+
+def answer_scores(task: AnswerTask, embed: Embed, transform: Transform | None = None) -> NDArray[np.float64]:
+    """Cosine of question and candidate of each pair, shape ``(N,)``."""
+    questions, answers = (torch.as_tensor(embed(side)) for side in (task.questions, task.answers))
+    if transform is not None:
+        questions, answers = transform(questions), transform(answers)
+    return cosine(questions[task.question_of], answers)
 
 
 def _looked_up(embed: Embed, sentences: list[str]) -> Embed:
@@ -228,3 +254,31 @@ def _rows(job: Job, values: Mapping[str, float], pairs: int, columns: Mapping[st
     same: dict[str, Any] = {"task": job.name, "split": job.split, "aggregation": "all", "pairs": pairs}
     same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
     return [Row(**columns, **same, metric=metric, value=value) for metric, value in values.items()]
+
+
+EDIT_DISTANCE = "edit_distance"
+
+
+def lexical_rows(
+    pairs: ScoredPairs, distances: NDArray[np.float64], unit: str, columns_of: Mapping[str, Mapping[str, Any]]
+) -> list[Row]:
+    """Spearman with the edit distance: a row for the gold score, and one per method.
+
+    Args:
+        pairs: Similarities by setting.
+        distances: From :func:`flowbert.evaluation.lexical.edit_distances`.
+        unit: Their unit, for the metric's name.
+        columns_of: Setting -> columns of its rows.
+    """
+    gold = {"method": "gold", "encoder": "none", "layers": "none", "pooling": "none", "corpus": "none"}
+    same: dict[str, Any] = {"task": pairs.task, "split": pairs.split, "aggregation": "all", "pairs": len(pairs)}
+    same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
+    return [
+        Row(
+            **(columns_of.get(found.method, gold)),
+            **same,
+            metric=f"{EDIT_DISTANCE}_{unit}",
+            value=found.with_edit_distance,
+        )
+        for found in lexical_figures(pairs, distances)
+    ]

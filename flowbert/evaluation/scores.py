@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.jobs import Similarities, STSJob
+from flowbert.evaluation.jobs import Similarities
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.results import config_hash
 
@@ -22,11 +22,10 @@ class ScoreFolder:
 
     def add(self, cell: Cell, similarities: Similarities) -> None:
         """Keep a cell's similarities."""
-        path, job = self._path(cell), cell.job
-        if not isinstance(job, STSJob):
+        path, job, scored = self._path(cell), cell.job, cell.job.scored()
+        if scored is None:
             return
-        subsets = job.task.split(job.split)
-        names, gold = tuple(subset.name for subset in subsets), tuple(subset.scores for subset in subsets)
+        names, gold = scored
         new = ScoredPairs(job.name, job.split, names, gold, {cell.setting: similarities})
         known = self._load(path)
         self._pairs[path] = new if known is None else known.joined(new)
@@ -34,7 +33,7 @@ class ScoreFolder:
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell's similarities are there; a job without any needs none."""
-        if not isinstance(cell.job, STSJob):
+        if cell.job.scored() is None:
             return True
         known = self._load(self._path(cell))
         return known is not None and cell.setting in known.predicted

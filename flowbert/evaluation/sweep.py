@@ -69,7 +69,22 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
             continue
         by_dev, by_test = max(both, key=dev.__getitem__), max(both, key=test.__getitem__)
         tasks = tuple(dict.fromkeys(row.task for row in mine if row.split == "dev"))
-        found.append(LayerChoice(*key, by_dev, dev[by_dev], test[by_dev], by_test, test[by_test], len(both), tasks))
+        encoder, pooling, method, corpus = key
+        found.append(
+            LayerChoice(
+                encoder=encoder,
+                pooling=pooling,
+                method=method,
+                corpus=corpus,
+                by_dev=by_dev,
+                dev=dev[by_dev],
+                test=test[by_dev],
+                by_test=by_test,
+                test_best=test[by_test],
+                settings=len(both),
+                dev_tasks=tasks,
+            )
+        )
     return found
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from flowbert.calibration import Identity, RemoveDirections, Whitening, make_calibration
+from flowbert.calibration import Identity, RemoveDirections, Whitening, make_calibration, methods, split_chain
+from flowbert.calibration.registry import parse_spec
 from flowbert.errors import UserError
 
 
@@ -32,3 +33,13 @@ def test_names_numbers_and_options() -> None:
 def test_mistakes_name_what_is_allowed(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_calibration(spec)
+
+
+def test_a_composition_is_parted_at_plus_signs_but_not_inside_numbers() -> None:
+    assert split_chain("whitening-8:shrinkage=1e+0+ zca") == ["whitening-8:shrinkage=1e+0", "zca"]
+    assert split_chain("raw") == ["raw"]
+
+
+def test_names_of_methods_may_have_hyphens() -> None:
+    found = parse_spec("learned-removal-50:penalty=0.01:center=false", methods())
+    assert (found.name, found.number, found.options) == ("learned-removal", 50, {"penalty": 0.01, "center": False})

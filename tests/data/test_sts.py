@@ -217,3 +217,22 @@ def test_hub_out_of_reach_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> 
     )
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_task("STS12", "hub")
+
+
+def test_a_file_of_own_pairs_is_a_task(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("a,b,s\nA dog.,A cat.,0.5\nHi.,Hello.,0.9\n")
+    task = load_task(str(path), columns=["a", "b", "s"], score_range=(0, 1))
+    assert (task.name, task.split("test")[0].scores.tolist()) == ("mine", [0.5, 0.9])
+    with pytest.raises(UserError, match=r"mine\.csv:3: .*0.9"):
+        load_task(str(path), columns=["a", "b", "s"], score_range=(0, 0.8))
+    with pytest.raises(UserError, match="no column 'sentence1'"):
+        load_task(str(path))
+
+
+def test_a_chinese_task_is_loaded_where_its_folder_is(tmp_path: Path) -> None:
+    (tmp_path / "BQ").mkdir()
+    (tmp_path / "BQ" / "BQ.test.data").write_text("甲\t乙\t1\n丙\t丁\t0\n")
+    assert load_task("BQ", tmp_path).split("test")[0].scores.tolist() == [1, 0]
+    with pytest.raises(UserError, match="did you mean 'STSB'"):
+        load_task("STS-B", tmp_path)

@@ -100,3 +100,17 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(UserError, match=message):
             load_results(path)
+
+
+def test_value_and_interval_are_read_back_and_may_be_missing(tmp_path: Path) -> None:
+    rows = [replace(row, low=0.1, high=0.9, supervised=True, setting="x") for row in make_rows()]
+    found, _ = load_results(write_results(tmp_path / "r.json", rows, {}))
+    assert [(row.value, row.low, row.high, row.setting) for row in found] == [(r.spearman, 0.1, 0.9, "x") for r in rows]
+    assert found[0].shown_method == "flow*"
+    content = json.loads((tmp_path / "r.json").read_text())
+    for name in ("metric", "value", "low", "high", "supervised", "setting"):
+        del content["rows"][0][name]
+    (tmp_path / "old.json").write_text(json.dumps(content))
+    (old, *_), _ = load_results(tmp_path / "old.json")
+    assert (old.metric, old.setting) == ("spearman", "")
+    assert math.isnan(old.low)

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from flowbert.errors import UserError
 from flowbert.evaluation import Row
-from flowbert.report import print_table, to_markdown
+from flowbert.report import other_grid, print_table, to_markdown
+from flowbert.report.table import Averages
 
 
 def row(method: str, task: str, spearman: float, corpus: str = "target", seed: int | None = None) -> Row:
@@ -48,7 +49,7 @@ def test_markdown_has_every_figure() -> None:
 def test_seeds_are_averaged_and_corpora_told_apart() -> None:
     rows = [row("flow", "STSB", 0.5, seed=0), row("flow", "STSB", 0.7, seed=1), row("flow", "STSB", 0.1, "nli", 0)]
     text = to_markdown(rows)
-    assert "| flow (target), mean of 2 | 60.00 |" in text
+    assert "| flow (target), mean of 2 | 60.00 ±14.14 |" in text
     assert "| flow (nli) | 10.00 |" in text
     assert "Avg" not in text
 
@@ -90,3 +91,41 @@ def test_nothing_to_show_is_an_error() -> None:
         to_markdown(ROWS, "all")
     with pytest.raises(UserError, match="allowed: all, mean, wmean"):
         to_markdown(ROWS, "median")
+
+
+def test_interval_stands_below_its_figure() -> None:
+    sure = replace(ROWS[0], low=0.456, high=0.543)
+    lines = shown([sure], 80, terminal=False).splitlines()
+    (place,) = [number for number, line in enumerate(lines) if "50.12" in line]
+    assert lines[place + 1].strip() == "[45.6, 54.3]"
+    assert "| raw | 50.12 [45.6, 54.3] |" in to_markdown([sure])
+
+
+def test_average_gets_the_interval_it_is_given() -> None:
+    rows = [row("raw", "STS12", 0.5), row("raw", "STSB", 0.6)]
+    averages: Averages = {("enc", "last", "mean", "test", "target", "raw"): (0.5, 0.6)}
+    assert "| 55.00 [50.0, 60.0] |" in to_markdown(rows, averages=averages)
+
+
+def test_average_over_seeds_has_their_deviation() -> None:
+    rows = [row("flow", task, value, seed=seed) for seed, value in ((0, 0.5), (1, 0.7)) for task in ("STS12", "STSB")]
+    assert "| 60.00 ±14.14 | 60.00 ±14.14 | 60.00 ±14.14 |" in to_markdown(rows)
+
+
+def test_supervised_methods_are_marked() -> None:
+    text = to_markdown([replace(ROWS[0], supervised=True), ROWS[2]])
+    assert "| raw\\* |" in text
+    assert "\\* learned from labels" in text
+
+
+def test_other_metrics_have_a_table_of_their_own() -> None:
+    others = [
+        replace(ROWS[2], task=task, metric=metric, value=value, spearman=math.nan)
+        for task, metric, value in (("A", "auc", 0.7), ("A", "map", 0.6), ("B", "auc", 0.5))
+    ]
+    content = other_grid([*ROWS, *others])
+    assert content is not None
+    assert content.columns == ("A auc", "A map", "B auc")
+    assert [cell.figure for cell in content.cells["whitening"]] == pytest.approx([70, 60, 50])
+    assert other_grid(ROWS) is None
+    assert "auc" not in to_markdown([*ROWS, *others])

@@ -1,0 +1,122 @@
+"""Methods of ``evaluate`` by name: calibrations, flows fitted here or before, and compositions of them."""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flowbert.calibration import Calibration, Chain, make_calibration, methods, split_chain
+from flowbert.calibration.chain import Step
+from flowbert.calibration.registry import checked_options, parse_spec
+from flowbert.embedder import load_transform, saved_encoder
+from flowbert.encoders import check_same_encoder
+from flowbert.errors import UserError
+from flowbert.evaluation import Method, Source
+
+FLOW = "flow"
+FIT_HERE = "fit"
+_ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
+_TRAINING = ("epochs", "batch_size", "start_size")
+
+
+class FlowStep:
+    """A flow fitted on rows in memory, as a step of a :class:`flowbert.calibration.Chain`.
+
+    Args:
+        options: Options of :class:`flowbert.modules.FlowModule`, and ``epochs``, ``batch_size``, ``start_size``. Less
+            than one epoch is one pass over that share of the rows, drawn by the seed.
+        seed: Seed of the start, the order and the noise.
+        accelerator: Lightning's name of the device.
+    """
+
+    def __init__(self, options: Mapping[str, Any], seed: int, accelerator: str = "cpu") -> None:
+        self.options = dict(options)
+        self.seed = seed
+        self.accelerator = accelerator
+        self._embed: Callable[[Tensor], Tensor] | None = None
+
+    def fit(self, x: Tensor) -> "FlowStep":
+        """Fit on rows ``(N, D)``. Returns self."""
+        from flowbert.modules import fit_flow
+
+        epochs = self.options.get("epochs", 3)
+        if not epochs > 0 or (epochs > 1 and epochs != int(epochs)):
+            raise UserError(f"flow: epochs is {epochs}; allowed: a whole number, or a share of one epoch above 0")
+        if epochs < 1:
+            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed))
+            x = x[order[: max(2, round(epochs * len(x)))]]
+        options = self.options | {"epochs": max(1, int(epochs))}
+        self._embed = fit_flow(x, seed=self.seed, accelerator=self.accelerator, **options).embed
+        return self
+
+    def transform(self, x: Tensor) -> Tensor:
+        """Latents of rows ``(N, D)``."""
+        if self._embed is None:
+            raise RuntimeError("FlowStep is not fitted: call fit")
+        return self._embed(x)
+
+
+def parse_methods(names: Sequence[str], flow: str | None, device: torch.device) -> list[Method]:
+    """Methods of the option ``--methods``.
+
+    ``flow`` alone is the flow of the run folder ``flow``; with options, or inside a composition, it is fitted here, as
+    it is everywhere if ``flow`` is ``"fit"``.
+
+    Raises:
+        UserError: If a name or an option is unknown, or ``flow`` alone has no run folder.
+    """
+    return [_parse(name, flow, device) for name in names]
+
+
+def _parse(name: str, flow: str | None, device: torch.device) -> Method:
+    if name == "raw":
+        return Method(name)
+    if name == FLOW and flow != FIT_HERE:
+        if flow is None:
+            raise UserError(
+                "--flow: method flow needs the run folder of a finished `fit`, or 'fit' to fit one here; received none"
+            )
+        return _trained(flow)
+    specs = split_chain(name)
+    makers = [partial(_step, spec, device) for spec in specs]
+    trial = Chain([make(0) for make in makers])  # a typo must show before anything is encoded
+    return Method(
+        name,
+        build=lambda seed: Chain([make(seed) for make in makers]),
+        seeded=any(isinstance(step, FlowStep) for step in trial.steps),
+        supervised=trial.supervised,
+    )
+
+
+def _step(spec: str, device: torch.device, seed: int) -> Calibration | Step:
+    found = parse_spec(spec, [*methods(), FLOW])
+    if found.name != FLOW:
+        return make_calibration(spec)
+    if found.number is not None:
+        raise UserError(f"method {spec!r}: flow takes no number; allowed: flow, flow:epochs=1")
+    return FlowStep(checked_options(found, flow_options()), seed, _ACCELERATORS[device.type])
+
+
+def flow_options() -> list[str]:
+    """Names of the options that a flow fitted here takes."""
+    from flowbert.modules import FlowModule
+
+    model = [name for name in inspect.signature(FlowModule).parameters if name not in ("dim", "seed")]
+    return [*_TRAINING, *model]
+
+
+def _trained(run_dir: str) -> Method:
+    identity = saved_encoder(run_dir)
+
+    def check(source: Source) -> None:
+        check_same_encoder(identity, source.key, f"flow in {run_dir}")
+
+    digest = hashlib.blake2b((Path(run_dir) / "model" / "flow.safetensors").read_bytes(), digest_size=16)
+    transform = load_transform(run_dir, FLOW)
+    fitted_on = f"that of {run_dir}"
+    return Method(FLOW, ready=transform, fitted_on=fitted_on, identity=digest.hexdigest(), check=check)

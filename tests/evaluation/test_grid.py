@@ -1,0 +1,146 @@
+"""The grid: every combination once, each map fitted once per corpus, equal settings recognized."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from flowbert.calibration import Chain, LearnedRemoval, Whitening
+from flowbert.data.corpus import Corpus
+from flowbert.data.sts import STSTask, Subset
+from flowbert.errors import UserError
+from flowbert.evaluation import Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
+
+WORDS = [f"sentence {number}" for number in range(40)]
+DIM = 5
+
+
+def vectors(sentences: Sequence[str]) -> NDArray[np.float32]:
+    """A fixed vector per sentence."""
+    rows = [np.random.default_rng(int(text.split()[1])).normal(size=DIM) + 2 for text in sentences]
+    return np.array(rows, dtype=np.float32)
+
+
+def task(name: str, start: int = 0, splits: Sequence[str] = ("train", "test")) -> STSTask:
+    subset = Subset(name, tuple(WORDS[start : start + 10]), tuple(WORDS[start + 10 : start + 20]), np.arange(10) / 2)
+    return STSTask(name, {split: [subset] for split in splits})
+
+
+def source(key: str = "k", seen: list[str] | None = None) -> Source:
+    def prepare(sentences: Iterable[str]) -> None:
+        if seen is not None:
+            seen.extend(sentences)
+
+    return Source({"encoder": key, "layers": "last", "pooling": "mean"}, {"key": key}, vectors, prepare)
+
+
+def whitening(built: list[int] | None = None, seeded: bool = False) -> Method:
+    def build(seed: int) -> Chain:
+        if built is not None:
+            built.append(seed)
+        return Chain([Whitening(shrinkage=0.1)])
+
+    return Method("whitening", build=build, seeded=seeded)
+
+
+NLI = Corpus.of("nli", WORDS)
+
+
+def corpus_of(name: str, job: Job) -> Corpus:
+    return NLI if name == "nli" else job.corpus(name)
+
+
+def request(**changes: object) -> Request:
+    plain = Request(
+        sources=[source()],
+        jobs=[STSJob(task("A")), STSJob(task("B", 20))],
+        methods=[Method("raw"), whitening()],
+        corpora=["target"],
+        corpus_of=corpus_of,
+        labels_of=lambda job: job.labelled(),
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def names(cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
+    return [(c.job.name, c.method.name, "none" if c.corpus is None else c.corpus.name) for c in cells]
+
+
+def test_every_combination_once_and_raw_once_per_task() -> None:
+    cells = request(corpora=["target", "nli"]).cells()
+    expected = [("raw", "none"), ("whitening", "target"), ("whitening", "nli")]
+    assert names(cells) == [(task, *rest) for task in "AB" for rest in expected]
+    assert len({cell.setting for cell in cells}) == len(cells)
+
+
+def test_a_shared_corpus_is_fitted_once() -> None:
+    built: list[int] = []
+    cells = request(methods=[whitening(built)], corpora=["nli"]).cells()
+    assert len(list(run(cells))) == 2
+    assert len(built) == 1
+    list(run(request(methods=[whitening(built)]).cells()))
+    assert len(built) == 3
+
+
+def test_figures_are_those_of_the_calibration() -> None:
+    (cell,) = request(jobs=[STSJob(task("A"))], methods=[whitening()]).cells()
+    ((_, measured),) = run([cell])
+    fitted = Whitening(shrinkage=0.1).fit(vectors(cell.job.corpus("target").sentences))
+    left, right = (fitted.transform(vectors(side)) for side in (WORDS[:10], WORDS[10:20]))
+    assert measured.similarities is not None
+    expected = torch.cosine_similarity(left.double(), right.double()).numpy()
+    np.testing.assert_allclose(measured.similarities[0], expected, atol=1e-6)
+
+
+def test_seeds_are_cells_of_their_own() -> None:
+    built: list[int] = []
+    cells = request(jobs=[STSJob(task("A"))], methods=[whitening(built, seeded=True)], seeds=[3, 4]).cells()
+    assert [cell.seed for cell in cells] == [3, 4]
+    rows = [measured.rows[0] for _, measured in run(cells)]
+    assert built == [3, 4]
+    assert [row.seed for row in rows] == [3, 4]
+
+
+def test_setting_follows_what_decides_a_figure() -> None:
+    def setting(**changes: object) -> str:
+        (cell,) = request(**({"jobs": [STSJob(task("A"))], "methods": [whitening()]} | changes)).cells()
+        return cell.setting
+
+    same = setting()
+    assert setting() == same
+    others = [
+        setting(sources=[source("other weights")]),
+        setting(corpora=["nli"]),
+        setting(jobs=[STSJob(task("A", 1))]),
+        setting(jobs=[STSJob(task("A"), "train")]),
+        setting(jobs=[RetrievalJob(task("A"), positive_above=3)]),
+        setting(jobs=[STSJob(task("A"), uniformity_limit=5)]),
+        setting(methods=[replace(whitening(), identity="other file")]),
+    ]
+    assert len({same, *others}) == len(others) + 1
+
+
+def test_only_what_is_needed_is_encoded() -> None:
+    seen: list[str] = []
+    list(run(request(sources=[source(seen=seen)], jobs=[STSJob(task("A"))], methods=[Method("raw")]).cells()))
+    assert set(seen) == set(WORDS[:20])
+
+
+def test_supervised_methods_need_labels() -> None:
+    removal = Method("removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
+    (cell,) = request(jobs=[STSJob(task("A"))], methods=[removal]).cells()
+    ((_, measured),) = run([cell])
+    assert measured.rows[0].supervised
+    with pytest.raises(UserError, match="task A has no train split; allowed with --labels"):
+        list(run(request(jobs=[STSJob(task("A", splits=["test"]))], methods=[removal]).cells()))
+
+
+def test_a_ready_map_may_refuse_a_source() -> None:
+    def check(_: Source) -> None:
+        raise UserError("another encoder")
+
+    with pytest.raises(UserError, match="another encoder"):
+        list(run(request(methods=[Method("flow", ready=lambda x: x, check=check)]).cells()))
