@@ -70,7 +70,7 @@ class Examples:
             return self
         chosen = sorted(random.Random(seed).sample(range(len(self)), size))
         targets = None if self.targets is None else self.targets[chosen]
-        return Examples(f"{self.name}, {size} drawn", tuple(tuple(s[i] for i in chosen) for s in self.sides), targets)
+        return Examples(self.name, tuple(tuple(s[i] for i in chosen) for s in self.sides), targets)
 
     def digest(self) -> str:
         """Digest of all sentences, side after side, and targets."""

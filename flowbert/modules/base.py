@@ -85,6 +85,10 @@ class EmbeddingModule(LightningModule):
 
 def record_corpus(module: LightningModule, checkpoint: dict[str, Any]) -> None:
     """Put what a module is fitted on into its checkpoint, if its data module tells."""
-    describe = getattr(getattr(module.trainer, "datamodule", None), "describe_corpus", None)
+    try:
+        datamodule = getattr(module.trainer, "datamodule", None)
+    except RuntimeError:  # a module without a trainer
+        return
+    describe = getattr(datamodule, "describe_corpus", None)
     if describe is not None:
         checkpoint["corpus"] = describe()

@@ -39,7 +39,7 @@ def test_sample_is_drawn_by_the_seed_in_order() -> None:
     assert list(drawn.sentences) == sorted(drawn.sentences)
     assert drawn == corpus.sample(10, seed=1)
     assert drawn.sentences != corpus.sample(10, seed=2).sentences
-    assert drawn.name == "x, 10 drawn"
+    assert drawn.name == "x"
     assert corpus.sample(100, seed=1) is corpus
 
 

@@ -109,7 +109,7 @@ def test_sentences_are_cut_in_training_but_not_in_evaluation(encoder: SentenceEn
 
 def test_names_for_tables_tasks_and_prediction(encoder: SentenceEncoder) -> None:
     data = _data(encoder, held_out=0.1)
-    assert data.corpus_name == "builtin-sample, 300 drawn, 10% held out"
+    assert data.corpus_name == "builtin-sample"
     assert [task.name for task in data.tasks] == ["SAMPLE"]
     assert [sentence for batch in data.predict_dataloader() for sentence in batch] == list(data.examples.sides[0])  # type: ignore[union-attr]
 
@@ -124,7 +124,7 @@ def test_names_for_tables_tasks_and_prediction(encoder: SentenceEncoder) -> None
         ({"corpus": "targt"}, r"unknown corpus 'targt'.*did you mean 'target'"),
         (
             {"batch_size": 301, "held_out": 0.0},
-            r"data\.batch_size: received 301, but builtin-sample, 300 drawn has 300",
+            r"data\.batch_size: received 301, but builtin-sample has 300",
         ),
     ],
 )
