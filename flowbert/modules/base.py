@@ -1,5 +1,6 @@
 """What every training method offers to the callbacks and the command line."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from flowbert.encoders import SentenceEncoder, check_same_encoder
 Transform = Callable[[Tensor], Tensor]
 
 
-class EmbeddingModule(LightningModule):
+class EmbeddingModule(LightningModule, ABC):
     """A LightningModule that ends in sentence embeddings.
 
     A subclass says how raw embeddings are had (:meth:`sentence_embeddings`), which maps on top of them it offers
@@ -58,13 +59,13 @@ class EmbeddingModule(LightningModule):
         """Raw embeddings before any training, ``(N, D)`` on the CPU; the same as ever if the encoder is frozen."""
         return self.sentence_embeddings(sentences)
 
+    @abstractmethod
     def transforms(self) -> dict[str, Transform]:
         """Maps from raw embeddings to this method's, by the name they have in the tables."""
-        raise NotImplementedError
 
+    @abstractmethod
     def save_fitted(self, folder: Path) -> None:
-        """Write the fitted result, without the encoder's weights, into ``folder``."""
-        raise NotImplementedError
+        """Write the fitted result into ``folder``; a frozen encoder's weights are no part of it."""
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Record which encoder and which corpus the parameters belong to."""
