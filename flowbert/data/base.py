@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pytorch_lightning import LightningDataModule
 
 from flowbert.data.corpus import Corpus
@@ -24,6 +26,8 @@ class CorpusDataModule(LightningDataModule, ABC):
         self.encoder: Encoder | None = None
         self.tasks: list[STSTask] = []
         self.corpus: Corpus | None = None
+        self._fit_index: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._held_index: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def connect(self, encoder: Encoder) -> None:
         """Give the encoder whose sentences this module serves."""
@@ -40,8 +44,8 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     @property
     def fitted_examples(self) -> int:
-        """Sentences (or pairs, or triples) that are fitted on."""
-        return len(self.loaded_corpus())
+        """Sentences (or pairs, or triples), every occurrence, that are fitted on: without the held-out ones."""
+        return len(self._fit_index)
 
     def summary(self) -> str:
         """What is fitted on, in one line, with what was dropped and what occurs more than once."""

@@ -2,6 +2,7 @@
 
 import copy
 import random
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -91,7 +92,6 @@ class ExampleDataModule(CorpusDataModule):
         self._whole: TokenEncoder | None = None
         self._short: TokenEncoder | None = None
         self.examples: Examples | None = None
-        self._fit_index = self._held_index = np.empty(0, dtype=np.int64)
 
     def _check_shared(self) -> None:
         h = self.hparams
@@ -107,9 +107,9 @@ class ExampleDataModule(CorpusDataModule):
 
     # ---------------------------------------------------------------- set-up
 
+    @abstractmethod
     def read_examples(self) -> Examples:
         """Read what is trained on."""
-        raise NotImplementedError
 
     def connect(self, encoder: Encoder) -> None:
         """Give the encoder that is being trained; sentences are cut at ``max_length`` in training batches alone.
@@ -176,11 +176,6 @@ class ExampleDataModule(CorpusDataModule):
     def corpus_name(self) -> str:
         """Name of the examples, for tables."""
         return self._loaded().name
-
-    @property
-    def fitted_examples(self) -> int:
-        """Examples that are trained on: without the held-out ones."""
-        return len(self._fit_index)
 
     @property
     def corpus_digest(self) -> str:

@@ -156,7 +156,6 @@ class EmbeddingDataModule(CorpusDataModule):
         self.seed = seed
         self.to_predict: FileSentences | None = None
         self._store: EmbeddingStore | MemoryStore | None = None
-        self._fit_index = self._held_index = np.empty(0, dtype=np.int64)
         self._corpus_rows = np.empty(0, dtype=np.int64)
 
     # ---------------------------------------------------------------- set-up
@@ -223,11 +222,6 @@ class EmbeddingDataModule(CorpusDataModule):
     def corpus_name(self) -> str:
         """Name of the corpus, for tables: ``"target"``."""
         return self.loaded_corpus().name
-
-    @property
-    def fitted_examples(self) -> int:
-        """Occurrences that are fitted on: without the held-out ones."""
-        return len(self._fit_index)
 
     def embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Raw embeddings of any sentences, shape ``(N, D)``, float32 on the CPU; new ones are encoded and kept."""
