@@ -28,6 +28,7 @@ from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.modules import EmbeddingModule
+from flowbert.modules.allocation import keep_freed_memory
 from flowbert.quiet import quiet_lightning
 from flowbert.report import print_table
 
@@ -152,6 +153,8 @@ class TrainingCLI(LightningCLI):
         if self._method.frozen_encoder:
             self._get(self.config_init, "whitening").check_dim(encoder.dim)
         self.trainer = self.instantiate_trainer()
+        if self.subcommand == "fit" and self.trainer.strategy.root_device.type == "cpu":
+            keep_freed_memory()
         if self.subcommand == "predict" and self.trainer.world_size > 1:
             raise UserError(f"--trainer.devices: received {self.trainer.world_size}; allowed for predict: 1")
 

@@ -2,108 +2,26 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig
+from transformers import AutoTokenizer, BertConfig
 
 from flowbert.data.wordpiece import train_wordpiece
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine
+from flowbert.modules.masking import IGNORED, mask_features, new_predictor, predict_chosen, predictor_above
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule
-from flowbert.quiet import quiet_transformers
 
-IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out
 SCRATCH_PATH = "scratch"  # what a new encoder is called in tables and messages
 _MAX_LENGTH, _LEAST_LENGTH = 128, 3  # of a new encoder: [CLS], a token, [SEP]
-_MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
 _STREAMS = {"train": 0, "val": 1}
 _CONTINUES = "##"  # WordPiece's mark of a piece that goes on with the word of the piece before it
-
-
-def mask_tokens(
-    input_ids: Tensor,
-    maskable: Tensor,
-    *,
-    mask_id: int,
-    vocab_size: int,
-    fraction: float,
-    generator: torch.Generator,
-    continues: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Choose tokens to predict: 80% of them become ``[MASK]``, 10% a random token, 10% stay as they are.
-
-    With ``continues`` whole words are chosen; what becomes of each of their tokens is still drawn one by one, as in
-    BERT's own whole-word masking.
-
-    References:
-        BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
-        https://arxiv.org/abs/1810.04805
-
-    Args:
-        input_ids: Token ids of shape ``(B, T)``.
-        maskable: Which tokens may be chosen (not special, not padding), bool of shape ``(B, T)``.
-        mask_id: Id of ``[MASK]``.
-        vocab_size: Ids of random tokens are drawn below this.
-        fraction: Chance of each maskable token, or word, to be chosen.
-        generator: Source of randomness, on the CPU whatever the device of the ids, so that every device masks alike.
-        continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
-
-    Returns:
-        Inputs and labels of shape ``(B, T)``; the label is the old id where a token was chosen, else ``IGNORED``.
-
-    Example:
-        >>> ids = torch.arange(8).reshape(2, 4)
-        >>> generator = torch.Generator().manual_seed(0)
-        >>> _, labels = mask_tokens(ids, ids > 3, mask_id=1, vocab_size=8, fraction=1.0, generator=generator)
-        >>> labels.tolist()
-        [[-100, -100, -100, -100], [4, 5, 6, 7]]
-    """
-    draw = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
-    if continues is not None:
-        draw = draw.gather(1, _word_starts(continues))
-    chosen = (draw < fraction) & maskable
-    fate = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
-    random_ids = torch.randint(vocab_size, input_ids.shape, generator=generator).to(input_ids.device)
-    inputs = torch.where(chosen & (fate < _MASKED), mask_id, input_ids)
-    inputs = torch.where(chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM), random_ids, inputs)
-    return inputs, torch.where(chosen, input_ids, IGNORED)
-
-
-def _word_starts(continues: Tensor) -> Tensor:
-    """Position of the first token of each token's word, ``(B, T)``."""
-    positions = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
-    return torch.where(continues, 0, positions).cummax(dim=1).values
-
-
-def predict_chosen(model: Any, features: dict[str, Tensor], chosen: Tensor) -> Tensor:
-    """Logits of the chosen tokens alone, ``(n, V)``: the prediction layers, half of the work, skip the others.
-
-    Args:
-        model: A Hugging Face masked language model; its prediction layers treat every position alike.
-        features: Token features, each ``(B, T)``.
-        chosen: Which tokens to predict, bool of shape ``(B, T)``, n of them true.
-
-    Shapes:
-        result: ``(n, V)``.  B: batch, T: tokens, V: vocabulary.
-    """
-
-    def keep_chosen(_backbone: nn.Module, _inputs: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state[chosen].unsqueeze(0)
-        return output
-
-    hook = model.base_model.register_forward_hook(keep_chosen)
-    try:
-        logits: Tensor = model(**features, return_dict=True).logits
-    finally:
-        hook.remove()
-    return logits.squeeze(0)
 
 
 class MLMModule(TrainableEncoderModule):
@@ -261,7 +179,7 @@ class MLMModule(TrainableEncoderModule):
             pad_token_id=tokenizer.pad_token_id,
         )
         return SentenceEncoder(
-            self._new_predictor(config).base_model,
+            new_predictor(config, h["seed"]).base_model,
             tokenizer,
             layers=layers,
             pooling=pooling,
@@ -269,11 +187,6 @@ class MLMModule(TrainableEncoderModule):
             path=SCRATCH_PATH,
             frozen=False,
         )
-
-    def _new_predictor(self, config: Any) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.hparams["seed"])
-            return AutoModelForMaskedLM.from_config(config)  # type: ignore[no-untyped-call]
 
     def connect(self, encoder: SentenceEncoder) -> None:
         """Give the encoder to train, and put the prediction layers above it.
@@ -291,7 +204,7 @@ class MLMModule(TrainableEncoderModule):
                 f"encoder.path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks"
             )
         super().connect(encoder)
-        self.predictor = self._predictor_above(encoder)
+        self.predictor = predictor_above(encoder, self.hparams["seed"])
         if self.hparams["cosreg_weight"] and not self._is_tied():
             raise UserError(
                 f"model.cosreg_weight: received {self.hparams['cosreg_weight']}, but the word embeddings of "
@@ -299,28 +212,6 @@ class MLMModule(TrainableEncoderModule):
             )
         if self.hparams["whole_words"]:
             self.continuing_ids = _continuing_ids(encoder)
-
-    def _predictor_above(self, encoder: SentenceEncoder) -> Any:
-        """A masked language model around the very backbone that is trained."""
-        backbone: Any = encoder.backbone
-        folder = backbone.name_or_path  # where transformers found the weights; empty for a new network
-        try:
-            if folder and Path(folder).is_dir():
-                with quiet_transformers(), torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(self.hparams["seed"])  # prediction layers that the checkpoint lacks
-                    model: Any = AutoModelForMaskedLM.from_pretrained(
-                        folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
-                    )
-            else:
-                model = self._new_predictor(backbone.config)
-        except ValueError as error:
-            raise UserError(
-                f"encoder.path: {encoder.path} is of type {backbone.config.model_type!r}, which transformers does not "
-                "know as a masked language model; allowed: BERT, RoBERTa, DistilBERT and the like"
-            ) from error
-        setattr(model, model.base_model_prefix, backbone)
-        model.tie_weights()
-        return model.train()
 
     def _is_tied(self) -> bool:
         output = self.predictor.get_output_embeddings()
@@ -330,22 +221,11 @@ class MLMModule(TrainableEncoderModule):
 
     def masked(self, features: dict[str, Tensor], stream: str, step: int) -> tuple[dict[str, Tensor], Tensor]:
         """Masked features and their labels for one step of ``train`` or one batch of ``val``."""
-        tokenizer: Any = self.encoder.tokenizer
-        ids = features["input_ids"]
-        special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
         rank = self.global_rank if stream == "train" else 0
         entropy = (self.hparams["seed"], _STREAMS[stream], step, rank)
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
-        inputs, labels = mask_tokens(
-            ids,
-            features["attention_mask"].bool() & ~torch.isin(ids, special),
-            mask_id=tokenizer.mask_token_id,
-            vocab_size=len(tokenizer),
-            fraction=self.hparams["mask_fraction"],
-            generator=generator,
-            continues=None if self.continuing_ids is None else torch.isin(ids, self.continuing_ids),
-        )
-        return {**features, "input_ids": inputs}, labels
+        continues = None if self.continuing_ids is None else torch.isin(features["input_ids"], self.continuing_ids)
+        return mask_features(features, self.encoder.tokenizer, self.hparams["mask_fraction"], generator, continues)
 
     def loss(self, features: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, Tensor, int]:
         """Mean cross-entropy in nats over the chosen tokens, share of them predicted rightly, and their number.

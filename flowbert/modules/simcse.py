@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForMaskedLM
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
@@ -14,7 +13,7 @@ from flowbert.losses.info_nce import check_temperature, info_nce
 from flowbert.modules.gather import gather_rows
 from flowbert.modules.grad_cache import check_chunk_size
 from flowbert.modules.heads import DenseTanh, check_head
-from flowbert.modules.mlm import IGNORED, mask_tokens
+from flowbert.modules.masking import IGNORED, mask_features, predict_chosen, predictor_above
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
 
@@ -41,7 +40,8 @@ class SimCSEModule(TrainableEncoderModule):
             it is saved as the encoder's pooler, so it needs pooling ``cls`` of the last layer), or ``none``.
         hard_negative_weight: Logit bias of a sentence's own hard negative, where the data have negatives.
         mlm_weight: Weight of masked language modelling beside the contrastive loss (paper: 0.1); 0: none. Its
-            prediction layers start at random, with the word embeddings tied.
+            prediction layers are the checkpoint's; where it has none they start at random, with the word embeddings
+            tied.
         mask_fraction: Chance of a token to be predicted there, in (0, 1).
         dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
         chunk_size: Most sentences whose activations are in memory at once (gradient caching, a third slower, the same
@@ -99,7 +99,8 @@ class SimCSEModule(TrainableEncoderModule):
         if self.hparams["head"] != "none":
             self.head = DenseTanh(encoder.dim, self.hparams["seed"])
         if self.hparams["mlm_weight"]:
-            self.predictor = _predictor(encoder, self.hparams["seed"])
+            _check_mask_token(encoder)
+            self.predictor = predictor_above(encoder, self.hparams["seed"])
 
     # -------------------------------------------------------------- training
 
@@ -155,20 +156,10 @@ class SimCSEModule(TrainableEncoderModule):
 
     def _masked_loss(self, features: dict[str, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Summed cross-entropy over the masked tokens, and their number."""
-        tokenizer: Any = self.encoder.tokenizer
-        ids = features["input_ids"]
-        special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
-        inputs, labels = mask_tokens(
-            ids,
-            features["attention_mask"].bool() & ~torch.isin(ids, special),
-            mask_id=tokenizer.mask_token_id,
-            vocab_size=len(tokenizer),
-            fraction=self.hparams["mask_fraction"],
-            generator=generator,
-        )
-        logits = self.predictor(**{**features, "input_ids": inputs}).logits
+        inputs, labels = mask_features(features, self.encoder.tokenizer, self.hparams["mask_fraction"], generator)
         chosen = labels != IGNORED
-        loss = torch.nn.functional.cross_entropy(logits[chosen].float(), labels[chosen], reduction="sum")
+        logits = predict_chosen(self.predictor, inputs, chosen)
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="sum")
         return loss, chosen.sum()
 
     # ------------------------------------------------------------- embedding
@@ -208,14 +199,6 @@ def _check_pooler_slot(encoder: SentenceEncoder) -> None:
         )
 
 
-def _predictor(encoder: SentenceEncoder, seed: int) -> Any:
-    """A masked language model around the very backbone that is trained."""
-    backbone: Any = encoder.backbone
+def _check_mask_token(encoder: SentenceEncoder) -> None:
     if getattr(encoder.tokenizer, "mask_token_id", None) is None:
         raise UserError(f"model.mlm_weight: the tokenizer of {encoder.path} has no mask token; allowed with it: 0")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model: Any = AutoModelForMaskedLM.from_config(backbone.config)  # type: ignore[no-untyped-call]
-    setattr(model, model.base_model_prefix, backbone)
-    model.tie_weights()
-    return model

@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule, record_corpus
+from flowbert.modules.dropout import use_fast_dropout
 from flowbert.modules.grad_cache import encode_cached
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trained_encoder import write_encoder
@@ -57,9 +58,17 @@ class TrainableEncoderModule(EmbeddingModule):
         self._start = encoder.describe()
         if self.hparams["dropout"] is not None:
             set_dropout(encoder.backbone, self.hparams["dropout"])
+        use_fast_dropout(encoder.backbone)
         encoder.train()
 
     # -------------------------------------------------------------- training
+
+    def on_train_start(self) -> None:
+        """Choose the attention that is fastest in training on this device."""
+        # With dropout torch's fused attention on the CPU falls back to float32, also under bfloat16.
+        if self.device.type == "cpu":
+            backbone: Any = self.encoder.backbone
+            backbone.set_attn_implementation("eager")
 
     def embed_sides(self, batch: dict[str, Any]) -> Tensor:
         """Embeddings of a batch's sentences, side by side: ``(G, B, D)``, with the gradient of the encoder."""

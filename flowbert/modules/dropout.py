@@ -1,0 +1,57 @@
+"""Dropout whose masks are drawn four at a time: torch draws them one by one on many CPUs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
+
+_LEVELS = 2**16  # values of a draw: 16 bits
+
+
+class _Masked(torch.autograd.Function):
+    """Inputs times mask times scale; only the mask, a byte per value, is kept for backward."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, keep: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(keep)
+        ctx.scale = scale  # type: ignore[attr-defined]
+        return (x * keep).mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (keep,) = ctx.saved_tensors
+        return (gradients[0] * keep).mul_(ctx.scale), None, None
+
+
+class FastDropout(nn.Dropout):
+    """:class:`torch.nn.Dropout`, several times faster on CPUs for which torch has no vectorised Bernoulli draws.
+
+    A value is dropped by 16 of the 64 bits of a draw of torch's own generator, so seeds, saved random states and
+    gradient caching work as ever; the masks are others than torch's for the same seed. The rate is rounded to a
+    multiple of 1/65536, and the kept values are scaled by exactly that rate. On other devices it is torch's dropout.
+
+    Example:
+        >>> FastDropout(0.5)(torch.ones(1000)).unique().tolist()
+        [0.0, 2.0]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop values at random in training mode: any shape, any floating type."""
+        dropped = round(self.p * _LEVELS)
+        if not self.training or input.device.type != "cpu" or not 0 < dropped < _LEVELS:
+            return super().forward(input)
+        count = input.numel()
+        draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        bits = draws.view(torch.int16)[:count].view(input.shape)
+        keep = bits >= dropped - _LEVELS // 2
+        result: Tensor = _Masked.apply(input, keep, _LEVELS / (_LEVELS - dropped))  # type: ignore[no-untyped-call]
+        return result
+
+
+def use_fast_dropout(network: nn.Module) -> None:
+    """Put :class:`FastDropout` in the place of every :class:`torch.nn.Dropout` of a network, rates kept."""
+    for parent in list(network.modules()):
+        for name, child in parent.named_children():
+            if type(child) is nn.Dropout:
+                setattr(parent, name, FastDropout(child.p).train(child.training))

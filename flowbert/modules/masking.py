@@ -1,0 +1,161 @@
+"""Masked tokens: choosing them, and predicting them with the layers of a masked language model above an encoder."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.quiet import quiet_transformers
+
+IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out
+_MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
+
+
+def mask_tokens(
+    input_ids: Tensor,
+    maskable: Tensor,
+    *,
+    mask_id: int,
+    vocab_size: int,
+    fraction: float,
+    generator: torch.Generator,
+    continues: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Choose tokens to predict: 80% of them become ``[MASK]``, 10% a random token, 10% stay as they are.
+
+    With ``continues`` whole words are chosen; what becomes of each of their tokens is still drawn one by one, as in
+    BERT's own whole-word masking.
+
+    References:
+        BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
+        https://arxiv.org/abs/1810.04805
+
+    Args:
+        input_ids: Token ids of shape ``(B, T)``.
+        maskable: Which tokens may be chosen (not special, not padding), bool of shape ``(B, T)``.
+        mask_id: Id of ``[MASK]``.
+        vocab_size: Ids of random tokens are drawn below this.
+        fraction: Chance of each maskable token, or word, to be chosen.
+        generator: Source of randomness, on the CPU whatever the device of the ids, so that every device masks alike.
+        continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
+
+    Returns:
+        Inputs and labels of shape ``(B, T)``; the label is the old id where a token was chosen, else ``IGNORED``.
+
+    Example:
+        >>> ids = torch.arange(8).reshape(2, 4)
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> _, labels = mask_tokens(ids, ids > 3, mask_id=1, vocab_size=8, fraction=1.0, generator=generator)
+        >>> labels.tolist()
+        [[-100, -100, -100, -100], [4, 5, 6, 7]]
+    """
+    draw = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
+    if continues is not None:
+        draw = draw.gather(1, _word_starts(continues))
+    chosen = (draw < fraction) & maskable
+    fate = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
+    random_ids = torch.randint(vocab_size, input_ids.shape, generator=generator).to(input_ids.device)
+    inputs = torch.where(chosen & (fate < _MASKED), mask_id, input_ids)
+    inputs = torch.where(chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM), random_ids, inputs)
+    return inputs, torch.where(chosen, input_ids, IGNORED)
+
+
+def _word_starts(continues: Tensor) -> Tensor:
+    """Position of the first token of each token's word, ``(B, T)``."""
+    positions = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
+    return torch.where(continues, 0, positions).cummax(dim=1).values
+
+
+def mask_features(
+    features: dict[str, Tensor],
+    tokenizer: Any,
+    fraction: float,
+    generator: torch.Generator,
+    continues: Tensor | None = None,
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Token features with masks, and their labels, by :func:`mask_tokens`: special tokens and padding are spared.
+
+    Args:
+        features: ``input_ids`` and ``attention_mask`` of shape ``(B, T)``, and what else the encoder reads.
+        tokenizer: The tokenizer they came from; it has a mask token.
+        fraction: Chance of each token, or word, to be chosen.
+        generator: Source of randomness, on the CPU.
+        continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
+    """
+    ids = features["input_ids"]
+    special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
+    inputs, labels = mask_tokens(
+        ids,
+        features["attention_mask"].bool() & ~torch.isin(ids, special),
+        mask_id=tokenizer.mask_token_id,
+        vocab_size=len(tokenizer),
+        fraction=fraction,
+        generator=generator,
+        continues=continues,
+    )
+    return {**features, "input_ids": inputs}, labels
+
+
+def new_predictor(config: Any, seed: int) -> Any:
+    """A masked language model of a configuration with random weights; the global random state stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModelForMaskedLM.from_config(config)  # type: ignore[no-untyped-call]
+
+
+def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
+    """A masked language model around the very backbone that is trained.
+
+    Its prediction layers are those of the checkpoint that the encoder came from; layers that it lacks start at random
+    by ``seed``, with the word embeddings tied.
+
+    Raises:
+        UserError: If transformers knows no masked language model of this kind.
+    """
+    backbone: Any = encoder.backbone
+    folder = backbone.name_or_path  # where transformers found the weights; empty for a new network
+    try:
+        if folder and Path(folder).is_dir():
+            with quiet_transformers(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                model: Any = AutoModelForMaskedLM.from_pretrained(
+                    folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
+                )
+        else:
+            model = new_predictor(backbone.config, seed)
+    except ValueError as error:
+        raise UserError(
+            f"encoder.path: {encoder.path} is of type {backbone.config.model_type!r}, which transformers does not "
+            "know as a masked language model; allowed: BERT, RoBERTa, DistilBERT and the like"
+        ) from error
+    setattr(model, model.base_model_prefix, backbone)
+    model.tie_weights()
+    return model.train()
+
+
+def predict_chosen(model: Any, features: dict[str, Tensor], chosen: Tensor) -> Tensor:
+    """Logits of the chosen tokens alone, ``(n, V)``: the prediction layers, half of the work, skip the others.
+
+    Args:
+        model: A Hugging Face masked language model; its prediction layers treat every position alike.
+        features: Token features, each ``(B, T)``.
+        chosen: Which tokens to predict, bool of shape ``(B, T)``, n of them true.
+
+    Shapes:
+        result: ``(n, V)``.  B: batch, T: tokens, V: vocabulary.
+    """
+
+    def keep_chosen(_backbone: nn.Module, _inputs: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[chosen].unsqueeze(0)
+        return output
+
+    hook = model.base_model.register_forward_hook(keep_chosen)
+    try:
+        logits: Tensor = model(**features, return_dict=True).logits
+    finally:
+        hook.remove()
+    return logits.squeeze(0)
