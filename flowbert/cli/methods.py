@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from flowbert.data.base import CorpusDataModule
-from flowbert.data.contrastive import ContrastiveDataModule, SiameseDataModule
+from flowbert.data.contrastive import ContrastiveDataModule
 from flowbert.data.mlm import MLMDataModule
 from flowbert.data.module import EmbeddingDataModule
+from flowbert.data.siamese import SiameseDataModule
 from flowbert.errors import UserError, choices
 from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule
 

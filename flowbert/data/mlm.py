@@ -8,8 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from flowbert.data.contrastive import Batch, ExampleDataModule, Examples
 from flowbert.data.corpus import load_corpus
+from flowbert.data.examples import Batch, ExampleDataModule, Examples
 
 _AT_ONCE = 1024  # sentences, padded to the longest of them while they are tokenised
 

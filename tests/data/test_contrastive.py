@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from flowbert.data.contrastive import ContrastiveDataModule, ExampleDataModule, SiameseDataModule
+from flowbert.data.contrastive import ContrastiveDataModule
+from flowbert.data.examples import ExampleDataModule
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_corpus, sample_pairs
+from flowbert.data.siamese import SiameseDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 
@@ -169,7 +171,7 @@ def test_predict_gives_the_sentences_in_order(tmp_path: Path, encoder: SentenceE
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 1}, r"data.batch_size: received 1, no negatives; allowed: at least 2"),
+        ({"batch_size": 1}, r"data.batch_size: received 1, so that a sentence has no negatives; allowed: at least 2"),
         ({"positive": "dropuot"}, r"data.positive: received 'dropuot'; allowed: dropout, .*did you mean 'dropout'"),
         ({"positive_rate": 1.0}, r"data.positive_rate: received 1.0; allowed: above 0 and below 1"),
         ({"positive": "entailment"}, r"needs data.corpus nli, received 'target'"),
@@ -177,11 +179,16 @@ def test_predict_gives_the_sentences_in_order(tmp_path: Path, encoder: SentenceE
         ({"held_out": 0.9}, r"data.held_out: received 0.9; allowed: 0 to 0.5"),
         ({"max_length": 0}, r"data.max_length: received 0; allowed: at least 1"),
         ({"pool": 0}, r"data.pool: received 0"),
+        ({"batch_size": 0}, r"data.batch_size: received 0; allowed: at least 1"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         ContrastiveDataModule(**options)
+
+
+def test_pairs_with_labels_need_no_other_pair_in_the_batch() -> None:
+    assert SiameseDataModule(batch_size=1).batch_size == 1
 
 
 def test_siamese_source_is_checked() -> None:
@@ -193,7 +200,7 @@ def test_corpus_smaller_than_the_batch(tmp_path: Path) -> None:
     corpus = tmp_path / "small.txt"
     corpus.write_text("a dog\na cat\na bird\n")
     data = ContrastiveDataModule(str(corpus))
-    with pytest.raises(UserError, match=r"received 64, but .*small.txt has 3 examples to fit on; allowed: 2 to 3"):
+    with pytest.raises(UserError, match=r"received 64, but .*small.txt has 3 examples to fit on; allowed: at most 3"):
         data.load()
 
 

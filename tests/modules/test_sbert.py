@@ -9,7 +9,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Callback
 from torch import Tensor
 
-from flowbert.data.contrastive import SiameseDataModule
+from flowbert.data.siamese import SiameseDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation import embed_pairs, evaluate_pairs
@@ -93,7 +93,7 @@ def test_learning_rates_rise_over_a_tenth_and_fall_to_zero(tmp_path: Path) -> No
     _connected(module, data)
     rates = _Rates()
     _trainer(tmp_path, max_epochs=1, limit_val_batches=0, callbacks=[rates]).fit(module, datamodule=data)
-    expected = [1e-5, 2e-5, *(2e-5 * (18 - step) / 18 for step in range(18))]
+    expected = [0.0, 1e-5, *(2e-5 * (18 - step) / 18 for step in range(18))]
     assert rates.rates == pytest.approx(expected)
 
 
