@@ -36,8 +36,8 @@ class ContrastiveDataModule(ExampleDataModule):
             (``trainer.accumulate_grad_batches``) average over batches and add no negatives: ``model.chunk_size`` is
             the way to a large batch on little memory.
         max_length: Tokens after which a sentence is cut in training; evaluation cuts at the encoder's own length.
-        pool: Batches whose sentences are sorted by length together, so that little padding is computed; the negatives
-            then are of about the same length. 1: plain random batches.
+        pool: Batches whose sentences are sorted by length together. 1: random batches, as published. 32 is about 1.4
+            times as fast, but the negatives then are of about the length of their sentence.
         predict: Text file whose sentences ``predict`` embeds; default: the corpus.
         seed: Seed of the subset, the held-out split, the edits and the shuffling.
 
@@ -61,7 +61,7 @@ class ContrastiveDataModule(ExampleDataModule):
         held_out: float = 0.0,
         batch_size: int = 64,
         max_length: int = 32,
-        pool: int = 32,
+        pool: int = 1,
         predict: str | None = None,
         seed: int = 0,
     ) -> None:

@@ -97,11 +97,11 @@ def test_learning_rates_rise_over_a_tenth_and_fall_to_zero(tmp_path: Path) -> No
     assert rates.rates == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("objective", "gain"), [("softmax", 0.01), ("cosine", 0.05)])
-def test_training_improves_sts(objective: str, gain: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("objective", "pairs"), [("softmax", 3200), ("cosine", 1600)])
+def test_training_improves_sts(objective: str, pairs: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    module = SBERTModule(objective, learning_rate=5e-4)
-    data = SiameseDataModule(OBJECTIVES[objective], max_sentences=1600, batch_size=32)
+    module = SBERTModule(objective, learning_rate=1e-3)
+    data = SiameseDataModule(OBJECTIVES[objective], max_sentences=pairs, batch_size=32)
     _connected(module, data)
 
     def dev() -> float:
@@ -110,7 +110,7 @@ def test_training_improves_sts(objective: str, gain: float, tmp_path: Path) -> N
     before = dev()
     trainer = _trainer(tmp_path, max_epochs=1, limit_val_batches=2, gradient_clip_val=1.0)
     trainer.fit(module, datamodule=data)
-    assert dev() > before + gain
+    assert dev() > before + 0.05
     assert torch.isfinite(trainer.callback_metrics["val/loss"])
 
 
