@@ -22,6 +22,7 @@ train with PyTorch Lightning (device, precision, epochs: --trainer.*):
 use and compare, without training:
   evaluate    every method on STS tasks, own pairs, answer ranking, retrieval: one table with intervals, results.json
   reproduce   published rows with their exact setting: ours beside theirs
+  curve       how runs went: Spearman, alignment, uniformity at every validation, as a table and a picture
   encode      sentences or a text file -> .npy or .parquet
 
   sample-encoder   remake the tiny BERT that comes with the package
@@ -50,6 +51,12 @@ def _reproduce(argv: list[str]) -> None:
     reproduce(argv)
 
 
+def _curve(argv: list[str]) -> None:
+    from flowbert.cli.curve import main as curve
+
+    curve(argv)
+
+
 def _encode(argv: list[str]) -> None:
     from flowbert.cli.encode import main as encode
 
@@ -69,6 +76,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "predict": _train,
     "evaluate": _evaluate,
     "reproduce": _reproduce,
+    "curve": _curve,
     "encode": _encode,
     "sample-encoder": _sample_encoder,
 }
