@@ -9,7 +9,7 @@ import torch
 from jsonargparse import Namespace
 
 from flowbert.cli.compared import parse_methods
-from flowbert.cli.options import as_list, check_output, chosen_device
+from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.cli.sources import EncoderOptions, add_source_options, load_sources
 from flowbert.cli.table import Table
@@ -78,7 +78,9 @@ def make_parser() -> ToolParser:
         default=None,
         help="Task, or file of pairs, whose train split supervised methods learn from; default: the task's own.",
     )
-    group.add_argument("--seeds", type=int | list[int], default=0, help="Seeds of flows fitted here: 0, or [0, 1, 2].")
+    group.add_argument(
+        "--seeds", type=int | str | list[int], default=0, help="Seeds of flows fitted here: 0, or 0,1,2."
+    )
     tasks = parser.add_argument_group("On what")
     tasks.add_argument(
         "--tasks",
@@ -95,13 +97,13 @@ def make_parser() -> ToolParser:
         "--columns", type=names, default="sentence1,sentence2,score", help="Columns of files of own pairs."
     )
     tasks.add_argument(
-        "--score_range", type=list[float] | None, default=None, help="Range of the score in such files: [0, 5]."
+        "--score_range", type=str | list[float] | None, default=None, help="Range of the score in such files: 0,5."
     )
     tasks.add_argument(
         "--answers",
         type=names | None,
         default=None,
-        help="Files for answer ranking (qtext, label, atext; or QNLI), or hub: AUC, MAP, MRR.",
+        help="Files for answer ranking (question, label, answer; or QNLI), or hub: AUC, MAP, MRR.",
     )
     tasks.add_argument(
         "--retrieval", type=names | None, default=None, help="Tasks, as in --tasks, for recall@k and MRR@10."
@@ -160,8 +162,6 @@ def _check(options: Namespace) -> None:
             raise UserError(f"--{name}: received {options[name]}; allowed: {least} or more")
     if options.lexical is not None and options.lexical not in UNITS:
         raise UserError(f"--lexical: received {options.lexical!r}; {choices(UNITS, options.lexical)}")
-    if options.score_range is not None and len(options.score_range) != 2:
-        raise UserError(f"--score_range: received {options.score_range}; allowed: [lowest, highest]")
 
 
 def _request(options: Namespace, device: torch.device) -> Request:
@@ -171,7 +171,7 @@ def _request(options: Namespace, device: torch.device) -> Request:
         print("note: --flow is given but --methods does not name flow", file=sys.stderr)
     jobs = _jobs(options)
     corpora = _corpora(options.corpus)
-    seeds = [options.seeds] if isinstance(options.seeds, int) else options.seeds
+    seeds = as_numbers(options.seeds, "--seeds", int)
     sources = load_sources(
         EncoderOptions.of(options.encoder),
         device,
@@ -222,8 +222,7 @@ def _jobs(options: Namespace) -> list[Job]:
     def task(name: str) -> STSTask:
         if name not in loaded:
             columns = as_list(options.columns, "--columns")
-            limits = None if options.score_range is None else (options.score_range[0], options.score_range[1])
-            loaded[name] = load_task(name, options.senteval, columns=columns, score_range=limits)
+            loaded[name] = load_task(name, options.senteval, columns=columns, score_range=_limits(options.score_range))
         return loaded[name]
 
     answers = [] if options.answers is None else as_list(options.answers, "--answers")
@@ -241,6 +240,15 @@ def _jobs(options: Namespace) -> list[Job]:
     if twice is not None:
         raise UserError(f"--tasks: two tasks are called {twice!r}; allowed: files of different names")
     return jobs
+
+
+def _limits(value: str | list[float] | None) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    limits = as_numbers(value, "--score_range", float)
+    if len(limits) != 2 or not limits[0] < limits[1]:
+        raise UserError(f"--score_range: received {value}; allowed: lowest,highest, e.g. 0,5")
+    return limits[0], limits[1]
 
 
 def _of(task: STSTask, splits: list[str]) -> list[str]:

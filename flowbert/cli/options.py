@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jsonargparse import ArgumentParser
@@ -10,6 +10,7 @@ from jsonargparse import ArgumentParser
 from flowbert.encoders import SentenceEncoder, name_layers
 from flowbert.errors import UserError, choices
 
+Number = TypeVar("Number", int, float)
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -30,6 +31,22 @@ def as_list(value: str | list[str], option: str) -> list[str]:
     if not names:
         raise UserError(f"{option}: received {value!r}; allowed: one name or more, comma-separated")
     return names
+
+
+def as_numbers(value: str | Number | list[Number], option: str, kind: type[Number]) -> list[Number]:
+    """Numbers of a comma-separated list, of a YAML list, or a single one; each once.
+
+    Raises:
+        UserError: If there is none, or one is no number of this kind.
+    """
+    text = value.strip("[]").split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    try:
+        numbers = list(dict.fromkeys(kind(item) for item in text))
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise UserError(f"{option}: received {value!r}; allowed: numbers ({kind.__name__}), comma-separated")
+    return numbers
 
 
 def chosen_device(name: str) -> torch.device:

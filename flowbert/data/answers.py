@@ -16,7 +16,9 @@ from flowbert.errors import FlowbertWarning, UserError, choices
 UNANSWERABLE = ("skip", "drop", "error")
 _HUB, _HUB_CONFIG, _HUB_SPLIT = "nyu-mll/glue", "qnli", "validation"
 _ANSWERS = ("qtext", "label", "atext")
+_PLAIN = ("question", "label", "answer")
 _QNLI = ("question", "label", "sentence")
+_LAYOUTS = (_PLAIN, _ANSWERS, _QNLI)
 _ANSWER_LABELS = {"1": True, "0": False}
 _QNLI_LABELS = {"0": True, "1": False, "entailment": True, "not_entailment": False}
 
@@ -54,8 +56,9 @@ class AnswerTask:
 def load_answers(source: str | Path, *, unanswerable: str = "skip") -> AnswerTask:
     r"""Load an answer-ranking task; candidates are grouped by the text of their question.
 
-    Two shapes are known by their columns: ``qtext, label, atext`` with the label 1 for an answer, and QNLI's
-    ``question, label, sentence`` with 0 or ``entailment`` for an answer, 1 or ``not_entailment`` for none.
+    Three shapes are known by their columns: ``question, label, answer`` and ``qtext, label, atext`` with the label 1
+    for an answer, and QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer, 1 or
+    ``not_entailment`` for none.
 
     Args:
         source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split; ``"hub:FOLDER"`` for a local
@@ -88,9 +91,9 @@ def load_answers(source: str | Path, *, unanswerable: str = "skip") -> AnswerTas
     path = Path(source).expanduser()
     check_file(path)
     names = column_names(path)
-    layout = next((layout for layout in (_ANSWERS, _QNLI) if set(layout) <= set(names)), None)
+    layout = next((layout for layout in _LAYOUTS if set(layout) <= set(names)), None)
     if layout is None:
-        allowed = " or ".join(", ".join(layout) for layout in (_ANSWERS, _QNLI))
+        allowed = " or ".join(", ".join(layout) for layout in _LAYOUTS)
         raise UserError(f"{path}: no answer columns; there are {', '.join(names)}; allowed: {allowed}")
     return _task(path.name.split(".")[0], read_table(path, layout), layout, unanswerable)
 
@@ -100,7 +103,7 @@ def _task(name: str, table: Table, layout: Sequence[str], unanswerable: str) -> 
     numbers: dict[str, int] = {}
     asked = [numbers.setdefault(text, len(numbers)) for text in _filled(table, question)]
     question_of = np.array(asked, dtype=np.int64)
-    labels = _labels(table, label, _ANSWER_LABELS if layout == _ANSWERS else _QNLI_LABELS)
+    labels = _labels(table, label, _QNLI_LABELS if layout == _QNLI else _ANSWER_LABELS)
     if labels.all() or not labels.any():
         kind = "an answer" if labels.all() else "no answer"
         raise UserError(

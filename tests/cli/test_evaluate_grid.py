@@ -141,7 +141,7 @@ def test_flows_fitted_here_over_seeds_and_after_whitening(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = "flow:mixing=reverse:epochs=1:batch_size=32"
-    rows = evaluate(pairs, tmp_path / "r.json", "--methods", f"raw,{flow},whitening-16+{flow}", "--seeds", "[0, 1]")
+    rows = evaluate(pairs, tmp_path / "r.json", "--methods", f"raw,{flow},whitening-16+{flow}", "--seeds", "0,1")
     kept = {(row["method"], row["seed"]): row["spearman"] for row in rows if row["aggregation"] == "all"}
     assert set(kept) == {("raw", None), *((name, seed) for name in (flow, f"whitening-16+{flow}") for seed in (0, 1))}
     assert len(set(kept.values())) == 5
@@ -205,7 +205,9 @@ def test_word_vectors_are_an_encoder(pairs: Path, tmp_path: Path) -> None:
     [
         (["--bootstrap", "-1"], "--bootstrap: received -1; allowed: 0 or more"),
         (["--lexical", "word"], "--lexical: received 'word'; allowed: words, characters"),
-        (["--score_range", "[1]"], "--score_range: received"),
+        (["--score_range", "1"], "--score_range: received 1; allowed: lowest,highest"),
+        (["--score_range", "low,5"], "--score_range: received 'low,5'; allowed: numbers (float)"),
+        (["--seeds", "0,x"], "--seeds: received '0,x'; allowed: numbers (int)"),
         (["--score_range", "[0, 1]"], "mine.tsv:"),
         (["--encoder.layers", "[last, frist_last]"], "did you mean 'first_last'"),
         (["--encoder.pooling", "mean,mux"], "pooling 'mux' unknown"),

@@ -19,8 +19,9 @@ def write(folder: Path, *lines: str, header: str = "qtext,label,atext") -> Path:
     return path
 
 
-def test_candidates_are_grouped_by_question(tmp_path: Path) -> None:
-    task = load_answers(write(tmp_path, *ANSWERED))
+@pytest.mark.parametrize("header", ["qtext,label,atext", "question,label,answer"])
+def test_candidates_are_grouped_by_question(header: str, tmp_path: Path) -> None:
+    task = load_answers(write(tmp_path, *ANSWERED, header=header))
     assert (task.name, task.questions) == ("answers-test", ("Who ?", "When ?"))
     assert task.answers == ("Ada .", "A hat .", "A shoe .", "In 1843 .")
     assert task.question_of.tolist() == [0, 1, 0, 1]
@@ -87,7 +88,8 @@ def test_bad_lines(lines: list[str], message: str, tmp_path: Path) -> None:
 
 def test_unknown_columns(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b,1", header="q,a,y")
-    message = f"{path}: no answer columns; there are q, a, y; allowed: qtext, label, atext or question, label, sentence"
+    message = f"{path}: no answer columns; there are q, a, y; allowed: "
+    message += "question, label, answer or qtext, label, atext or question, label, sentence"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_answers(path)
     with pytest.raises(UserError, match="no such file"):
