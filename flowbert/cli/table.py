@@ -11,9 +11,9 @@ import torch
 from tqdm import tqdm
 
 from flowbert.evaluation import Cell, Row, STSJob, load_results, run, write_results
-from flowbert.evaluation.certainty import Certainty
-from flowbert.evaluation.jobs import EDIT_DISTANCE, lexical_rows
-from flowbert.evaluation.lexical import edit_distances
+from flowbert.evaluation.certainty import Certainty, EditDistances
+from flowbert.evaluation.jobs import lexical_rows
+from flowbert.evaluation.lexical import EDIT_DISTANCE, edit_distances
 from flowbert.evaluation.pairs import sentence_pairs
 from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.scores import ScoreFolder
@@ -76,8 +76,7 @@ class Table:
             with tqdm(total=len(pending), desc="Evaluating", unit=" figures", disable=None) as bar:
                 for cell, measured in run(pending):
                     self.rows_of[cell.setting] = measured.rows
-                    if measured.similarities is not None:
-                        self.scores.add(cell, measured.similarities)
+                    self.scores.add(cell, measured.kept)
                     bar.update()
                     if time.monotonic() - saved > _SAVE_SECONDS:
                         self.save(self.rows())
@@ -92,15 +91,16 @@ class Table:
 
     def finish(self, resamples: int, seed: int, unit: str | None) -> list[Row]:
         """Add intervals and lexical figures, print everything, write all files. Returns the rows."""
+        distances = None if unit is None else self._distances(unit)
         certainty = Certainty.of(
             self.cells if resamples else (),
             self.scores,
             resamples=resamples,
             seed=seed,
             threads=torch.get_num_threads(),
+            distances=distances,
         )
-        rows = certainty.rows(self.rows())
-        rows += [] if unit is None else self._lexical(unit)
+        rows = certainty.rows([*self.rows(), *([] if distances is None else self._lexical(distances))])
         choices_made = [choice.text() for choice in best_layers(rows, _SHOWN)]
         verdicts = certainty.verdicts(_SHOWN)
         averages = {name: _ends(certainty, name) for name in AGGREGATIONS}
@@ -133,14 +133,18 @@ class Table:
         for line in lines:
             print(line)
 
-    def _lexical(self, unit: str) -> list[Row]:
+    def _distances(self, unit: str) -> EditDistances:
+        jobs = dict.fromkeys(cell.job for cell in self.cells if isinstance(cell.job, STSJob))
+        splits = {job: job.task.split(job.split) for job in jobs}
+        return EditDistances(unit, {job: edit_distances(*sentence_pairs(s), unit=unit) for job, s in splits.items()})
+
+    def _lexical(self, distances: EditDistances) -> list[Row]:
         rows = []
-        for job in dict.fromkeys(cell.job for cell in self.cells if isinstance(cell.job, STSJob)):
+        for job, values in distances.by_job.items():
             mine = [cell for cell in self.cells if cell.job is job]
             pairs = self.scores.pairs(mine)
             if pairs is not None:
-                distances = edit_distances(*sentence_pairs(job.task.split(job.split)), unit=unit)
-                rows += lexical_rows(pairs, distances, unit, {cell.setting: cell.columns for cell in mine})
+                rows += lexical_rows(pairs, values, distances.unit, {cell.setting: cell.columns for cell in mine})
         return rows
 
 
@@ -156,12 +160,11 @@ def _ends(certainty: Certainty, aggregation: str) -> dict[tuple[str, ...], tuple
 
 def _differences(certainty: Certainty) -> list[str]:
     """A table of differences for each group, in Markdown."""
-    groups = certainty.groups()
     return [
         differences_to_markdown(
-            f"Differences x 100 with 95% intervals, {_SHOWN}, {groups[group].task}: {', '.join(group)}",
-            groups[group].methods,
+            f"Differences x 100 with 95% intervals, {title}",
+            names,
             [["" if interval is None else interval.text() for interval in row] for row in cells],
         )
-        for group, cells in certainty.differences(_SHOWN).items()
+        for title, (names, cells) in certainty.differences(_SHOWN).items()
     ]

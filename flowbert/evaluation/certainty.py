@@ -4,16 +4,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flowbert.evaluation.bootstrap import Interval, Replicates, average, bootstrap, verdict
 from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.jobs import AnswersJob, Job, STSJob
+from flowbert.evaluation.jobs import AnswersJob, Job, RetrievalJob, STSJob
+from flowbert.evaluation.lexical import edit_distance_metric, lexical_pairs
 from flowbert.evaluation.ranking_bootstrap import bootstrap_ranking
 from flowbert.evaluation.results import Row
+from flowbert.evaluation.retrieval import MRR_CUT
+from flowbert.evaluation.retrieval_bootstrap import bootstrap_retrieval
 from flowbert.evaluation.scores import ScoreFolder
 
 Group = tuple[str, ...]
 """Encoder, layers, pooling, split, corpus: what methods in one verdict share."""
+_DECIDES = ("auc", f"mrr@{MRR_CUT}")  # the metrics that a verdict on answer ranking or retrieval goes by
+_SPEARMAN = "spearman"
+
+
+@dataclass(frozen=True)
+class EditDistances:
+    """Edit distances of the pairs of STS jobs, in one unit.
+
+    Attributes:
+        unit: ``words`` or ``characters``.
+        by_job: Job -> distances of its pairs, shape ``(N,)``.
+    """
+
+    unit: str
+    by_job: Mapping[Job, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,35 +41,54 @@ class Certainty:
 
     Attributes:
         by_job: STS job -> figures of each of its cells on the same resamples, named by setting.
-        rankings: Job of answer ranking -> the same by metric.
+        others: Job -> the same by any other metric: of answer ranking, of retrieval, with the edit distance.
         cells: The cells.
     """
 
     by_job: Mapping[Job, Replicates]
-    rankings: Mapping[Job, Mapping[str, Replicates]]
+    others: Mapping[Job, Mapping[str, Replicates]]
     cells: tuple[Cell, ...]
 
     @classmethod
     def of(
-        cls, cells: Sequence[Cell], scores: ScoreFolder, *, resamples: int, seed: int, threads: int = 1
+        cls,
+        cells: Sequence[Cell],
+        scores: ScoreFolder,
+        *,
+        resamples: int,
+        seed: int,
+        threads: int = 1,
+        distances: EditDistances | None = None,
     ) -> "Certainty":
         """Resample the pairs of each job once for all of its cells, whatever the encoder: every two can be compared."""
         by_job: dict[Job, Replicates] = {}
-        rankings: dict[Job, Mapping[str, Replicates]] = {}
+        others: dict[Job, Mapping[str, Replicates]] = {}
         for job in dict.fromkeys(cell.job for cell in cells):
             pairs = scores.pairs([cell for cell in cells if cell.job is job])
-            if pairs is not None and isinstance(job, STSJob):
+            if pairs is None:
+                continue
+            if isinstance(job, AnswersJob):
+                others[job] = bootstrap_ranking(job.task, pairs, resamples=resamples, seed=seed)
+            elif isinstance(job, RetrievalJob):
+                others[job] = bootstrap_retrieval(pairs, resamples=resamples, seed=seed)
+            elif isinstance(job, STSJob):
                 by_job[job] = bootstrap(pairs, resamples=resamples, seed=seed, threads=threads)
-            elif pairs is not None and isinstance(job, AnswersJob):
-                rankings[job] = bootstrap_ranking(job.task, pairs, resamples=resamples, seed=seed)
-        return cls(by_job, rankings, tuple(cells))
+                if distances is not None:
+                    by_distance = lexical_pairs(pairs, distances.by_job[job])
+                    metric = edit_distance_metric(distances.unit)
+                    replicates = bootstrap(by_distance, resamples=resamples, seed=seed, threads=threads)
+                    others[job] = {metric: replace(replicates, task=f"{job.name} {metric}")}
+        return cls(by_job, others, tuple(cells))
 
     def rows(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with their intervals, where there are any."""
-        found = {("spearman", name): each for each in self.by_job.values() for name in each.methods}
-        for by_metric in self.rankings.values():
-            found |= {(metric, name): each for metric, each in by_metric.items() for name in each.methods}
-        return [_with_interval(row, found.get((row.metric, row.setting))) for row in rows]
+        found: dict[tuple[str, str, str, str], Replicates] = {}
+        for job, replicates in self.by_job.items():
+            found |= {(_SPEARMAN, job.name, job.split, name): replicates for name in replicates.methods}
+        for job, by_metric in self.others.items():
+            for metric, each in by_metric.items():
+                found |= {(metric, job.name, job.split, name): each for name in each.methods}
+        return [_with_interval(row, found.get((row.metric, row.task, row.split, _name(row)))) for row in rows]
 
     def averages(self, aggregation: str) -> dict[Group, Interval]:
         """Interval of the average over the tasks, by group and method (the last entry), for more than one task."""
@@ -82,47 +120,94 @@ class Certainty:
             same = group_of(cell) == group or (cell.corpus is None and group_of(cell)[:-1] == group[:-1])
             if cell.job is job and same:
                 members.setdefault(cell.method.shown, []).append(cell.setting)
-        rows = [[replicates.methods.index(setting) for setting in settings] for settings in members.values()]
-        if not rows:
-            return None
-        points = np.stack([replicates.points[row].mean(axis=0) for row in rows])
-        values = np.stack([replicates.values[row].mean(axis=0) for row in rows])
-        return Replicates(replicates.task, tuple(members), points, values, replicates.pairs, replicates.seed)
+        return _pooled(replicates, members) if members else None
+
+    def _comparisons(self) -> list[tuple[Group, str, Replicates]]:
+        """Group, metric and replicates of everything that is compared: the average over the STS tasks, other jobs."""
+        found = [(group, _SPEARMAN, replicates) for group, replicates in self.groups().items()]
+        for job, by_metric in self.others.items():
+            for metric, replicates in by_metric.items():
+                parts = ((group, self._part(job, replicates, group)) for group in self._group_names())
+                found += [(group, metric, part) for group, part in parts if part is not None]
+        return [item for item in found if len(item[2].methods) > 1 and not np.isnan(item[2].points).any()]
 
     def verdicts(self, aggregation: str) -> list[str]:
-        """A line per group of two methods or more, and per answer ranking (AUC): which to use, or that it is noise."""
-        found = list(self.groups().items())
-        for job, by_metric in self.rankings.items():
-            parts = [(group, self._part(job, by_metric["auc"], group)) for group in self._group_names()]
-            found += [(group, part) for group, part in parts if part is not None]
-        names = [group for group, _ in found]
+        """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders.
+
+        Groups are the average over the STS tasks, each answer ranking (by AUC) and each retrieval (by MRR).
+        """
+        found = [item for item in self._comparisons() if item[1] in (_SPEARMAN, *_DECIDES)]
+        names = [group for group, _, _ in found]
         varying = [len({name[place] for name in names}) > 1 for place in range(4)]
         lines = []
-        for group, replicates in found:
-            if len(replicates.methods) < 2 or np.isnan(replicates.points).any():
-                continue
+        for group, _, replicates in found:
             told = [part for part, differs in zip(group[:4], varying, strict=True) if differs]
-            label = ", ".join([*told, f"corpus {group[4]}", replicates.task])
-            verdict_found = verdict(replicates, aggregation, label=label)
-            lines.append(f"{verdict_found.text}. Use: {verdict_found.use}")
+            lines.append(_verdict(replicates, aggregation, [*told, f"corpus {group[4]}", replicates.task]))
+        for title, replicates in self.between_encoders().items():
+            lines.append(_verdict(replicates, aggregation, ["between encoders", title, replicates.task]))
         return lines
 
-    def differences(self, aggregation: str) -> dict[Group, list[list[Interval | None]]]:
-        """Method (row) minus method (column) on the same resamples, by group, in the order of the group's methods."""
-        return {
-            group: [[_difference(found, row, column, aggregation) for column in found.methods] for row in found.methods]
-            for group, found in self.groups().items()
+    def differences(self, aggregation: str) -> dict[str, tuple[tuple[str, ...], list[list[Interval | None]]]]:
+        """Title -> names, and row minus column on the same resamples: of any two methods, of any two encoders."""
+        found = {
+            f"{f'{aggregation}, ' * (metric == _SPEARMAN)}{replicates.task}: {', '.join(group)}": replicates
+            for group, metric, replicates in self._comparisons()
+            if not metric.startswith("recall") and metric not in ("map", "mrr")
         }
+        found |= {
+            f"{aggregation}, {replicates.task}, between encoders: {title}": replicates
+            for title, replicates in self.between_encoders().items()
+        }
+        return {
+            title: (
+                replicates.methods,
+                [[_difference(replicates, a, b, aggregation) for b in replicates.methods] for a in replicates.methods],
+            )
+            for title, replicates in found.items()
+        }
+
+    def between_encoders(self) -> dict[str, Replicates]:
+        """One method on several encoders, all else equal, averaged over the STS tasks: by what they share."""
+        shared: dict[tuple[str, ...], dict[Job, dict[str, list[str]]]] = {}
+        for cell in self.cells:
+            if cell.job in self.by_job:
+                encoder, *rest = group_of(cell)
+                jobs = shared.setdefault((cell.method.shown, *rest), {})
+                jobs.setdefault(cell.job, {}).setdefault(encoder, []).append(cell.setting)
+        found = {}
+        for (method, layers, pooling, split, corpus), by_job in shared.items():
+            parts = [_pooled(self.by_job[job], members) for job, members in by_job.items()]
+            if len(parts[0].methods) > 1 and all(part.methods == parts[0].methods for part in parts):
+                title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
+                found[title] = parts[0] if len(parts) == 1 else average(parts, f"average of {len(parts)} tasks")
+        return found
+
+
+def _verdict(replicates: Replicates, aggregation: str, label: Sequence[str]) -> str:
+    found = verdict(replicates, aggregation, label=", ".join(label))
+    return f"{found.text}. Use: {found.use}"
+
+
+def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]]) -> Replicates:
+    """Replicates under new names, each the mean of its settings."""
+    rows = [[replicates.methods.index(setting) for setting in settings] for settings in members.values()]
+    points = np.stack([replicates.points[row].mean(axis=0) for row in rows])
+    values = np.stack([replicates.values[row].mean(axis=0) for row in rows])
+    return Replicates(replicates.task, tuple(members), points, values, replicates.pairs, replicates.seed)
 
 
 def _difference(replicates: Replicates, method: str, other: str, aggregation: str) -> Interval | None:
     return None if method == other else replicates.difference(method, other, aggregation)
 
 
+def _name(row: Row) -> str:
+    return row.setting or row.method
+
+
 def _with_interval(row: Row, replicates: Replicates | None) -> Row:
     if replicates is None:
         return row
-    interval = replicates.interval(row.setting, row.aggregation)
+    interval = replicates.interval(_name(row), row.aggregation)
     return replace(row, low=interval.low, high=interval.high)
 
 

@@ -16,7 +16,7 @@ from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation.lexical import lexical_figures
+from flowbert.evaluation.lexical import GOLD, edit_distance_metric, lexical_figures
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.protocol import (
     POSITIVE_ABOVE,
@@ -31,17 +31,18 @@ from flowbert.evaluation.protocol import (
 from flowbert.evaluation.ranking import ranking_figures
 from flowbert.evaluation.ranking_bootstrap import METRICS
 from flowbert.evaluation.results import Row, rows_of
-from flowbert.evaluation.retrieval import MRR_CUT, retrieval_task, retrieve
+from flowbert.evaluation.retrieval import METRICS as RETRIEVAL_METRICS
+from flowbert.evaluation.retrieval import retrieval_task, retrieve
 
-Similarities = tuple[NDArray[np.float64], ...]
+Kept = tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Rows of one method on one job, and its similarities by subset where the job is one of scored pairs."""
+    """Rows of one method on one job, and what is kept of it for the intervals: see :meth:`Job.scored`."""
 
     rows: list[Row]
-    similarities: Similarities | None = None
+    kept: Kept
 
 
 class Job(ABC):
@@ -67,9 +68,9 @@ class Job(ABC):
     def labelled(self) -> list[Subset]:
         """Its own labelled pairs to learn from; empty if there are none outside the split measured on."""
 
-    def scored(self) -> tuple[tuple[str, ...], Similarities] | None:
-        """Names and gold values of the subsets that the similarities belong to; None for a job that keeps none."""
-        return None
+    @abstractmethod
+    def scored(self) -> tuple[tuple[str, ...], Kept]:
+        """Names and gold values of what is kept of every method: similarities by subset, or values by metric."""
 
     @abstractmethod
     def prepare(self, embed: Embed) -> Any:
@@ -143,7 +144,7 @@ class STSJob(_TaskJob):
         limits = {"positive_above": self.positive_above, "uniformity_limit": self.uniformity_limit}
         return {"kind": "sts", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
 
-    def scored(self) -> tuple[tuple[str, ...], Similarities]:
+    def scored(self) -> tuple[tuple[str, ...], Kept]:
         """Gold scores by subset."""
         subsets = self.task.split(self.split)
         return tuple(subset.name for subset in subsets), tuple(subset.scores for subset in subsets)
@@ -174,6 +175,10 @@ class RetrievalJob(_TaskJob):
         limits = {"positive_above": self.positive_above}
         return {"kind": "retrieval", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
 
+    def scored(self) -> tuple[tuple[str, ...], Kept]:
+        """A perfect ranking's value of each query, by metric."""
+        return RETRIEVAL_METRICS, (np.ones(len(self.retrieval.queries)),) * len(RETRIEVAL_METRICS)
+
     def prepare(self, embed: Embed) -> Any:
         """Look up the embeddings once for all methods."""
         return _looked_up(embed, [*self.retrieval.queries, *self.retrieval.documents])
@@ -181,8 +186,9 @@ class RetrievalJob(_TaskJob):
     def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
         """Figures under one map."""
         figures = retrieve(self.retrieval, prepared, transform)
-        values = {f"recall@{cut}": value for cut, value in figures.recall.items()} | {f"mrr@{MRR_CUT}": figures.mrr}
-        return Measured(_rows(self, values, figures.relevant, columns))
+        values = {metric: float(by_query.mean()) for metric, by_query in figures.by_query.items()}
+        kept = tuple(figures.by_query[metric] for metric in RETRIEVAL_METRICS)
+        return Measured(_rows(self, values, figures.relevant, columns), kept)
 
 
 class AnswersJob(Job):
@@ -214,7 +220,7 @@ class AnswersJob(Job):
         """Its own labelled pairs to learn from, if any."""
         return []
 
-    def scored(self) -> tuple[tuple[str, ...], Similarities]:
+    def scored(self) -> tuple[tuple[str, ...], Kept]:
         """Labels as 0 and 1."""
         return (self.name,), (self.task.labels.astype(np.float64),)
 
@@ -256,28 +262,25 @@ def _rows(job: Job, values: Mapping[str, float], pairs: int, columns: Mapping[st
     return [Row(**columns, **same, metric=metric, value=value) for metric, value in values.items()]
 
 
-EDIT_DISTANCE = "edit_distance"
-
-
 def lexical_rows(
     pairs: ScoredPairs, distances: NDArray[np.float64], unit: str, columns_of: Mapping[str, Mapping[str, Any]]
 ) -> list[Row]:
     """Spearman with the edit distance: a row for the gold score, and one per method.
 
     Args:
-        pairs: Similarities by setting.
+        pairs: Kept by setting.
         distances: From :func:`flowbert.evaluation.lexical.edit_distances`.
         unit: Their unit, for the metric's name.
         columns_of: Setting -> columns of its rows.
     """
-    gold = {"method": "gold", "encoder": "none", "layers": "none", "pooling": "none", "corpus": "none"}
+    gold = {"method": GOLD, "encoder": "none", "layers": "none", "pooling": "none", "corpus": "none"}
     same: dict[str, Any] = {"task": pairs.task, "split": pairs.split, "aggregation": "all", "pairs": len(pairs)}
     same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
     return [
         Row(
             **(columns_of.get(found.method, gold)),
             **same,
-            metric=f"{EDIT_DISTANCE}_{unit}",
+            metric=edit_distance_metric(unit),
             value=found.with_edit_distance,
         )
         for found in lexical_figures(pairs, distances)

@@ -11,6 +11,13 @@ from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.metrics.functional import spearman
 
 UNITS = ("words", "characters")
+EDIT_DISTANCE = "edit_distance"
+GOLD = "gold"
+
+
+def edit_distance_metric(unit: str) -> str:
+    """Name of the metric in result rows: ``edit_distance_words``."""
+    return f"{EDIT_DISTANCE}_{unit}"
 
 
 @dataclass(frozen=True)
@@ -112,11 +119,27 @@ def lexical_figures(pairs: ScoredPairs, distances: NDArray[np.float64]) -> list[
         >>> round(lexical_figures(pairs, np.array([0.0, 4.0, 9.0]))[1].with_edit_distance, 6)
         -1.0
     """
+    by_distance, gold = lexical_pairs(pairs, distances), pairs.concatenated()
+    found = []
+    for method in by_distance.predicted:
+        values = by_distance.concatenated(method)
+        with_gold = 1.0 if method == GOLD else spearman(values, gold)
+        found.append(LexicalFigures(method, spearman(values, distances), with_gold))
+    return found
+
+
+def lexical_pairs(pairs: ScoredPairs, distances: NDArray[np.float64]) -> ScoredPairs:
+    """The same pairs with their edit distance in the place of the gold score, which becomes a method called ``gold``.
+
+    Args:
+        pairs: Gold scores and similarities.
+        distances: Of the same pairs, over all subsets, shape ``(N,)``.
+
+    Raises:
+        UserError: If there are not as many distances as pairs.
+    """
     if distances.shape != (len(pairs),):
         raise UserError(f"distances have the shape {distances.shape}; allowed: ({len(pairs)},)")
-    gold = pairs.concatenated()
-    found = [LexicalFigures("gold", spearman(gold, distances), 1.0)]
-    for method in pairs.predicted:
-        values = pairs.concatenated(method)
-        found.append(LexicalFigures(method, spearman(values, distances), spearman(values, gold)))
-    return found
+    stops = np.cumsum([len(scores) for scores in pairs.gold])[:-1]
+    by_subset = tuple(np.split(distances, stops))
+    return ScoredPairs(pairs.task, pairs.split, pairs.subsets, by_subset, {GOLD: pairs.gold, **pairs.predicted})

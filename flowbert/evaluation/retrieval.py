@@ -1,7 +1,7 @@
 """Retrieval on pairs: recall@k and MRR@10 by exact search, block by block."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ _BLOCK = 1024
 _DECIMALS = 10  # as the cosines of the STS protocol: equal texts tie exactly on every machine
 CUTS = (1, 5, 10)
 MRR_CUT = 10
+METRICS = (*(f"recall@{cut}" for cut in CUTS), f"mrr@{MRR_CUT}")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class RetrievalFigures:
         queries: Number of queries.
         documents: Number of documents.
         relevant: Number of relevant (query, document) pairs.
+        by_query: Metric (``recall@1``, ``mrr@10``) -> value of each query, shape ``(Q,)``, whose mean is the figure.
     """
 
     recall: dict[int, float]
@@ -37,6 +39,7 @@ class RetrievalFigures:
     queries: int
     documents: int
     relevant: int
+    by_query: dict[str, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +136,14 @@ def retrieval_figures(
     pairs = _checked(relevant, left, right, cuts)
     above, level = _positions(left, right, pairs)
     counts = np.bincount(pairs[:, 0], minlength=len(left))
-    recall = {}
+    by_query = {}
     for cut in cuts:
         inside = np.clip((cut - above) / level, 0.0, 1.0)
-        recall[cut] = float(np.mean(np.bincount(pairs[:, 0], weights=inside, minlength=len(left)) / counts))
-    return RetrievalFigures(recall, _mrr(pairs[:, 0], above, level, len(left)), len(left), len(right), len(pairs))
+        by_query[f"recall@{cut}"] = np.bincount(pairs[:, 0], weights=inside, minlength=len(left)) / counts
+    by_query[f"mrr@{MRR_CUT}"] = _reciprocal_ranks(pairs[:, 0], above, level, len(left))
+    means = {metric: float(np.mean(values)) for metric, values in by_query.items()}
+    recall = {cut: means[f"recall@{cut}"] for cut in cuts}
+    return RetrievalFigures(recall, means[f"mrr@{MRR_CUT}"], len(left), len(right), len(pairs), by_query)
 
 
 def _checked(relevant: NDArray[np.int64], queries: Tensor, documents: Tensor, cuts: Sequence[int]) -> NDArray[np.int64]:
@@ -184,15 +190,18 @@ def _cosines(rows: Tensor, documents: Tensor) -> Iterator[tuple[int, Tensor]]:
         yield first, (rows @ documents[first : first + _BLOCK].T).round_(decimals=_DECIMALS)
 
 
-def _mrr(query: NDArray[np.int64], above: NDArray[np.int64], level: NDArray[np.int64], queries: int) -> float:
+def _reciprocal_ranks(
+    query: NDArray[np.int64], above: NDArray[np.int64], level: NDArray[np.int64], queries: int
+) -> NDArray[np.float64]:
     best = np.full(queries, np.iinfo(np.int64).max)
     np.minimum.at(best, query, above)
     first = above == best[query]
     hits = np.bincount(query[first], minlength=queries)
     run = np.zeros(queries, dtype=np.int64)
     run[query[first]] = level[first]
-    values = [
-        reciprocal_rank_in_run(int(a), int(size), int(hit), MRR_CUT)
-        for a, size, hit in zip(best, run, hits, strict=True)
-    ]
-    return float(np.mean(values))
+    return np.array(
+        [
+            reciprocal_rank_in_run(int(a), int(size), int(hit), MRR_CUT)
+            for a, size, hit in zip(best, run, hits, strict=True)
+        ]
+    )

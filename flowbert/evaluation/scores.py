@@ -1,10 +1,10 @@
-"""Similarities kept beside a results file: intervals and differences need no second computation."""
+"""Kept, or values by query, kept beside a results file: intervals need no second computation."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.jobs import Similarities
+from flowbert.evaluation.jobs import Kept
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.results import config_hash
 
@@ -20,26 +20,22 @@ class ScoreFolder:
         self.folder = folder
         self._pairs: dict[Path, ScoredPairs] = {}
 
-    def add(self, cell: Cell, similarities: Similarities) -> None:
-        """Keep a cell's similarities."""
-        path, job, scored = self._path(cell), cell.job, cell.job.scored()
-        if scored is None:
-            return
-        names, gold = scored
-        new = ScoredPairs(job.name, job.split, names, gold, {cell.setting: similarities})
+    def add(self, cell: Cell, kept: Kept) -> None:
+        """Keep a cell's similarities, or values by query."""
+        path, job = self._path(cell), cell.job
+        names, gold = job.scored()
+        new = ScoredPairs(job.name, job.split, names, gold, {cell.setting: kept})
         known = self._load(path)
         self._pairs[path] = new if known is None else known.joined(new)
         self._pairs[path].save(path)
 
     def has(self, cell: Cell) -> bool:
-        """Whether a cell's similarities are there; a job without any needs none."""
-        if cell.job.scored() is None:
-            return True
+        """Whether a cell's similarities are there."""
         known = self._load(self._path(cell))
         return known is not None and cell.setting in known.predicted
 
     def pairs(self, cells: Sequence[Cell]) -> ScoredPairs | None:
-        """Similarities of cells of one job, by setting; None for a job without any."""
+        """Kept of cells of one job, by setting; None for a job without any."""
         found: ScoredPairs | None = None
         for path in dict.fromkeys(self._path(cell) for cell in cells):
             known = self._load(path)

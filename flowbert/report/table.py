@@ -29,11 +29,17 @@ Averages = Mapping[tuple[str, ...], Interval]
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure x 100, and what belongs below it: its 95% interval, or its standard deviation over seeds."""
+    """A figure x 100, NaN if undefined; below it its 95% interval, or its standard deviation over seeds."""
 
     figure: float
     interval: Interval | None = None
     std: float | None = None
+    missing: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The figure as text; empty if there is none."""
+        return "" if self.missing else "nan" if math.isnan(self.figure) else f"{self.figure:.2f}"
 
     @property
     def note(self) -> str:
@@ -142,7 +148,7 @@ def _cell(rows: Sequence[Row]) -> Cell:
     """One figure, or the mean and standard deviation over seeds."""
     values = [100 * (row.spearman if row.metric == _SPEARMAN else row.value) for row in rows]
     if not rows:
-        return Cell(math.nan)
+        return Cell(math.nan, missing=True)
     if len(rows) > 1:
         return Cell(_mean(values), std=statistics.stdev(values))
     return Cell(values[0], (100 * rows[0].low, 100 * rows[0].high))
@@ -210,7 +216,7 @@ def grid_to_markdown(content: Grid) -> str:
     ]
     for label, cells in content.cells.items():
         escaped = label.replace("|", "\\|").replace("*", "\\*")
-        shown = [f"{_shown(cell.figure)} {cell.note}".strip() for cell in cells]
+        shown = [f"{cell.shown} {cell.note}".strip() for cell in cells]
         lines.append(f"| {escaped} | " + " | ".join(shown) + " |")
     return "\n".join([*lines, *(["", content.shared.replace("*", "\\*")] if content.shared else []), ""])
 
@@ -222,10 +228,6 @@ def _says(row: Row, name: str) -> bool:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _shown(figure: float) -> str:
-    return "nan" if math.isnan(figure) else f"{figure:.2f}"
 
 
 def _best(content: Grid) -> tuple[float, ...]:
@@ -251,7 +253,7 @@ def _table(content: Grid, best: Sequence[float], start: int, stop: int) -> Table
 
 
 def _text(cell: Cell, bold: bool) -> Text:
-    text = Text(_shown(cell.figure), style="bold" if bold else "")
+    text = Text(cell.shown, style="bold" if bold else "")
     return text.append(f"\n{cell.note}", style="not bold dim") if cell.note else text
 
 

@@ -1,6 +1,7 @@
 """Intervals and verdicts of a comparison, from the similarities kept beside the results."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
 from flowbert.evaluation import Cell, Method, Request, Source, STSJob
-from flowbert.evaluation.certainty import Certainty
+from flowbert.evaluation.certainty import Certainty, EditDistances
+from flowbert.evaluation.jobs import lexical_rows
 from flowbert.evaluation.protocol import TaskFigures
 from flowbert.evaluation.results import rows_of
 from flowbert.evaluation.scores import ScoreFolder
@@ -70,7 +72,9 @@ def test_several_tasks_are_averaged_and_seeds_pooled(tmp_path: Path) -> None:
 def test_differences_are_antisymmetric(tmp_path: Path) -> None:
     mine = cells()
     certainty = Certainty.of(mine, filled(tmp_path, mine), resamples=100, seed=0)
-    ((_, table),) = certainty.differences("wmean").items()
+    ((title, (names, table)),) = certainty.differences("wmean").items()
+    assert title == "wmean, A: e, last, mean, test, target"
+    assert names == ("raw", "good", "twin")
     for i, row in enumerate(table):
         for j, found in enumerate(row):
             back = table[j][i]
@@ -80,6 +84,53 @@ def test_differences_are_antisymmetric(tmp_path: Path) -> None:
                 assert found is not None
                 assert back is not None
                 assert (found.value, found.low) == pytest.approx((-back.value, -back.high))
+
+
+def test_encoders_are_compared_on_the_same_pairs(tmp_path: Path) -> None:
+    mine = [
+        replace(cell, source=replace(cell.source, columns={**cell.source.columns, "encoder": name}, key={"e": name}))
+        for name in ("small", "large")
+        for cell in cells(["A", "B"])
+    ]
+    jobs = {cell.job.name: cell.job for cell in mine}
+    mine = [replace(cell, job=jobs[cell.job.name]) for cell in mine]
+    scores = ScoreFolder(tmp_path)
+    for cell in mine:
+        scores.add(cell, (GOLD + (4 if cell.source.key["e"] == "small" else 1) * NOISE,))
+    certainty = Certainty.of(mine, scores, resamples=100, seed=0)
+    found = certainty.between_encoders()
+    assert list(found) == [
+        f"{name}, layers last, pooling mean, split test, corpus {corpus}"
+        for name, corpus in (("raw", "none"), ("good", "target"), ("twin", "target"))
+    ]
+    for title, replicates in found.items():
+        assert replicates.methods == ("small", "large")
+        assert replicates.difference("large", "small").low > 0
+        line = next(line for line in certainty.verdicts("wmean") if title in line)
+        assert line.startswith("between encoders, ")
+        assert "large is better than small by" in line
+        assert line.endswith("Use: large")
+    assert sum("between encoders" in title for title in certainty.differences("wmean")) == 3
+
+
+def test_edit_distances_are_resampled_with_the_gold_score_beside(tmp_path: Path) -> None:
+    mine = cells()
+    job = mine[0].job
+    distances = EditDistances("words", {job: np.random.default_rng(5).integers(0, 9, PAIRS).astype(float)})
+    scores = filled(tmp_path, mine)
+    certainty = Certainty.of(mine, scores, resamples=100, seed=0, distances=distances)
+    replicates = certainty.others[job]["edit_distance_words"]
+    assert replicates.methods == ("gold", *(cell.setting for cell in mine))
+    pairs = scores.pairs(mine)
+    assert pairs is not None
+    rows = certainty.rows(lexical_rows(pairs, distances.by_job[job], "words", {c.setting: c.columns for c in mine}))
+    for row, name in zip(rows, replicates.methods, strict=True):
+        interval = replicates.interval(name, "all")
+        assert (row.value, row.low, row.high) == (interval.value, interval.low, interval.high)
+        assert row.low < row.value < row.high
+    titles = list(certainty.differences("wmean"))
+    assert "A edit_distance_words: e, last, mean, test, target" in titles
+    assert len(certainty.verdicts("wmean")) == 1  # none says which of them to use by it
 
 
 def test_rows_get_their_interval(tmp_path: Path) -> None:

@@ -37,8 +37,7 @@ def test_sts_rows_are_those_of_evaluate_task() -> None:
     expected = evaluate_task(TASK, "test", embed, double)
     assert [row.spearman for row in measured.rows] == [expected.all, expected.mean, expected.wmean]
     assert {row.setting for row in measured.rows} == {"s"}
-    assert measured.similarities is not None
-    assert len(measured.similarities[0]) == 12
+    assert len(measured.kept[0]) == 12
 
 
 def test_retrieval_rows() -> None:
@@ -48,6 +47,9 @@ def test_retrieval_rows() -> None:
     values = {row.metric: row.value for row in measured.rows}
     assert values == {**{f"recall@{cut}": value for cut, value in expected.recall.items()}, "mrr@10": expected.mrr}
     assert {row.pairs for row in measured.rows} == {8}
+    names, best = job.scored()
+    assert [float(each.mean()) for each in measured.kept] == [values[name] for name in names]
+    assert all((kept <= most).all() for kept, most in zip(measured.kept, best, strict=True))
 
 
 def test_answer_rows(tmp_path: Path) -> None:

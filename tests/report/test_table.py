@@ -128,4 +128,7 @@ def test_other_metrics_have_a_table_of_their_own() -> None:
     assert content.columns == ("A auc", "A map", "B auc")
     assert [cell.figure for cell in content.cells["whitening"]] == pytest.approx([70, 60, 50])
     assert other_grid(ROWS) is None
+    extra = other_grid([*others, replace(others[0], method="gold", value=math.nan)])
+    assert extra is not None
+    assert [cell.shown for cell in extra.cells["gold"]] == ["nan", "", ""]  # undefined; not there
     assert "auc" not in to_markdown([*ROWS, *others])
