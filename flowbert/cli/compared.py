@@ -21,7 +21,8 @@ from flowbert.evaluation import Method, Source
 FLOW = "flow"
 FIT_HERE = "fit"
 _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
-_TRAINING = ("epochs", "batch_size", "start_size")
+_TRAINING = {"epochs": 3, "batch_size": 64, "start_size": 1024}  # and their defaults, as fit_flow has them
+_TRIAL_DIM = 64  # of a flow that is built only to check its options
 
 
 class FlowStep:
@@ -32,9 +33,13 @@ class FlowStep:
             than one epoch is one pass over that share of the rows, drawn by the seed.
         seed: Seed of the start, the order and the noise.
         accelerator: Lightning's name of the device.
+
+    Raises:
+        UserError: If a value is not allowed; nothing has been encoded by then.
     """
 
     def __init__(self, options: Mapping[str, Any], seed: int, accelerator: str = "cpu") -> None:
+        _check_flow_options(options)
         self.options = dict(options)
         self.seed = seed
         self.accelerator = accelerator
@@ -44,9 +49,7 @@ class FlowStep:
         """Fit on rows ``(N, D)``. Returns self."""
         from flowbert.modules import fit_flow
 
-        epochs = self.options.get("epochs", 3)
-        if not epochs > 0 or (epochs > 1 and epochs != int(epochs)):
-            raise UserError(f"flow: epochs is {epochs}; allowed: a whole number, or a share of one epoch above 0")
+        epochs = self.options.get("epochs", _TRAINING["epochs"])
         if epochs < 1:
             order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed))
             x = x[order[: max(2, round(epochs * len(x)))]]
@@ -59,6 +62,19 @@ class FlowStep:
         if self._embed is None:
             raise RuntimeError("FlowStep is not fitted: call fit")
         return self._embed(x)
+
+
+def _check_flow_options(options: Mapping[str, Any]) -> None:
+    from flowbert.modules import FlowModule
+
+    training = _TRAINING | {name: value for name, value in options.items() if name in _TRAINING}
+    epochs = training["epochs"]
+    if not epochs > 0 or (epochs > 1 and epochs != int(epochs)):
+        raise UserError(f"epochs: received {epochs}; allowed: a whole number, or a share of one epoch above 0")
+    for name, least in (("batch_size", 1), ("start_size", 2)):
+        if training[name] < least or training[name] != int(training[name]):
+            raise UserError(f"{name}: received {training[name]}; allowed: a whole number of at least {least}")
+    FlowModule(_TRIAL_DIM, **{name: value for name, value in options.items() if name not in _TRAINING})
 
 
 def parse_methods(names: Sequence[str], flow: str | None, device: torch.device) -> list[Method]:
@@ -94,6 +110,15 @@ def _parse(name: str, flow: str | None, device: torch.device) -> Method:
 
 
 def _step(spec: str, device: torch.device, seed: int) -> Calibration | Step:
+    try:
+        return _made(spec, device, seed)
+    except UserError as error:
+        raise UserError(str(error) if spec in str(error) else f"method {spec!r}: {error}") from error
+    except TypeError as error:  # a word where a number belongs
+        raise UserError(f"method {spec!r}: a value is of the wrong kind ({error})") from error
+
+
+def _made(spec: str, device: torch.device, seed: int) -> Calibration | Step:
     found = parse_spec(spec, [*methods(), FLOW])
     if found.name != FLOW:
         return make_calibration(spec)

@@ -15,7 +15,7 @@ from jsonargparse import Namespace
 from flowbert.atomic import written_atomically
 from flowbert.cli.compared import parse_methods
 from flowbert.cli.evaluate import corpora_of, corpus_loader
-from flowbert.cli.options import as_list, check_output, chosen_device
+from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.cli.sources import EncoderOptions, load_sources
 from flowbert.cli.table import Table
@@ -65,7 +65,7 @@ def make_parser() -> ToolParser:
     )
     data.add_argument("--nli", type=str, default="hub", help="NLI source of the rows fitted on NLI: hub, or files.")
     run = parser.add_argument_group("The run")
-    run.add_argument("--seeds", type=int | list[int], default=0, help="Seeds of the flows: 0, or [0, 1, 2].")
+    run.add_argument("--seeds", type=int | str | list[int], default=0, help="Seeds of the flows: 0, or 0,1,2.")
     run.add_argument("--output", type=str, default="reproduce.json", help="File to write, ending in .json.")
     run.add_argument("--bootstrap", type=int, default=1000, help="Resamples for 95% intervals; 0: none.")
     run.add_argument("--bootstrap_seed", type=int, default=0, help="Seed of the resampling.")
@@ -131,7 +131,7 @@ class _Runner:
         self.substitute = substitute
         self.tasks = tasks
         self.device = device
-        self.seeds = [options.seeds] if isinstance(options.seeds, int) else list(dict.fromkeys(options.seeds))
+        self.seeds = as_numbers(options.seeds, "--seeds", int)
         self.corpus_of: Callable[[str, Job], Corpus] = corpus_loader(options.nli, None)
         self._layers: dict[tuple[str, str, int], list[str]] = {}
         self._sources = cache(self._load_sources)

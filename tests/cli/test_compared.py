@@ -68,6 +68,13 @@ def test_a_share_of_an_epoch_sees_that_share_of_the_rows(monkeypatch: pytest.Mon
         ("flow-3", None, "flow takes no number"),
         ("whitening+flwo", None, "unknown method 'flwo'; .*did you mean 'flow'"),
         ("flow:epochs", None, "unknown option 'epochs'; allowed: name=value"),
+        ("flow:mixing=revers", None, "method 'flow:mixing=revers': .*did you mean 'reverse'"),
+        ("whitening-8+flow:coupling=afine", None, "method 'flow:coupling=afine': .*did you mean 'affine'"),
+        ("flow:batch_size=0", None, "batch_size: received 0; allowed: a whole number of at least 1"),
+        ("flow:start_size=1.5", None, "start_size: received 1.5; allowed: a whole number of at least 2"),
+        ("flow:learning_rate=abc", None, "method 'flow:learning_rate=abc': a value is of the wrong kind"),
+        ("zca:rank_tolerance=abc", None, "method 'zca:rank_tolerance=abc': a value is of the wrong kind"),
+        ("whitening:shrinkage=2", None, "method 'whitening:shrinkage=2': shrinkage is 2; allowed: a number in"),
     ],
 )
 def test_mistakes(name: str, flow: str | None, message: str) -> None:
@@ -77,8 +84,8 @@ def test_mistakes(name: str, flow: str | None, message: str) -> None:
 
 @pytest.mark.parametrize("epochs", [0, -1, 1.5])
 def test_impossible_epochs(epochs: float) -> None:
-    with pytest.raises(UserError, match=f"epochs is {epochs}"):
-        FlowStep({"epochs": epochs}, seed=0).fit(torch.randn(10, 4))
+    with pytest.raises(UserError, match=f"epochs: received {epochs}"):
+        FlowStep({"epochs": epochs}, seed=0)
 
 
 def test_fit_here() -> None:

@@ -63,7 +63,7 @@ def test_another_encoder_takes_the_place_of_the_published_one(
 ) -> None:
     output = tmp_path / "r.json"
     ids = ",".join((RAW, FLOW, WHITENING))
-    reproduce(senteval, output, "--rows", ids, "--encoder", "builtin-sample", "--seeds", "[0, 1]")
+    reproduce(senteval, output, "--rows", ids, "--encoder", "builtin-sample", "--seeds", "0,1")
     printed = capsys.readouterr().out
     assert "published (context only)" in printed
     assert "difference" not in printed
