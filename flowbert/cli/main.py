@@ -1,6 +1,7 @@
 """Dispatch to the commands, and turn every user error into one line and exit code 2."""
 
 import difflib
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -105,8 +106,12 @@ def main(args: Sequence[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             command(argv)
+            sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
+    except BrokenPipeError:
+        # The reader (head, less) has enough; what is still buffered must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         # A path the user gave: not there, not ours to write, or the disk is full.
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -1,11 +1,16 @@
 """A user's mistakes: one line that names what was received and what is allowed, exit code 2, nothing written."""
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from flowbert.cli import main
+
+ROOT = Path(__file__).parents[2]
 
 CASES = {
     "command": (["fti"], r"command: received 'fti'; allowed: fit, .*did you mean fit\?"),
@@ -87,3 +92,10 @@ def test_mistake_is_one_clear_line(case: str, folder: Path, capsys: pytest.Captu
     assert "Traceback" not in error
     assert re.search(pattern, error), error
     assert sorted(folder.rglob("*")) == before, "something was half-written"
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    command = f"{shlex.quote(sys.executable)} train.py reproduce --list | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.stdout == "li2020-2-glove-mean\n"
+    assert done.stderr == ""
