@@ -60,10 +60,11 @@ def main(argv: list[str]) -> None:
 
 
 def _without_repetition(curves: Sequence[Curve]) -> list[Curve]:
-    """Baselines that several runs share, once."""
+    """Baselines that several runs share, once; the step of their first validation may differ."""
     seen: dict[object, Curve] = {}
     for curve in curves:
-        seen.setdefault(curve if curve.trained else (curve.method, curve.points[:1]), curve)
+        fixed = {(curve.method, p.spearman, p.uniformity) for p in curve.points}
+        seen.setdefault(curve if curve.trained else min(fixed), curve)
     return list(seen.values())
 
 
