@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from flowbert.evaluation import Cell, Row, STSJob, load_results, run, write_results
@@ -97,7 +96,6 @@ class Table:
             self.scores,
             resamples=resamples,
             seed=seed,
-            threads=torch.get_num_threads(),
             distances=distances,
         )
         rows = certainty.rows([*self.rows(), *([] if distances is None else self._lexical(distances))])

@@ -5,12 +5,10 @@ resample follow from the cumulative sums of the multiplicities in sorted order, 
 held doubled and centred, :math:`R = 2 r - (n + 1)`, which makes them whole numbers.
 """
 
-import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +16,10 @@ from numpy.typing import NDArray
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.protocol import AGGREGATIONS, aggregate
+from flowbert.evaluation.resampling import Block, Counts, blocks, check_resampling
 from flowbert.metrics.functional import spearman
 
 Floats = NDArray[np.float64]
-_BLOCK_VALUES = 1 << 16  # resamples x pairs at a time: stays in the processor's cache
 _LEVEL = 0.95
 
 
@@ -173,17 +171,12 @@ def bootstrap(pairs: ScoredPairs, *, resamples: int = 10_000, seed: int = 0, thr
         >>> result.interval("exact").text(), result.difference("exact", "noisy").excludes_zero
         ('100.0 [100.0, 100.0]', True)
     """
-    for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0), ("threads", threads, 1)):
-        if value < least:
-            raise UserError(f"{name} is {value}; allowed: a whole number of at least {least}")
-    if not pairs.predicted:
-        raise UserError(f"{pairs.task}: no method to resample; allowed: at least one")
+    check_resampling(pairs.task, len(pairs.predicted), resamples=resamples, seed=seed, threads=threads)
     if not all(np.isfinite(scores).all() for scores in pairs.gold):
         raise UserError(f"{pairs.task}: gold scores hold NaN or infinity; allowed: finite numbers")
     plan = _Plan.of(pairs)
-    blocks = list(_blocks(pairs, resamples, seed))
     with ThreadPoolExecutor(threads) as pool:
-        values = np.concatenate(list(pool.map(plan.figures, blocks)), axis=2)
+        values = np.concatenate(list(pool.map(plan.figures, blocks(pairs.task, len(pairs), resamples, seed))), axis=2)
     points = np.array([_point(pairs.gold, predicted) for predicted in pairs.predicted.values()])
     return Replicates(pairs.task, tuple(pairs.predicted), points, values, len(pairs), seed)
 
@@ -298,22 +291,6 @@ def _point(gold: Sequence[Floats], predicted: Sequence[Floats]) -> list[float]:
     return [found["all"], found["mean"], found["wmean"]]
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Consecutive resamples and the stream of random numbers that belongs to them."""
-
-    resamples: int
-    seed: np.random.SeedSequence
-
-
-def _blocks(pairs: ScoredPairs, resamples: int, seed: int) -> Iterator[_Block]:
-    task = int.from_bytes(hashlib.blake2b(pairs.task.encode(), digest_size=8).digest())
-    size = max(1, _BLOCK_VALUES // len(pairs))
-    # The streams are numbered, so a block's draws do not depend on who computes it or on what comes after.
-    for number, start in enumerate(range(0, resamples, size)):
-        yield _Block(min(size, resamples - start), np.random.SeedSequence([seed, task, number]))
-
-
 class _Ranked:
     """One variable, sorted once: mid-ranks of any resample from its multiplicities."""
 
@@ -326,7 +303,7 @@ class _Ranked:
         self.group = np.empty(len(values), dtype=np.int64)
         self.group[self.order] = np.cumsum(last) - last
 
-    def ranks(self, counts: NDArray[np.int32]) -> tuple[NDArray[np.int32], Floats]:
+    def ranks(self, counts: Counts) -> tuple[Counts, Floats]:
         """Ranks and their squared norms.
 
         Args:
@@ -361,7 +338,7 @@ class _Variables:
         ranked = tuple(_Ranked(values) if np.isfinite(values).all() else None for values in methods)
         return cls(pairs, _Ranked(gold), ranked)
 
-    def spearman(self, counts: NDArray[np.int32]) -> Floats:
+    def spearman(self, counts: Counts) -> Floats:
         """Spearman of every method on every resample: shape ``(M, R)``, NaN where a variable is constant."""
         counts = np.ascontiguousarray(counts[:, self.pairs])
         gold, gold_norms = self.gold.ranks(counts)
@@ -369,7 +346,7 @@ class _Variables:
         return np.array([_correlation(method, counts, weighted, gold_norms) for method in self.methods])
 
 
-def _correlation(method: _Ranked | None, counts: NDArray[np.int32], gold: Floats, gold_norms: Floats) -> Floats:
+def _correlation(method: _Ranked | None, counts: Counts, gold: Floats, gold_norms: Floats) -> Floats:
     if method is None:
         return np.full(len(counts), np.nan)
     ranks, norms = method.ranks(counts)
@@ -387,11 +364,11 @@ class _Plan:
 
     subsets: tuple[_Variables, ...]
     whole: _Variables | None
-    sizes: NDArray[np.int64]
+    sizes: tuple[int, ...]
 
     @classmethod
     def of(cls, pairs: ScoredPairs) -> "_Plan":
-        sizes = np.array([len(scores) for scores in pairs.gold])
+        sizes = tuple(len(scores) for scores in pairs.gold)
         stops = np.cumsum(sizes)
         subsets = [
             _Variables.of(slice(stop - size, stop), pairs.gold[i], [values[i] for values in pairs.predicted.values()])
@@ -403,24 +380,11 @@ class _Plan:
             whole = _Variables.of(slice(0, len(pairs)), pairs.concatenated(), methods)
         return cls(tuple(subsets), whole, sizes)
 
-    def figures(self, block: _Block) -> Floats:
+    def figures(self, block: Block) -> Floats:
         """Figures of every method under every aggregation on a block: shape ``(M, 3, R)``."""
-        counts = self._draw(block)
+        counts = block.multiplicities(self.sizes)
         by_subset = np.array([variables.spearman(counts) for variables in self.subsets])
         if self.whole is None:
             return np.repeat(by_subset[0][:, None], len(AGGREGATIONS), axis=1)
-        weighted = np.tensordot(self.sizes / self.sizes.sum(), by_subset, axes=1)
+        weighted = np.tensordot(np.divide(self.sizes, sum(self.sizes)), by_subset, axes=1)
         return np.stack([self.whole.spearman(counts), by_subset.mean(axis=0), weighted], axis=1)
-
-    def _draw(self, block: _Block) -> NDArray[np.int32]:
-        """Multiplicities of shape ``(R, N)``; each subset's add up to its size."""
-        generator = np.random.default_rng(block.seed)
-        parts = [_multiplicities(generator, block.resamples, int(size)) for size in self.sizes]
-        return np.concatenate(parts, axis=1)
-
-
-def _multiplicities(generator: np.random.Generator, resamples: int, size: int) -> NDArray[np.int32]:
-    drawn: NDArray[Any] = generator.integers(0, size, (resamples, size))
-    drawn += np.arange(resamples)[:, None] * size
-    counts = np.bincount(drawn.ravel(), minlength=resamples * size)
-    return counts.astype(np.int32).reshape(resamples, size)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from flowbert.evaluation.bootstrap import Interval, Replicates, average, bootstrap, verdict
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.jobs import AnswersJob, Job, RetrievalJob, STSJob
-from flowbert.evaluation.lexical import edit_distance_metric, lexical_pairs
+from flowbert.evaluation.lexical import GOLD
+from flowbert.evaluation.lexical_bootstrap import bootstrap_lexical
 from flowbert.evaluation.ranking_bootstrap import bootstrap_ranking
 from flowbert.evaluation.results import Row
 from flowbert.evaluation.retrieval import MRR_CUT
@@ -74,10 +75,9 @@ class Certainty:
             elif isinstance(job, STSJob):
                 by_job[job] = bootstrap(pairs, resamples=resamples, seed=seed, threads=threads)
                 if distances is not None:
-                    by_distance = lexical_pairs(pairs, distances.by_job[job])
-                    metric = edit_distance_metric(distances.unit)
-                    replicates = bootstrap(by_distance, resamples=resamples, seed=seed, threads=threads)
-                    others[job] = {metric: replace(replicates, task=f"{job.name} {metric}")}
+                    others[job] = bootstrap_lexical(
+                        pairs, distances.by_job[job], distances.unit, resamples=resamples, seed=seed, threads=threads
+                    )
         return cls(by_job, others, tuple(cells))
 
     def rows(self, rows: Sequence[Row]) -> list[Row]:
@@ -120,6 +120,8 @@ class Certainty:
             same = group_of(cell) == group or (cell.corpus is None and group_of(cell)[:-1] == group[:-1])
             if cell.job is job and same:
                 members.setdefault(cell.method.shown, []).append(cell.setting)
+        if members and GOLD in replicates.methods:
+            members[GOLD] = [GOLD]
         return _pooled(replicates, members) if members else None
 
     def _comparisons(self) -> list[tuple[Group, str, Replicates]]:
@@ -152,7 +154,6 @@ class Certainty:
         found = {
             f"{f'{aggregation}, ' * (metric == _SPEARMAN)}{replicates.task}: {', '.join(group)}": replicates
             for group, metric, replicates in self._comparisons()
-            if not metric.startswith("recall") and metric not in ("map", "mrr")
         }
         found |= {
             f"{aggregation}, {replicates.task}, between encoders: {title}": replicates

@@ -268,7 +268,7 @@ def lexical_rows(
     """Spearman with the edit distance: a row for the gold score, and one per method.
 
     Args:
-        pairs: Kept by setting.
+        pairs: Gold scores, and similarities by setting.
         distances: From :func:`flowbert.evaluation.lexical.edit_distances`.
         unit: Their unit, for the metric's name.
         columns_of: Setting -> columns of its rows.

@@ -123,19 +123,30 @@ def ranking_figures(task: AnswerTask, scores: Floats) -> RankingFigures:
     AUC is over all pairs, also those of questions without an answer; MAP and MRR do not exist for these questions.
     """
     auc = area_under_curve(scores, task.labels)
-    order = np.argsort(task.question_of, kind="stable")
-    starts = np.flatnonzero(np.diff(task.question_of[order], prepend=-1))
-    groups = [rows for rows in np.split(order, starts[1:]) if task.labels[rows].any()]
+    by_question = question_values(task, scores)
+    precision, rank = by_question[:, ~np.isnan(by_question[0])]
     return RankingFigures(
         task=task.name,
         auc=auc,
-        map=float(np.mean([average_precision(scores[rows], task.labels[rows]) for rows in groups])),
-        mrr=float(np.mean([reciprocal_rank(scores[rows], task.labels[rows]) for rows in groups])),
+        map=float(np.mean(precision)),
+        mrr=float(np.mean(rank)),
         pairs=len(scores),
         positives=int(task.labels.sum()),
         questions=len(task.questions),
-        ranked_questions=len(groups),
+        ranked_questions=len(rank),
     )
+
+
+def question_values(task: AnswerTask, scores: Floats) -> Floats:
+    """Average precision and reciprocal rank of each question: shape ``(2, Q)``, NaN for one without an answer."""
+    found = np.full((2, len(task.questions)), np.nan)
+    order = np.argsort(task.question_of, kind="stable")
+    starts = np.flatnonzero(np.diff(task.question_of[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        own, labels = scores[rows], task.labels[rows]
+        if labels.any():
+            found[:, task.question_of[rows[0]]] = average_precision(own, labels), reciprocal_rank(own, labels)
+    return found
 
 
 def _rows(rows: dict[str, int], texts: Sequence[str]) -> NDArray[np.int64]:

@@ -1,5 +1,7 @@
 """Paired bootstrap over questions: how sure the figures of an answer ranking, or a difference of two, are."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,12 +9,12 @@ from flowbert.data.answers import AnswerTask
 from flowbert.errors import UserError
 from flowbert.evaluation.bootstrap import Replicates
 from flowbert.evaluation.pairs import ScoredPairs
-from flowbert.evaluation.protocol import AGGREGATIONS
-from flowbert.evaluation.ranking import average_precision, ranking_figures, reciprocal_rank
+from flowbert.evaluation.ranking import question_values, ranking_figures
+from flowbert.evaluation.resampling import Counts, blocks, check_resampling
+from flowbert.evaluation.unit_bootstrap import by_metric, unit_means
 
 Floats = NDArray[np.float64]
 METRICS = ("auc", "map", "mrr")
-_BLOCK = 64  # resamples at a time: bounds the memory
 
 
 def bootstrap_ranking(
@@ -30,13 +32,13 @@ def bootstrap_ranking(
         task: The task.
         pairs: Every method's score of each of its pairs, as one subset.
         resamples: Number R of resamples.
-        seed: Seed.
+        seed: Seed, at least 0.
 
     Returns:
         Metric -> replicates; the three aggregations agree, as there are no subsets.
 
     Raises:
-        UserError: If the numbers of pairs differ or ``resamples`` is below 1.
+        UserError: If a number is out of range, there is no method, or the numbers of pairs differ.
 
     Example:
         >>> labels, question = np.array([True, False] * 20), np.repeat(np.arange(20), 2)
@@ -45,65 +47,51 @@ def bootstrap_ranking(
         >>> bootstrap_ranking(task, pairs, resamples=50)["auc"].interval("exact").text()
         '100.0 [100.0, 100.0]'
     """
-    if resamples < 1:
-        raise UserError(f"resamples is {resamples}; allowed: a whole number of at least 1")
+    check_resampling(task.name, len(pairs.predicted), resamples=resamples, seed=seed)
     if len(pairs) != len(task):
         raise UserError(f"{len(pairs)} scores for {len(task)} pairs of {task.name}; allowed: as many")
-    generator = np.random.default_rng(seed)
-    size = len(task.questions)
-    counts = generator.multinomial(size, np.full(size, 1 / size), size=resamples)
-    scores = {method: pairs.concatenated(method) for method in pairs.predicted}
-    values = np.array([_replicates(task, counts, values) for values in scores.values()])
-    points = np.array(
-        [[getattr(ranking_figures(task, values), metric) for metric in METRICS] for values in scores.values()]
+    scores = [pairs.concatenated(method) for method in pairs.predicted]
+    methods = [_Method(task, each) for each in scores]
+    values = np.concatenate(
+        [
+            np.array([method.figures(counts) for method in methods])
+            for counts in _draws(task, len(pairs), resamples, seed)
+        ],
+        axis=2,
     )
-    shape = (len(scores), len(AGGREGATIONS))
-    return {
-        metric: Replicates(
-            f"{task.name} {metric}",
-            tuple(scores),
-            np.broadcast_to(points[:, [place]], shape),
-            np.broadcast_to(values[:, [place]], (*shape, resamples)),
-            len(task),
-            seed,
-        )
+    points = [ranking_figures(task, each) for each in scores]
+    figures = {
+        metric: (np.array([getattr(point, metric) for point in points]), values[:, place])
         for place, metric in enumerate(METRICS)
     }
+    return by_metric(task.name, tuple(pairs.predicted), figures, len(task), seed)
 
 
-def _replicates(task: AnswerTask, counts: NDArray[np.int64], scores: Floats) -> Floats:
-    """AUC, MAP and MRR of one method on every resample: shape ``(3, R)``."""
-    answered, precision, rank = _by_question(task, scores)
-    weights = counts[:, answered].astype(np.float64)
-    total = weights.sum(axis=1)
-    total[total == 0] = np.nan
-    return np.stack([_areas(task, counts, scores), weights @ precision / total, weights @ rank / total])
+def _draws(task: AnswerTask, values: int, resamples: int, seed: int) -> Iterator[Counts]:
+    for block in blocks(task.name, values, resamples, seed):
+        yield block.multiplicities([len(task.questions)])
 
 
-def _by_question(task: AnswerTask, scores: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Questions that have an answer, and the average precision and reciprocal rank of each."""
-    order = np.argsort(task.question_of, kind="stable")
-    starts = np.flatnonzero(np.diff(task.question_of[order], prepend=-1))
-    groups = [rows for rows in np.split(order, starts[1:]) if task.labels[rows].any()]
-    answered = np.array([task.question_of[rows[0]] for rows in groups], dtype=np.int64)
-    precision, rank = (
-        np.array([measure(scores[rows], task.labels[rows]) for rows in groups])
-        for measure in (average_precision, reciprocal_rank)
-    )
-    return answered, precision, rank
+class _Method:
+    """One method's pairs, sorted once: its figures on any resample of the questions from their multiplicities."""
 
+    def __init__(self, task: AnswerTask, scores: Floats) -> None:
+        order = np.argsort(scores, kind="stable")
+        self.by_question = question_values(task, scores)
+        self.question_of, self.labels = task.question_of[order], task.labels[order]
+        self.starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
 
-def _areas(task: AnswerTask, counts: NDArray[np.int64], scores: Floats) -> Floats:
-    """Area under the curve on every resample, ties by half: shape ``(R,)``."""
-    order = np.argsort(scores, kind="stable")
-    ordered, labels = scores[order], task.labels[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
-    areas = []
-    for first in range(0, len(counts), _BLOCK):
-        weights = counts[first : first + _BLOCK, task.question_of[order]].astype(np.float64)
-        positive, negative = (np.add.reduceat(weights * side, starts, axis=1) for side in (labels, ~labels))
+    def figures(self, counts: Counts) -> Floats:
+        """AUC, MAP and MRR on every resample: shape ``(3, R)``; NaN where one does not exist."""
+        return np.concatenate([self._areas(counts)[None], unit_means(self.by_question, counts)])
+
+    def _areas(self, counts: Counts) -> Floats:
+        """Area under the curve, ties by half: shape ``(R,)``."""
+        weights = counts[:, self.question_of].astype(np.float64)
+        sides = (self.labels, ~self.labels)
+        positive, negative = (np.add.reduceat(weights * side, self.starts, axis=1) for side in sides)
         below = np.cumsum(negative, axis=1) - negative / 2
         product = positive.sum(axis=1) * negative.sum(axis=1)
         product[product == 0] = np.nan
-        areas.append((positive * below).sum(axis=1) / product)
-    return np.concatenate(areas)
+        areas: Floats = (positive * below).sum(axis=1) / product
+        return areas

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from flowbert.errors import UserError
 from flowbert.evaluation.bootstrap import Replicates
 from flowbert.evaluation.pairs import ScoredPairs
-from flowbert.evaluation.protocol import AGGREGATIONS
+from flowbert.evaluation.resampling import blocks, check_resampling
+from flowbert.evaluation.unit_bootstrap import by_metric, unit_means
 
 
 def bootstrap_retrieval(pairs: ScoredPairs, *, resamples: int = 1000, seed: int = 0) -> dict[str, Replicates]:
@@ -21,13 +21,13 @@ def bootstrap_retrieval(pairs: ScoredPairs, *, resamples: int = 1000, seed: int 
     Args:
         pairs: Every method's value of each of Q queries; one subset per metric.
         resamples: Number R of resamples.
-        seed: Seed.
+        seed: Seed, at least 0.
 
     Returns:
         Metric -> replicates; the three aggregations agree.
 
     Raises:
-        UserError: If ``resamples`` is below 1.
+        UserError: If a number is out of range or there is no method.
 
     Example:
         >>> ones, halves = np.ones(20), np.full(20, 0.5)
@@ -35,22 +35,12 @@ def bootstrap_retrieval(pairs: ScoredPairs, *, resamples: int = 1000, seed: int 
         >>> bootstrap_retrieval(pairs, resamples=50)["mrr@10"].difference("exact", "half").text()
         '50.0 [50.0, 50.0]'
     """
-    if resamples < 1:
-        raise UserError(f"resamples is {resamples}; allowed: a whole number of at least 1")
-    queries = len(pairs.gold[0])
-    counts = np.random.default_rng(seed).multinomial(queries, np.full(queries, 1 / queries), size=resamples)
-    weights = counts.T / queries
-    shape = (len(pairs.predicted), len(AGGREGATIONS))
-    found = {}
-    for place, metric in enumerate(pairs.subsets):
-        by_query = np.array([values[place] for values in pairs.predicted.values()])
-        points, values = by_query.mean(axis=1)[:, None], (by_query @ weights)[:, None]
-        found[metric] = Replicates(
-            f"{pairs.task} {metric}",
-            tuple(pairs.predicted),
-            np.broadcast_to(points, shape),
-            np.broadcast_to(values, (*shape, resamples)),
-            queries,
-            seed,
-        )
-    return found
+    check_resampling(pairs.task, len(pairs.predicted), resamples=resamples, seed=seed)
+    methods, queries = len(pairs.predicted), len(pairs.gold[0])
+    by_query = np.array([each for values in pairs.predicted.values() for each in values])
+    drawn = blocks(pairs.task, queries, resamples, seed)
+    means = np.concatenate([unit_means(by_query, block.multiplicities([queries])) for block in drawn], axis=1)
+    points = np.array([row.mean() for row in by_query]).reshape(methods, -1)
+    values = means.reshape(methods, -1, resamples)
+    figures = {metric: (points[:, place], values[:, place]) for place, metric in enumerate(pairs.subsets)}
+    return by_metric(pairs.task, tuple(pairs.predicted), figures, queries, seed)

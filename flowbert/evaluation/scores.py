@@ -1,4 +1,4 @@
-"""Kept, or values by query, kept beside a results file: intervals need no second computation."""
+"""Similarities, or values by query, kept beside a results file: intervals need no second computation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ class ScoreFolder:
         return known is not None and cell.setting in known.predicted
 
     def pairs(self, cells: Sequence[Cell]) -> ScoredPairs | None:
-        """Kept of cells of one job, by setting; None for a job without any."""
+        """What is kept of cells of one job, by setting; None for a job without any."""
         found: ScoredPairs | None = None
         for path in dict.fromkeys(self._path(cell) for cell in cells):
             known = self._load(path)

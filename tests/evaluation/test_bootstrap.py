@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import ConstantInputWarning, spearmanr
 
 from flowbert.errors import UserError
-from flowbert.evaluation import bootstrap as module
+from flowbert.evaluation import resampling
 from flowbert.evaluation.bootstrap import Interval, Replicates, average, bootstrap, over_seeds, verdict
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.protocol import AGGREGATIONS
@@ -41,9 +41,10 @@ def naive(x: Floats, y: Floats) -> float:
 
 def replayed(pairs: ScoredPairs, resamples: int, seed: int) -> list[list[NDArray[np.int64]]]:
     """The resamples themselves, as rows by subset, drawn again from the documented streams."""
-    plan = module._Plan.of(pairs)
-    counts = np.concatenate([plan._draw(block) for block in module._blocks(pairs, resamples, seed)])
-    edges = np.cumsum([len(scores) for scores in pairs.gold])[:-1]
+    sizes = [len(scores) for scores in pairs.gold]
+    blocks = resampling.blocks(pairs.task, len(pairs), resamples, seed)
+    counts = np.concatenate([block.multiplicities(sizes) for block in blocks])
+    edges = np.cumsum(sizes)[:-1]
     return [[np.repeat(np.arange(len(part)), part) for part in np.split(row, edges)] for row in counts]
 
 
@@ -88,7 +89,7 @@ def test_heavily_tied_and_constant_resamples_equal_scipy(rows: list[list[tuple[i
 
 def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = three_subsets()
-    monkeypatch.setattr(module, "_BLOCK_VALUES", 1000)
+    monkeypatch.setattr(resampling, "_BLOCK_VALUES", 1000)
     one = bootstrap(pairs, resamples=50)
     three = bootstrap(pairs, resamples=50, threads=3)
     np.testing.assert_array_equal(one.values, three.values)

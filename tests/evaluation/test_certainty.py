@@ -11,7 +11,7 @@ from flowbert.calibration import Chain, Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Method, Request, Source, STSJob
+from flowbert.evaluation import Cell, Method, Request, RetrievalJob, Source, STSJob
 from flowbert.evaluation.certainty import Certainty, EditDistances
 from flowbert.evaluation.jobs import lexical_rows
 from flowbert.evaluation.protocol import TaskFigures
@@ -23,15 +23,20 @@ GOLD = np.random.default_rng(0).uniform(0, 5, PAIRS)
 NOISE = np.random.default_rng(1).normal(size=PAIRS)
 
 
-def cells(tasks: Sequence[str] = ("A",), seeds: Sequence[int] = (0,)) -> list[Cell]:
+def cells(tasks: Sequence[str] = ("A",), seeds: Sequence[int] = (0,), subsets: int = 1) -> list[Cell]:
     texts = tuple(f"sentence {number}" for number in range(PAIRS))
 
     def build(_: int) -> Chain:
         return Chain([Standardization()])
 
-    jobs = [STSJob(STSTask(name, {"test": [Subset(name, texts, texts, GOLD)]})) for name in tasks]
+    size = PAIRS // subsets
+    parts = [slice(start, start + size) for start in range(0, PAIRS, size)]
+    jobs = [
+        STSJob(STSTask(name, {"test": [Subset(f"{name}{p.start}", texts[p], texts[p], GOLD[p]) for p in parts]}))
+        for name in tasks
+    ]
     source = Source(
-        {"encoder": "e", "layers": "last", "pooling": "mean"}, {}, lambda _: np.zeros((1, 1)), lambda _: None
+        {"encoder": "e", "layers": "last", "pooling": "mean"}, {}, 1, lambda _: np.zeros((1, 1)), lambda _: None
     )
     corpus = Corpus.of("target", texts)
     methods = [Method("raw"), Method("good", build=build), Method("twin", build=build, seeded=True)]
@@ -44,7 +49,8 @@ def filled(folder: Path, mine: Sequence[Cell]) -> ScoreFolder:
     scores = ScoreFolder(folder)
     for number, cell in enumerate(mine):
         jitter = 0.1 * (cell.seed or 0) * np.random.default_rng(number).normal(size=PAIRS)
-        scores.add(cell, (GOLD + (4 * NOISE if cell.method.name == "raw" else 0.5 * NOISE + jitter),))
+        values = GOLD + (4 * NOISE if cell.method.name == "raw" else 0.5 * NOISE + jitter)
+        scores.add(cell, tuple(np.split(values, len(cell.job.scored()[0]))))
     return scores
 
 
@@ -114,9 +120,11 @@ def test_encoders_are_compared_on_the_same_pairs(tmp_path: Path) -> None:
 
 
 def test_edit_distances_are_resampled_with_the_gold_score_beside(tmp_path: Path) -> None:
-    mine = cells()
+    mine = cells(subsets=2)
     job = mine[0].job
-    distances = EditDistances("words", {job: np.random.default_rng(5).integers(0, 9, PAIRS).astype(float)})
+    # Longer sentences in the second subset: over all pairs the figure is another one than within the subsets.
+    edits = np.random.default_rng(5).integers(0, 9, PAIRS) + np.repeat([0.0, 20.0], PAIRS // 2)
+    distances = EditDistances("words", {job: edits})
     scores = filled(tmp_path, mine)
     certainty = Certainty.of(mine, scores, resamples=100, seed=0, distances=distances)
     replicates = certainty.others[job]["edit_distance_words"]
@@ -128,9 +136,40 @@ def test_edit_distances_are_resampled_with_the_gold_score_beside(tmp_path: Path)
         interval = replicates.interval(name, "all")
         assert (row.value, row.low, row.high) == (interval.value, interval.low, interval.high)
         assert row.low < row.value < row.high
-    titles = list(certainty.differences("wmean"))
-    assert "A edit_distance_words: e, last, mean, test, target" in titles
+    names, table = certainty.differences("wmean")["A edit_distance_words: e, last, mean, test, target"]
+    assert names == ("raw", "good", "twin", "gold")
+    value = {row.method: row.value for row in rows}
+    for method, line in zip(names, table, strict=True):
+        for other, found in zip(names, line, strict=True):
+            assert (found is None) == (method == other)
+            if found is not None:
+                assert found.value == pytest.approx(value[method] - value[other], abs=1e-12)
+                assert found.low <= found.value <= found.high
     assert len(certainty.verdicts("wmean")) == 1  # none says which of them to use by it
+
+
+def test_queries_are_resampled_for_every_metric_and_mrr_decides(tmp_path: Path) -> None:
+    base = cells()
+    first, second = (tuple(f"{side} {number}" for number in range(60)) for side in "ab")
+    job = RetrievalJob(STSTask("A", {"test": [Subset("A", first, second, np.full(60, 5.0))]}))
+    mine = [replace(cell, job=job) for cell in base]
+    names, _ = job.scored()
+    scores = ScoreFolder(tmp_path)
+    for cell in mine:
+        level = 0.2 if cell.method.name == "raw" else 0.8
+        scores.add(cell, tuple(np.random.default_rng(7).uniform(size=60) * level for _ in names))
+    certainty = Certainty.of(mine, scores, resamples=100, seed=0)
+    (line,) = certainty.verdicts("wmean")
+    assert line.startswith("corpus target, A mrr@10: good is better than raw by")
+    found = certainty.differences("wmean")
+    assert list(found) == [f"A {name}: e, last, mean, test, target" for name in names]
+    for methods, table in found.values():
+        assert methods == ("raw", "good", "twin")
+        difference, none = table[1][0], table[1][2]
+        assert difference is not None
+        assert difference.low > 0
+        assert none is not None
+        assert (none.value, none.low, none.high) == (0, 0, 0)
 
 
 def test_rows_get_their_interval(tmp_path: Path) -> None:

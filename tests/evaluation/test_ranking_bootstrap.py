@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from flowbert.data.answers import AnswerTask
 from flowbert.errors import UserError
+from flowbert.evaluation import resampling
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.ranking import area_under_curve, average_precision, ranking_figures, reciprocal_rank
 from flowbert.evaluation.ranking_bootstrap import bootstrap_ranking
@@ -25,7 +26,7 @@ def pairs(**methods: NDArray[np.float64]) -> ScoredPairs:
 
 def test_replicates_are_the_figures_of_the_repeated_pairs() -> None:
     found = bootstrap_ranking(TASK, pairs(tied=TIED), resamples=20, seed=3)
-    counts = np.random.default_rng(3).multinomial(15, np.full(15, 1 / 15), size=20)
+    counts = np.concatenate([block.multiplicities([15]) for block in resampling.blocks("T", 75, 20, 3)])
     for number, drawn in enumerate(counts):
         rows = np.repeat(np.arange(75), drawn[QUESTION_OF])
         assert found["auc"].values[0, 0, number] == pytest.approx(area_under_curve(TIED[rows], LABELS[rows]), abs=1e-12)
@@ -46,6 +47,25 @@ def test_points_are_the_figures_and_methods_are_paired() -> None:
         same = found[metric].difference("sharp", "same")
         assert (same.low, same.high) == (0, 0)
     assert found["auc"].difference("sharp", "tied").excludes_zero
+
+
+def test_blocks_change_nothing_but_the_draws_and_the_seed_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again = (bootstrap_ranking(TASK, pairs(tied=TIED), resamples=30, seed=1)["map"].values for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert (bootstrap_ranking(TASK, pairs(tied=TIED), resamples=30, seed=2)["map"].values != first).any()
+    monkeypatch.setattr(resampling, "_BLOCK_VALUES", 160)  # two resamples at a time
+    test_replicates_are_the_figures_of_the_repeated_pairs()
+
+
+def test_resamples_without_an_answer_are_left_out() -> None:
+    questions, labels = np.repeat(np.arange(3), 2), np.array([True, False, False, False, False, False])
+    task = AnswerTask("T", ("p", "q", "r"), tuple("abcdef"), questions, labels, 1, 0)
+    gold = ScoredPairs("T", "test", ("T",), (labels * 1.0,), {"m": (np.array([0.9, 0.1, 0.3, 0.2, 0.4, 0.5]),)})
+    for metric, replicates in bootstrap_ranking(task, gold, resamples=900).items():
+        interval = replicates.interval("m")
+        assert interval.resamples + interval.dropped == 900
+        # Without the one question that has an answer, and, for AUC, with nothing that is none: (2 / 3) ** 3.
+        assert interval.dropped / 900 == pytest.approx(8 / 27, abs=0.05), metric
 
 
 def test_other_numbers_of_pairs_are_refused() -> None:
