@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowbert.errors import UserError
+from flowbert.evaluation.lexical import EDIT_DISTANCE
 from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.results import Row
 
@@ -61,6 +62,7 @@ class Grid:
         title: What the table shows.
         shared: The setting that all rows share, and what the marks mean.
         lower_is_better: Columns where that is so.
+        unranked: Columns where neither end is better.
     """
 
     columns: tuple[str, ...]
@@ -68,6 +70,7 @@ class Grid:
     title: str
     shared: str
     lower_is_better: frozenset[str] = field(default=frozenset())
+    unranked: frozenset[str] = field(default=frozenset())
 
 
 def grid(rows: Sequence[Row], aggregation: str = "wmean", averages: Averages | None = None) -> Grid:
@@ -117,7 +120,8 @@ def other_grid(rows: Sequence[Row]) -> Grid | None:
         for label, by_column in arranged.by_label.items()
     }
     tasks = ", ".join(dict.fromkeys(row.task for row in chosen))
-    return Grid(columns, cells, f"Other figures x 100: {tasks}", arranged.shared)
+    unranked = frozenset(column for column in columns if EDIT_DISTANCE in column)
+    return Grid(columns, cells, f"Other figures x 100: {tasks}", arranged.shared, unranked=unranked)
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,8 @@ def _best(content: Grid) -> tuple[float, ...]:
     columns = zip(content.columns, zip(*content.cells.values(), strict=True), strict=True)
     return tuple(
         (min if name in content.lower_is_better else max)(
-            (cell.figure for cell in column if not math.isnan(cell.figure)), default=math.nan
+            (cell.figure for cell in column if not math.isnan(cell.figure) and name not in content.unranked),
+            default=math.nan,
         )
         for name, column in columns
     )

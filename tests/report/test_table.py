@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flowbert.errors import UserError
 from flowbert.evaluation import Row
-from flowbert.report import other_grid, print_table, to_markdown
+from flowbert.report import other_grid, print_grid, print_table, to_markdown
 from flowbert.report.table import Averages
 
 
@@ -84,6 +84,20 @@ def test_best_is_bold_on_a_terminal_only() -> None:
     print_table(ROWS, console=Console(file=file, width=80, force_terminal=True, color_system="standard"))
     assert "\x1b[1m55.00" in file.getvalue()
     assert "\x1b[1m50.12" not in file.getvalue()
+
+
+def test_neither_end_of_the_edit_distance_is_best() -> None:
+    figures = {"edit_distance_words": (-0.2, -0.3), "auc": (0.7, 0.8)}
+    others = [
+        replace(ROWS[0], method=method, task="A", metric=metric, value=value, spearman=math.nan)
+        for metric, values in figures.items()
+        for method, value in zip(("raw", "whitening"), values, strict=True)
+    ]
+    content, file = other_grid(others), io.StringIO()
+    assert content is not None
+    print_grid(content, Console(file=file, width=80, force_terminal=True, color_system="standard"))
+    assert re.search(r"\x1b\[1m *80.00", file.getvalue())
+    assert not re.search(r"\x1b\[1m *-[23]0.00", file.getvalue())
 
 
 def test_nothing_to_show_is_an_error() -> None:
