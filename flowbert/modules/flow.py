@@ -19,6 +19,8 @@ from flowbert.modules.schedules import warmup_then
 
 SPLITS = ("train", "held_out")
 
+_DROWNED = 0.1  # share of the noise's standard deviation below which a dimension is lost in it
+
 
 class FlowModule(EmbeddingModule):
     r"""Fit a flow by :math:`\max \log N(z; 0, I) + \log|\det dz/du|` over embeddings u of a frozen encoder.
@@ -123,7 +125,15 @@ class FlowModule(EmbeddingModule):
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         sample: Tensor = datamodule.start_sample().to(self.device)
         self.noise_std = (self.hparams["noise"] * sample.var(dim=0).mean()).sqrt()
-        flow.initialize(sample)
+        flow.initialize(self._start_from(sample))
+
+    def _start_from(self, sample: Tensor) -> Tensor:
+        """The sample, with the training's noise in dimensions that hardly vary.
+
+        In these the noise is what is trained on; scaled by their own spread it would drown all other dimensions.
+        """
+        drowned = sample.std(dim=0) < _DROWNED * self.noise_std
+        return torch.where(drowned, sample + self.noise_std * self._gaussian(sample), sample)
 
     def training_step(self, batch: Tensor | dict[str, Tensor], batch_idx: int) -> Tensor:
         """Loss of one batch in bits per dimension; the batch is embeddings ``(B, D)`` or token features."""

@@ -100,3 +100,13 @@ def test_divergence_is_named() -> None:
         next(module.flow.parameters()).fill_(math.nan)
     with pytest.raises(UserError, match=r"parameter levels\.0\.step_0.* is not finite"):
         module.training_step(x, 0)
+
+
+def test_a_dead_dimension_does_not_drown_the_others() -> None:
+    x = torch.randn(512, 8, generator=torch.Generator().manual_seed(0))
+    x[:, 3] *= 1e-7
+    module = fit_flow(x, epochs=1, learning_rate=1e-9, accelerator="cpu")
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        latents = module.embed(x + module.noise_std * noise)
+    assert latents.std(dim=0).max() < 2
