@@ -16,7 +16,9 @@ from flowbert.encoders.batching import plan_batches
 from flowbert.encoders.identity import digest_config, digest_tokenizer, digest_weights
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint, trained_settings
+from flowbert.encoders.packing import PACKED_ATTENTION, Packing, can_pack
 from flowbert.encoders.pooling import check_pooling, mix_layers, pool
+from flowbert.encoders.positions import first_position, longest_input
 from flowbert.errors import FlowbertWarning, UserError
 
 # On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
@@ -84,6 +86,8 @@ class SentenceEncoder(nn.Module):
         self.path = path
         self.revision = revision
         self.frozen = frozen
+        self.packs = False
+        self._padded_attention: str | None = None
         self._digests: dict[str, str] = {}
         # Position 0 must be [CLS] in every row.
         tokenizer.padding_side = "right"
@@ -160,7 +164,7 @@ class SentenceEncoder(nn.Module):
     @property
     def longest(self) -> int | None:
         """Most tokens that the backbone can read; None without a limit."""
-        return _positions(self.backbone)
+        return longest_input(self.backbone)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -188,6 +192,38 @@ class SentenceEncoder(nn.Module):
             return self._embed(features)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             return self._embed(features)
+
+    def embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
+        """Embed chunks of token features, each ``(b, t)``, in order: ``(B, D)`` for B sentences in all, float32.
+
+        An encoder that packs (:meth:`pack_sentences`) sends them through its layers together.
+        """
+        return self._embed_packed(chunks) if self.packs else torch.cat([self(chunk) for chunk in chunks])
+
+    def pack_sentences(self, on: bool = True) -> bool:
+        """Compute no padding from now on, where the network allows it: the fastest way to train on a CPU.
+
+        The vectors stay what they are, up to rounding. The network itself takes no padded features meanwhile.
+
+        Args:
+            on: False goes back to padding.
+
+        Returns:
+            Whether it packs now: BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT and their like do, except with
+            ``cls_pooler``.
+        """
+        wanted = on and can_pack(self.backbone) and self.pooling != "cls_pooler"
+        if wanted != self.packs:
+            backbone: Any = self.backbone
+            if wanted:
+                self._padded_attention = backbone.config._attn_implementation
+            backbone.set_attn_implementation(PACKED_ATTENTION if wanted else self._padded_attention)
+            self.packs = wanted
+        return self.packs
+
+    def pack(self, chunks: Sequence[Mapping[str, Tensor]]) -> Packing:
+        """Chunks of token features, each ``(b, t)``, as one sequence for the network of an encoder that packs."""
+        return Packing(chunks, first_position(self.backbone) or 0)
 
     def embed(self, sentences: Sequence[str]) -> npt.NDArray[np.float32]:
         """Embed a few sentences as one padded batch: ``(B, D)``, in evaluation mode."""
@@ -256,11 +292,20 @@ class SentenceEncoder(nn.Module):
         return {**self._digests, **identity}
 
     def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
+        if self.packs:
+            return self._embed_packed([features])
         output = self.backbone(**features, output_hidden_states=True, return_dict=True)
         if self.pooling == "cls_pooler":
             pooled: Tensor = output.pooler_output
             return pooled.float()
         return pool(mix_layers(output.hidden_states, self.layers), features["attention_mask"], self.pooling)
+
+    def _embed_packed(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
+        packing = self.pack(chunks)
+        states = self.backbone(**packing.inputs(), output_hidden_states=True, return_dict=True).hidden_states
+        tokens = packing.unpack(mix_layers(states, self.layers))
+        masks = (chunk["attention_mask"] for chunk in chunks)
+        return torch.cat([pool(x, mask, self.pooling) for x, mask in zip(tokens, masks, strict=True)])
 
     def _token_rows(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
         accepted = inspect.signature(self.backbone.forward).parameters
@@ -311,19 +356,10 @@ class SentenceEncoder(nn.Module):
             )
 
     def _check_max_length(self) -> None:
-        least, most = self.tokenizer.num_special_tokens_to_add() + 1, _positions(self.backbone)
+        least, most = self.tokenizer.num_special_tokens_to_add() + 1, longest_input(self.backbone)
         if self.max_length < least or (most is not None and self.max_length > most):
             limit = "no limit" if most is None else str(most)
             raise UserError(f"max_length is {self.max_length}; allowed with encoder {self.path!r}: {least} to {limit}")
-
-
-def _positions(backbone: nn.Module) -> int | None:
-    """Longest input that a table of absolute positions allows; None without such a table."""
-    for name, module in backbone.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            # RoBERTa and its relatives count positions from the one after padding's.
-            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
-    return None
 
 
 def _forget_digests(encoder: nn.Module, _keys: Any) -> None:

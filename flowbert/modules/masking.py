@@ -1,5 +1,6 @@
 """Masked tokens: choosing them, and predicting them with the layers of a masked language model above an encoder."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,25 +138,34 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
     return model.train()
 
 
-def predict_chosen(model: Any, features: dict[str, Tensor], chosen: Tensor) -> Tensor:
+def predict_chosen(
+    model: Any, encoder: SentenceEncoder, chunks: Sequence[Mapping[str, Tensor]], chosen: Sequence[Tensor]
+) -> Tensor:
     """Logits of the chosen tokens alone, ``(n, V)``: the prediction layers, half of the work, skip the others.
 
     Args:
-        model: A Hugging Face masked language model; its prediction layers treat every position alike.
-        features: Token features, each ``(B, T)``.
-        chosen: Which tokens to predict, bool of shape ``(B, T)``, n of them true.
+        model: The masked language model above the encoder; its prediction layers treat every position alike.
+        encoder: The encoder, which says whether the chunks go through packed.
+        chunks: Token features, each ``(b, t)``.
+        chosen: Which tokens of each chunk to predict, bool of shape ``(b, t)``, n of them true in all.
 
     Shapes:
-        result: ``(n, V)``.  B: batch, T: tokens, V: vocabulary.
+        result: ``(n, V)``, in the order of the chunks.  b: sentences, t: tokens, V: vocabulary.
     """
+    if encoder.packs:
+        packing = encoder.pack(chunks)
+        return _predict(model, packing.inputs(), packing.flatten(chosen))
+    return torch.cat([_predict(model, features, mask) for features, mask in zip(chunks, chosen, strict=True)])
 
+
+def _predict(model: Any, inputs: Mapping[str, Any], chosen: Tensor) -> Tensor:
     def keep_chosen(_backbone: nn.Module, _inputs: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state[chosen].unsqueeze(0)
         return output
 
     hook = model.base_model.register_forward_hook(keep_chosen)
     try:
-        logits: Tensor = model(**features, return_dict=True).logits
+        logits: Tensor = model(**inputs, return_dict=True).logits
     finally:
         hook.remove()
     return logits.squeeze(0)

@@ -233,7 +233,7 @@ class MLMModule(TrainableEncoderModule):
         A batch in which no token was chosen has loss 0, which keeps the graph alive under several processes.
         """
         chosen = labels != IGNORED
-        logits, wanted = predict_chosen(self.predictor, features, chosen), labels[chosen]
+        logits, wanted = predict_chosen(self.predictor, self.encoder, [features], [chosen]), labels[chosen]
         total = functional.cross_entropy(logits.float(), wanted, reduction="sum")
         right = (logits.argmax(-1) == wanted).sum()
         return total / max(len(wanted), 1), right / max(len(wanted), 1), len(wanted)

@@ -150,17 +150,14 @@ class SimCSEModule(TrainableEncoderModule):
     def _mlm_loss(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         step = (self.current_epoch * _MIX + batch_idx) * _MIX + self.global_rank
         generator = torch.Generator().manual_seed(self.hparams["seed"] + step)
-        losses = [self._masked_loss(features, generator) for features in batch["chunks"]]
-        total, count = (torch.stack(parts).sum() for parts in zip(*losses, strict=True))
-        return total / count.clamp(min=1)
-
-    def _masked_loss(self, features: dict[str, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Summed cross-entropy over the masked tokens, and their number."""
-        inputs, labels = mask_features(features, self.encoder.tokenizer, self.hparams["mask_fraction"], generator)
-        chosen = labels != IGNORED
-        logits = predict_chosen(self.predictor, inputs, chosen)
-        loss = torch.nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="sum")
-        return loss, chosen.sum()
+        tokenizer, fraction = self.encoder.tokenizer, self.hparams["mask_fraction"]
+        masked = [mask_features(features, tokenizer, fraction, generator) for features in batch["chunks"]]
+        chunks, labels = [inputs for inputs, _ in masked], [labels for _, labels in masked]
+        chosen = [label != IGNORED for label in labels]
+        logits = predict_chosen(self.predictor, self.encoder, chunks, chosen)
+        wanted = torch.cat([label[mask] for label, mask in zip(labels, chosen, strict=True)])
+        total = torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="sum")
+        return total / max(len(wanted), 1)
 
     # ------------------------------------------------------------- embedding
 

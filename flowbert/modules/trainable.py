@@ -13,9 +13,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.dropout import use_fast_dropout
 from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule, record_corpus
-from flowbert.modules.dropout import use_fast_dropout
 from flowbert.modules.grad_cache import encode_cached
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trained_encoder import write_encoder
@@ -64,16 +64,20 @@ class TrainableEncoderModule(EmbeddingModule):
     # -------------------------------------------------------------- training
 
     def on_train_start(self) -> None:
-        """Choose the attention that is fastest in training on this device."""
-        # With dropout torch's fused attention on the CPU falls back to float32, also under bfloat16.
-        if self.device.type == "cpu":
+        """Choose the way through the encoder that is fastest in training on this device."""
+        if self.device.type == "cpu" and not self.encoder.pack_sentences():
+            # With dropout torch's fused attention on the CPU falls back to float32, also under bfloat16.
             backbone: Any = self.encoder.backbone
             backbone.set_attn_implementation("eager")
+
+    def on_train_end(self) -> None:
+        """Leave a network that takes padded features like any other."""
+        self.encoder.pack_sentences(False)
 
     def embed_sides(self, batch: dict[str, Any]) -> Tensor:
         """Embeddings of a batch's sentences, side by side: ``(G, B, D)``, with the gradient of the encoder."""
         chunk_size = self.hparams["chunk_size"] if torch.is_grad_enabled() else None
-        rows = encode_cached(self.encoder, batch["chunks"], chunk_size)
+        rows = encode_cached(self.encoder.embed_chunks, batch["chunks"], chunk_size)
         return rows[batch["places"]]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:

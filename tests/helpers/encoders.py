@@ -11,8 +11,10 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from transformers import (
+    AlbertConfig,
     AutoModel,
     BertConfig,
+    CamembertConfig,
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
@@ -20,6 +22,7 @@ from transformers import (
     PretrainedConfig,
     PreTrainedTokenizerFast,
     RobertaConfig,
+    XLMRobertaConfig,
 )
 
 WORDS = (
@@ -55,9 +58,16 @@ _SIZES: dict[str, Any] = {
     "intermediate_size": 32,
     "max_position_embeddings": 150,
 }
+_ROBERTA_SIZES = {**_SIZES, "pad_token_id": 0, "type_vocab_size": 1}
 _CONFIGS: dict[str, tuple[type[PretrainedConfig], dict[str, Any]]] = {
     "bert": (BertConfig, _SIZES),
-    "roberta": (RobertaConfig, {**_SIZES, "pad_token_id": 0, "type_vocab_size": 1}),
+    "roberta": (RobertaConfig, _ROBERTA_SIZES),
+    "camembert": (CamembertConfig, _ROBERTA_SIZES),
+    "xlm-roberta": (XLMRobertaConfig, _ROBERTA_SIZES),
+    "albert": (
+        AlbertConfig,
+        {**_SIZES, "embedding_size": 8, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
+    ),
     "distilbert": (
         DistilBertConfig,
         {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 150},

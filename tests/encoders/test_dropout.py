@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowbert.modules.dropout import FastDropout, use_fast_dropout
+from flowbert.encoders.dropout import FastDropout, use_fast_dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
