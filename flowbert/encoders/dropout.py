@@ -33,7 +33,8 @@ def drop(x: Tensor, rate: float) -> Tensor:
     count = x.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[:count].view(x.shape)
-    keep = bits >= dropped - _LEVELS // 2
+    keep = torch.empty(x.shape, dtype=torch.uint8)  # torch multiplies by bytes several times faster than by booleans
+    torch.ge(bits, dropped - _LEVELS // 2, out=keep)
     result: Tensor = _Masked.apply(x, keep, _LEVELS / (_LEVELS - dropped))  # type: ignore[no-untyped-call]
     return result
 

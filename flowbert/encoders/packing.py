@@ -130,6 +130,11 @@ class Packing:
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
         """Every sentence's attention to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``; H heads of d values."""
+        # Autocast would take the softmax out of bfloat16 and back, though it computes in float32 inside anyway.
+        with torch.autocast(query.device.type, enabled=False):
+            return self._attend(query, key, value, scaling, dropout)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
         heads, width = query.shape[1], query.shape[3]
         packed = [x.transpose(1, 2).reshape(-1, heads * width) for x in (query * scaling, key, value)]
         contexts = []
@@ -137,7 +142,7 @@ class Packing:
             shape = (group.sentences, group.length, heads, width)
             q, k, v = (group.pad(part).view(shape).transpose(1, 2) for part in parts)
             scores = q @ k.transpose(2, 3)
-            weights = (scores if group.full else scores + group.bias).softmax(dim=-1)
+            weights = (scores if group.full else scores + group.bias.to(scores.dtype)).softmax(dim=-1)
             context = (drop(weights, dropout) if dropout else weights) @ v
             contexts.append(group.unpad(context.transpose(1, 2)))
         return torch.cat(contexts).view(1, -1, heads, width)
