@@ -1,6 +1,7 @@
 """Dispatch to the commands, and turn every user error into one line and exit code 2."""
 
 import difflib
+import itertools
 import os
 import sys
 import warnings
@@ -70,6 +71,8 @@ def _sample_encoder(argv: list[str]) -> None:
     sample_encoder(argv)
 
 
+_CONFIG_OPTIONS = ("--config", "-c")
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "fit": _train,
     "validate": _train,
@@ -105,7 +108,7 @@ def main(args: Sequence[str] | None = None) -> None:
             raise UserError(_unknown_command(argv[0]))
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            command(argv)
+            command(_configs_first(argv))
             sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
@@ -118,6 +121,24 @@ def main(args: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _configs_first(argv: list[str]) -> list[str]:
+    """Put configuration files, in their order, before the other options: whatever is said on the line wins over them.
+
+    The parser takes what comes last, so a file behind an option would silently undo it.
+    """
+    files: list[str] = []
+    rest: list[str] = []
+    words = iter(argv[1:])
+    for word in words:
+        if word in _CONFIG_OPTIONS:
+            files += [word, *itertools.islice(words, 1)]
+        elif word.startswith(tuple(f"{option}=" for option in _CONFIG_OPTIONS)):
+            files.append(word)
+        else:
+            rest.append(word)
+    return [argv[0], *files, *rest]
 
 
 def _unknown_command(received: str) -> str:

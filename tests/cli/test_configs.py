@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from flowbert.cli import main
 
@@ -38,3 +39,18 @@ def test_config_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     rows = json.loads(target.read_text(encoding="utf-8"))["rows"]
     assert {row["aggregation"] for row in rows} == {"all", "mean", "wmean"}
     assert all(-1 <= row["value"] <= 1 for row in rows)
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate"])
+def test_the_command_line_wins_over_files_wherever_they_stand(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("encoder: {layers: last, max_length: 30, pooling: max}\n")
+    second.write_text("encoder: {layers: last2, max_length: 40}\n")
+    options = ["--encoder.layers", "first_last", "--config", str(first), f"--config={second}", "--print_config"]
+    with pytest.raises(SystemExit) as stopped:
+        main([command, *options])
+    assert stopped.value.code == 0
+    encoder = yaml.safe_load(capsys.readouterr().out)["encoder"]
+    assert (encoder["layers"], encoder["max_length"], encoder["pooling"]) == ("first_last", 40, "max")
