@@ -188,17 +188,17 @@ class SentenceEncoder(nn.Module):
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         """Embed token features ``(B, T)`` as :meth:`tokenize` gives them: ``(B, D)``, float32."""
-        if not self.frozen:
-            return self._embed(features)
-        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
-            return self._embed(features)
+        return self.embed_chunks([features])
 
     def embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         """Embed chunks of token features, each ``(b, t)``, in order: ``(B, D)`` for B sentences in all, float32.
 
         An encoder that packs (:meth:`pack_sentences`) sends them through its layers together.
         """
-        return self._embed_packed(chunks) if self.packs else torch.cat([self(chunk) for chunk in chunks])
+        if not self.frozen:
+            return self._embed_chunks(chunks)
+        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            return self._embed_chunks(chunks)
 
     def pack_sentences(self, on: bool = True) -> bool:
         """Compute no padding from now on, where the network allows it: the fastest way to train on a CPU.
@@ -258,7 +258,7 @@ class SentenceEncoder(nn.Module):
         with self._evaluating():
             for batch in plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens):
                 features = {name: value.to(self.device) for name, value in self._pad([rows[i] for i in batch]).items()}
-                result[batch] = self._embed(features).cpu().numpy()
+                result[batch] = self._embed_chunks([features]).cpu().numpy()
                 if on_batch is not None:
                     on_batch(len(batch))
         if not np.isfinite(result).all():
@@ -291,9 +291,10 @@ class SentenceEncoder(nn.Module):
             }
         return {**self._digests, **identity}
 
+    def _embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
+        return self._embed_packed(chunks) if self.packs else torch.cat([self._embed(chunk) for chunk in chunks])
+
     def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
-        if self.packs:
-            return self._embed_packed([features])
         output = self.backbone(**features, output_hidden_states=True, return_dict=True)
         if self.pooling == "cls_pooler":
             pooled: Tensor = output.pooler_output
