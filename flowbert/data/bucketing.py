@@ -65,7 +65,7 @@ class BatchDataset(Dataset[Any]):
         return self._build(*key)
 
 
-def pack(features: dict[str, Tensor]) -> tuple[list[dict[str, Tensor]], Tensor]:
+def cut_by_length(features: dict[str, Tensor]) -> tuple[list[dict[str, Tensor]], Tensor]:
     """Sort sentences by length and cut them into chunks, each padded only to its own longest.
 
     Args:
@@ -76,7 +76,7 @@ def pack(features: dict[str, Tensor]) -> tuple[list[dict[str, Tensor]], Tensor]:
 
     Example:
         >>> mask = torch.tensor([[1, 0], [1, 1]])
-        >>> chunks, places = pack({"attention_mask": mask})
+        >>> chunks, places = cut_by_length({"attention_mask": mask})
         >>> chunks[0]["attention_mask"].tolist(), places.tolist()
         ([[1, 1], [1, 0]], [1, 0])
     """

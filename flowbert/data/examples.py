@@ -1,4 +1,4 @@
-"""What the data modules that train an encoder share: examples, packed batches of token features, the STS tasks."""
+"""What the data modules that train an encoder share: examples, batches of token features, the STS tasks."""
 
 import copy
 import random
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.data.base import CorpusDataModule
-from flowbert.data.bucketing import BatchDataset, LengthBuckets, pack
+from flowbert.data.bucketing import BatchDataset, LengthBuckets, cut_by_length
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.module import Sentences, split_held_out
 from flowbert.data.readers import read_sentences
@@ -75,7 +75,7 @@ class Examples:
 
 
 class ExampleDataModule(CorpusDataModule):
-    """What these data modules share: batches of packed token features, and the STS tasks.
+    """What these data modules share: batches of token features in chunks of like length, and the STS tasks.
 
     A batch has ``chunks``, token features of sentences of similar length; ``places``, shape ``(G, B)``: where sentence
     b of side g is in the concatenated chunks; and ``targets``, shape ``(B,)``, where there are any.
@@ -198,9 +198,9 @@ class ExampleDataModule(CorpusDataModule):
         return [[side[i] for i in indices] for side in self._loaded().sides]
 
     def batch(self, epoch: int, indices: Sequence[int]) -> Batch:
-        """Token features of some examples, packed; see the class."""
+        """Token features of some examples in chunks; see the class."""
         sides = self.sides(epoch, indices)
-        chunks, places = pack(self._connected()[1].tokenize([sentence for side in sides for sentence in side]))
+        chunks, places = cut_by_length(self._connected()[1].tokenize([sentence for side in sides for sentence in side]))
         batch: Batch = {"chunks": chunks, "places": places.reshape(len(sides), -1)}
         targets = self._loaded().targets
         if targets is not None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from flowbert.data.bucketing import LengthBuckets, pack
+from flowbert.data.bucketing import LengthBuckets, cut_by_length
 
 LENGTHS = np.random.default_rng(0).integers(3, 33, 1003).tolist()
 
@@ -59,7 +59,7 @@ def test_pack_finds_every_sentence_and_pads_less() -> None:
     lengths = torch.randint(2, 30, (200,), generator=generator)
     mask = (torch.arange(30)[None] < lengths[:, None]).long()
     ids = mask * torch.arange(1, 201)[:, None]
-    chunks, places = pack({"input_ids": ids, "attention_mask": mask})
+    chunks, places = cut_by_length({"input_ids": ids, "attention_mask": mask})
     assert sum(chunk["input_ids"].numel() for chunk in chunks) < 1.25 * lengths.sum() < 0.9 * mask.numel()
     assert min(len(chunk["input_ids"]) for chunk in chunks) >= 32
     numbers = torch.cat([chunk["input_ids"][:, 0] for chunk in chunks])
@@ -70,6 +70,6 @@ def test_pack_finds_every_sentence_and_pads_less() -> None:
 
 
 def test_pack_keeps_equal_lengths_together() -> None:
-    chunks, places = pack({"attention_mask": torch.ones(500, 7, dtype=torch.long)})
+    chunks, places = cut_by_length({"attention_mask": torch.ones(500, 7, dtype=torch.long)})
     assert len(chunks) == 1
     assert places.tolist() == list(range(500))

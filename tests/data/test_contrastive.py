@@ -1,4 +1,4 @@
-"""Pairs and triples as packed token features, and what a user can get wrong there."""
+"""Pairs and triples as chunks of token features, and what a user can get wrong there."""
 
 import json
 from pathlib import Path
