@@ -18,6 +18,9 @@ def add_encoder_options(parser: ArgumentParser) -> None:
     """Add the group ``encoder``: the arguments of :meth:`SentenceEncoder.from_pretrained`, for a frozen encoder."""
     parser.add_method_arguments(SentenceEncoder, "from_pretrained", "encoder", skip={"frozen"})
     parser.set_defaults({"encoder.path": "builtin-sample"})
+    for action in parser._actions:
+        if action.dest == "encoder.path":
+            action.required = False  # it has a default now, and the help shall not call it required
 
 
 def as_list(value: str | list[str], option: str) -> list[str]:

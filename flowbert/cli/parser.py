@@ -79,6 +79,9 @@ def _plain(message: str) -> str:
     return f"--{match['key']}: {why}"
 
 
+CONFIG_HELP = "YAML file with any of the options below, more than once if need be; the command line wins over files."
+
+
 class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
     """Help with the examples at its end left as they are."""
 
@@ -88,7 +91,7 @@ class ToolParser(_OneLineErrors):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.add_argument("--config", action="config", help="YAML file with any of the options below.")
+        self.add_argument("--config", action="config", help=CONFIG_HELP)
 
 
 class TrainingParser(_OneLineErrors, LightningArgumentParser):

@@ -19,7 +19,7 @@ from flowbert.cli.checkpoints import match_structure, read_checkpoint
 from flowbert.cli.loggers import check_log_to, make_loggers
 from flowbert.cli.methods import METHODS, chosen_method
 from flowbert.cli.options import add_encoder_options, setting_of
-from flowbert.cli.parser import TrainingParser
+from flowbert.cli.parser import CONFIG_HELP, TrainingParser
 from flowbert.cli.run_dir import RESULTS, resolve_run_dir
 from flowbert.data.base import CorpusDataModule
 from flowbert.data.sts import SAMPLE
@@ -79,6 +79,9 @@ class TrainingCLI(LightningCLI):
 
     def add_core_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Put what users set most first: run, encoder, data, model; Lightning's long trainer group comes last."""
+        for action in parser._actions:
+            if action.dest == "config":
+                action.help = CONFIG_HELP
         run = parser.add_argument_group("The run")
         run.add_argument(
             "--method", type=str, default="flow", help="; ".join(f"{n}: {m.summary}" for n, m in METHODS.items())
