@@ -139,23 +139,26 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
 
 
 def predict_chosen(
-    model: Any, encoder: SentenceEncoder, chunks: Sequence[Mapping[str, Tensor]], chosen: Sequence[Tensor]
-) -> Tensor:
-    """Logits of the chosen tokens alone, ``(n, V)``: the prediction layers, half of the work, skip the others.
+    model: Any, encoder: SentenceEncoder, chunks: Sequence[Mapping[str, Tensor]], labels: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Logits and labels of the chosen tokens alone: the prediction layers, half of the work, skip the others.
 
     Args:
         model: The masked language model above the encoder; its prediction layers treat every position alike.
         encoder: The encoder, which says whether the chunks go through packed.
-        chunks: Token features, each ``(b, t)``.
-        chosen: Which tokens of each chunk to predict, bool of shape ``(b, t)``, n of them true in all.
+        chunks: Token features with masks, each ``(b, t)``.
+        labels: Wanted ids of each chunk, ``(b, t)``, ``IGNORED`` except at the n chosen tokens of all chunks.
 
     Shapes:
-        result: ``(n, V)``, in the order of the chunks.  b: sentences, t: tokens, V: vocabulary.
+        results: ``(n, V)`` and ``(n,)``, in the order of the chunks.  b: sentences, t: tokens, V: vocabulary.
     """
+    chosen = [label != IGNORED for label in labels]
+    wanted = torch.cat([label[mask] for label, mask in zip(labels, chosen, strict=True)])
     if encoder.packs:
         packing = encoder.pack(chunks)
-        return _predict(model, packing.inputs(), packing.flatten(chosen))
-    return torch.cat([_predict(model, features, mask) for features, mask in zip(chunks, chosen, strict=True)])
+        return _predict(model, packing.inputs(), packing.flatten(chosen)), wanted
+    parts = [_predict(model, features, mask) for features, mask in zip(chunks, chosen, strict=True)]
+    return torch.cat(parts), wanted
 
 
 def _predict(model: Any, inputs: Mapping[str, Any], chosen: Tensor) -> Tensor:

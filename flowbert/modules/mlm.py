@@ -14,7 +14,7 @@ from flowbert.data.wordpiece import train_wordpiece
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine
-from flowbert.modules.masking import IGNORED, mask_features, new_predictor, predict_chosen, predictor_above
+from flowbert.modules.masking import mask_features, new_predictor, predict_chosen, predictor_above
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule
 
@@ -232,8 +232,7 @@ class MLMModule(TrainableEncoderModule):
 
         A batch in which no token was chosen has loss 0, which keeps the graph alive under several processes.
         """
-        chosen = labels != IGNORED
-        logits, wanted = predict_chosen(self.predictor, self.encoder, [features], [chosen]), labels[chosen]
+        logits, wanted = predict_chosen(self.predictor, self.encoder, [features], [labels])
         total = functional.cross_entropy(logits.float(), wanted, reduction="sum")
         right = (logits.argmax(-1) == wanted).sum()
         return total / max(len(wanted), 1), right / max(len(wanted), 1), len(wanted)

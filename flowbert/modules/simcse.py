@@ -13,7 +13,7 @@ from flowbert.losses.info_nce import check_temperature, info_nce
 from flowbert.modules.gather import gather_rows
 from flowbert.modules.grad_cache import check_chunk_size
 from flowbert.modules.heads import DenseTanh, check_head
-from flowbert.modules.masking import IGNORED, mask_features, predict_chosen, predictor_above
+from flowbert.modules.masking import mask_features, predict_chosen, predictor_above
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
 
@@ -153,9 +153,7 @@ class SimCSEModule(TrainableEncoderModule):
         tokenizer, fraction = self.encoder.tokenizer, self.hparams["mask_fraction"]
         masked = [mask_features(features, tokenizer, fraction, generator) for features in batch["chunks"]]
         chunks, labels = [inputs for inputs, _ in masked], [labels for _, labels in masked]
-        chosen = [label != IGNORED for label in labels]
-        logits = predict_chosen(self.predictor, self.encoder, chunks, chosen)
-        wanted = torch.cat([label[mask] for label, mask in zip(labels, chosen, strict=True)])
+        logits, wanted = predict_chosen(self.predictor, self.encoder, chunks, labels)
         total = torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="sum")
         return total / max(len(wanted), 1)
 

@@ -12,7 +12,7 @@ from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.packing import Packing
-from flowbert.modules.masking import predict_chosen, predictor_above
+from flowbert.modules.masking import IGNORED, predict_chosen, predictor_above
 from flowbert.modules.trainable import set_dropout
 
 PACKED = ("bert", "roberta", "distilbert", "electra", "albert", "camembert", "xlm-roberta")
@@ -121,13 +121,15 @@ def test_masked_language_model(architecture: str, tmp_path: Path) -> None:
     model = predictor_above(encoder, seed=0)
     chunks = _chunks(encoder)
     generator = torch.Generator().manual_seed(0)
-    chosen = [
-        (torch.rand(c["input_ids"].shape, generator=generator) < 0.5) & c["attention_mask"].bool() for c in chunks
-    ]
-    padded = predict_chosen(model, encoder, chunks, chosen)
+    labels = []
+    for chunk in chunks:
+        chosen = (torch.rand(chunk["input_ids"].shape, generator=generator) < 0.5) & chunk["attention_mask"].bool()
+        labels.append(torch.where(chosen, chunk["input_ids"], IGNORED))
+    padded, wanted = predict_chosen(model, encoder, chunks, labels)
     encoder.pack_sentences()
-    packed = predict_chosen(model, encoder, chunks, chosen)
-    assert packed.shape == (sum(int(mask.sum()) for mask in chosen), len(WORDS) + 5)
+    packed, wanted_packed = predict_chosen(model, encoder, chunks, labels)
+    assert packed.shape == (sum(int((label != IGNORED).sum()) for label in labels), len(WORDS) + 5)
+    assert torch.equal(wanted_packed, wanted)
     torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
 
 
