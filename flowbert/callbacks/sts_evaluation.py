@@ -1,6 +1,6 @@
 """STS figures, alignment, uniformity and mean cosine of every method, at each validation and test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -58,9 +58,10 @@ class STSEvaluation(Callback):
         fixed: dict[str, Transform | None] = {"raw": None}
         fixed |= {callback.name: callback.transform for callback in trainer.callbacks if isinstance(callback, Baseline)}
         self.figures = []
-        for task in trainer.datamodule.tasks:
-            split = wanted if wanted in task.splits else "test"
-            start = self._start_of(task, split, pl_module)
+        measured = [(task, wanted if wanted in task.splits else "test") for task in trainer.datamodule.tasks]
+        self._embed_start(measured, pl_module)
+        for task, split in measured:
+            start = self._start[task.name, split]
             now = start if pl_module.frozen_encoder else embed_pairs(task, split, pl_module.sentence_embeddings)
             for name, transform in fixed.items():
                 key = (name, task.name, split)
@@ -70,12 +71,16 @@ class STSEvaluation(Callback):
             for name, transform in pl_module.transforms().items():
                 self._add(pl_module, name, evaluate_pairs(now, transform), trained=True)
 
-    def _start_of(self, task: STSTask, split: str, pl_module: Any) -> PairEmbeddings:
-        """Embeddings before any training, looked up once."""
-        key = (task.name, split)
-        if key not in self._start:
-            self._start[key] = embed_pairs(task, split, pl_module.start_embeddings)
-        return self._start[key]
+    def _embed_start(self, measured: Sequence[tuple[STSTask, str]], pl_module: Any) -> None:
+        """Look up the embeddings before any training, once and in one call: it may load an encoder."""
+        lacking = [(task, split) for task, split in measured if (task.name, split) not in self._start]
+        rows: dict[str, int] = {}
+        for task, split in lacking:
+            for sentence in task.sentences([split]):
+                rows.setdefault(sentence, len(rows))
+        embeddings: Any = pl_module.start_embeddings(list(rows)) if rows else None
+        for task, split in lacking:
+            self._start[task.name, split] = embed_pairs(task, split, lambda texts: embeddings[[rows[t] for t in texts]])
 
     def _add(self, pl_module: LightningModule, name: str, figures: TaskFigures, *, trained: bool) -> None:
         self.figures.append(MethodFigures(name, trained, figures))

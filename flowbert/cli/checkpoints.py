@@ -1,5 +1,6 @@
 """Checkpoints given by the user: checked before anything is encoded, and never in silent conflict with the options."""
 
+import warnings
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -8,8 +9,10 @@ from zipfile import is_zipfile
 import torch
 from jsonargparse import Namespace
 
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.modules import EmbeddingModule
+from flowbert.training import read_metrics
+from flowbert.training.metrics_log import METRICS
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:
@@ -29,6 +32,25 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     except (UnpicklingError, RuntimeError, EOFError) as error:
         raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert ({error})") from error
     return content
+
+
+def earlier_metrics(path: str, content: dict[str, Any]) -> list[dict[str, str]]:
+    """What a run had logged when it wrote a checkpoint, from the ``metrics.csv`` of its run folder.
+
+    Args:
+        path: The checkpoint, ``RUN_DIR/checkpoints/NAME.ckpt``.
+        content: What is in it.
+    """
+    file = Path(path).resolve().parents[1] / METRICS
+    rows = content.get("metric_rows", 0)
+    found = read_metrics(file, rows) if file.is_file() else []
+    if len(found) < rows:
+        warnings.warn(
+            f"{file} has {len(found)} of the {rows} rows logged before {path}: metrics.csv begins with what is there",
+            FlowbertWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def match_structure(

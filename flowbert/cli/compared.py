@@ -17,6 +17,7 @@ from flowbert.embedder import load_transform, saved_encoder
 from flowbert.encoders import check_same_encoder
 from flowbert.errors import UserError
 from flowbert.evaluation import Method, Source
+from flowbert.seeding import Stream
 
 FLOW = "flow"
 FIT_HERE = "fit"
@@ -51,7 +52,7 @@ class FlowStep:
 
         epochs = self.options.get("epochs", _TRAINING["epochs"])
         if epochs < 1:
-            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed))
+            order = torch.randperm(len(x), generator=Stream(self.seed, "subset").generator())
             x = x[order[: max(2, round(epochs * len(x)))]]
         options = self.options | {"epochs": max(1, int(epochs))}
         self._embed = fit_flow(x, seed=self.seed, accelerator=self.accelerator, **options).embed

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from flowbert.errors import UserError, choices
+from flowbert.training.metrics_log import METRICS, MetricsLog
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
@@ -21,13 +22,19 @@ def check_log_to(names: Sequence[str]) -> None:
             raise UserError(f"--log_to: received {name!r}; {choices(LOG_TO, name)}")
 
 
-def make_loggers(names: Sequence[str], run_dir: Path) -> list[Logger]:
+def make_loggers(names: Sequence[str], run_dir: Path, earlier: Sequence[dict[str, str]] | None = None) -> list[Logger]:
     """Loggers for a run; the CSV one (``metrics.csv``) comes first and always.
 
     ``wandb`` without a key falls back to offline with one line, before anything expensive runs.
+
+    Args:
+        names: Where figures go beside ``metrics.csv``.
+        run_dir: The run folder.
+        earlier: Rows of ``metrics.csv`` up to the checkpoint that a run goes on from; None for a new run.
     """
-    _keep_earlier(run_dir / "metrics.csv")
-    loggers: list[Logger] = [CSVLogger(run_dir, name="", version="")]
+    if earlier is None:
+        _keep_earlier(run_dir / METRICS)
+    loggers: list[Logger] = [MetricsLog(run_dir, earlier or ())]
     for name in names:
         if name == "tensorboard":
             loggers.append(TensorBoardLogger(run_dir, name="tensorboard", version=""))
@@ -37,7 +44,7 @@ def make_loggers(names: Sequence[str], run_dir: Path) -> list[Logger]:
 
 
 def _keep_earlier(metrics: Path) -> None:
-    """Move the figures of an interrupted run aside (``metrics-1.csv``, ...): the logger would delete them."""
+    """Move the figures of an interrupted run aside (``metrics-1.csv``, ...)."""
     if metrics.exists():
         number = next(n for n in itertools.count(1) if not metrics.with_name(f"metrics-{n}.csv").exists())
         metrics.rename(metrics.with_name(f"metrics-{number}.csv"))

@@ -1,6 +1,8 @@
 """Where a run writes, and the rule that a finished run is never overwritten."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -8,6 +10,19 @@ from flowbert.errors import UserError
 
 RESULTS = "results.json"
 _SHARED = "FLOWBERT_RUN_DIR"  # processes that Lightning starts for DDP must not each choose their own folder
+
+
+@contextmanager
+def run_dir_shared() -> Iterator[None]:
+    """What :func:`resolve_run_dir` tells other processes holds for the run inside alone."""
+    before = os.environ.get(_SHARED)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SHARED, None)
+        else:
+            os.environ[_SHARED] = before
 
 
 def resolve_run_dir(run_dir: str | None, config: str | None) -> Path:

@@ -10,17 +10,16 @@ import torch
 from jsonargparse import Namespace
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 
 from flowbert.atomic import written_atomically
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
-from flowbert.cli.checkpoints import match_structure, read_checkpoint
+from flowbert.cli.checkpoints import earlier_metrics, match_structure, read_checkpoint
 from flowbert.cli.loggers import check_log_to, make_loggers
 from flowbert.cli.methods import METHODS, chosen_method
 from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import CONFIG_HELP, TrainingParser
-from flowbert.cli.run_dir import RESULTS, resolve_run_dir
+from flowbert.cli.run_dir import RESULTS, resolve_run_dir, run_dir_shared
 from flowbert.data.base import CorpusDataModule
 from flowbert.data.sts import SAMPLE
 from flowbert.embedder import save_encoder
@@ -31,6 +30,7 @@ from flowbert.modules import EmbeddingModule
 from flowbert.modules.allocation import keep_freed_memory
 from flowbert.quiet import quiet_lightning
 from flowbert.report import print_table
+from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 
 _DESCRIPTIONS = {
     "fit": "Train a method on a corpus, evaluate it beside the baselines, and save everything in a run folder.",
@@ -95,6 +95,7 @@ class TrainingCLI(LightningCLI):
         parser.add_lightning_class_args(self._method.module, "model")
         if self._method.frozen_encoder:
             parser.add_lightning_class_args(WhiteningBaseline, "whitening")
+        parser.add_class_arguments(LastCheckpoint, "checkpoint", skip={"dirpath"})
         parser.add_lightning_class_args(self.trainer_class, "trainer")
         parser.set_defaults({"trainer." + name: value for name, value in self.trainer_defaults.items()})
 
@@ -123,6 +124,8 @@ class TrainingCLI(LightningCLI):
                 f"--ckpt_path: received nothing; allowed: a checkpoint of a fit run, to {self.subcommand} it"
             )
         self._checkpoint = {} if path is None else read_checkpoint(path)
+        resumed = path is not None and self.subcommand == "fit"
+        self._earlier = earlier_metrics(path, self._checkpoint) if resumed else None
         match_structure(config.model, self._checkpoint, self._method.module, path, adopt=self.subcommand != "fit")
         config_files = [str(file) for file in config.get("config") or []]
         self.run_dir = resolve_run_dir(config.run_dir, config_files[-1] if config_files else None)
@@ -146,8 +149,8 @@ class TrainingCLI(LightningCLI):
         """Build data and model, connect the encoder to both, and only then the trainer and what it writes."""
         self.config_init = self.parser.instantiate_classes(self.config)
         self.datamodule, self.model = self._get(self.config_init, "data"), self._get(self.config_init, "model")
+        self.model.check_encoder(self._get(self.config_init, "encoder"))
         self.datamodule.load()
-        self._say_what_is_fitted_on()
         encoder = self.model.load_encoder(self._get(self.config_init, "encoder"), self.datamodule)
         self.datamodule.connect(encoder)
         self.model.connect(encoder)
@@ -155,6 +158,7 @@ class TrainingCLI(LightningCLI):
             self.model.on_load_checkpoint(self._checkpoint)
         if self._method.frozen_encoder:
             self._get(self.config_init, "whitening").check_dim(encoder.dim)
+        self._say_what_is_fitted_on()
         self.trainer = self.instantiate_trainer()
         if self.subcommand == "fit" and self.trainer.strategy.root_device.type == "cpu":
             keep_freed_memory()
@@ -174,29 +178,27 @@ class TrainingCLI(LightningCLI):
         config = self._get(self.config_init, "trainer")
         if not config.get("fast_dev_run"):
             given = config.get("logger") or []
-            own = make_loggers(self._get(self.config_init, "log_to"), self.run_dir)
+            own = make_loggers(self._get(self.config_init, "log_to"), self.run_dir, self._earlier)
             kwargs["logger"] = [*own, *(given if isinstance(given, list) else [given])]
-        self.evaluation = STSEvaluation()
-        config["callbacks"] = [*(config.get("callbacks") or []), self.evaluation, self._checkpoints()]
+        self.evaluation, self.best = STSEvaluation(), self._best_checkpoint()
+        last = self._get(self.config_init, "checkpoint")
+        last.dirpath = self.run_dir / "checkpoints"
+        own_callbacks = [self.evaluation, *([] if self.best is None else [self.best]), last]
+        config["callbacks"] = [*(config.get("callbacks") or []), *own_callbacks]
+        config["plugins"] = [*_as_list(config.get("plugins")), AtomicCheckpointIO()]
         kwargs["default_root_dir"] = str(self.run_dir)
         try:
             return super().instantiate_trainer(**kwargs)
         except (MisconfigurationException, ImportError, ValueError) as error:
             raise UserError(f"--trainer: {error}") from error
 
-    def _checkpoints(self) -> ModelCheckpoint:
-        """A frozen encoder's method keeps its last state, as no label may choose; a trained encoder its best on dev."""
-        common: dict[str, Any] = {
-            "dirpath": self.run_dir / "checkpoints",
-            "filename": "{epoch}-{step}",
-            "save_last": True,
-        }
+    def _best_checkpoint(self) -> BestCheckpoint | None:
+        """A trained encoder keeps its best on dev; a frozen encoder's method its last state: no label may choose."""
         task = self.datamodule.tasks[0]
         if self._method.frozen_encoder or "dev" not in task.splits:
-            return ModelCheckpoint(**common, save_on_train_epoch_end=True, save_on_exception=True)
+            return None
         (method,) = self.model.transforms()
-        monitor = f"{method}/{task.name}/dev/spearman_all"
-        return ModelCheckpoint(**common, monitor=monitor, mode="max", save_on_train_epoch_end=False)
+        return BestCheckpoint(self.run_dir / "checkpoints", f"{method}/{task.name}/dev/spearman_all")
 
     # ---------------------------------------------------------------- report
 
@@ -204,7 +206,7 @@ class TrainingCLI(LightningCLI):
         """Evaluate on the test split, save the fitted maps, print the table."""
         if self.trainer.fast_dev_run:
             return
-        best = None if self._method.frozen_encoder else self.trainer.checkpoint_callback.best_model_path or None
+        best = None if self.best is None else self.best.best_model_path or None
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best, verbose=False)
         if self.trainer.is_global_zero:
             self._save_fitted()
@@ -266,6 +268,10 @@ class TrainingCLI(LightningCLI):
         print(f"written to {self.run_dir}: " + ", ".join(sorted(os.listdir(self.run_dir))))
 
 
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
 def train(argv: Sequence[str]) -> None:
     """Run fit, validate, test or predict.
 
@@ -273,7 +279,7 @@ def train(argv: Sequence[str]) -> None:
         UserError: For every mistake in the options, files or checkpoint.
     """
     try:
-        with quiet_lightning():
+        with quiet_lightning(), run_dir_shared():
             TrainingCLI(list(argv))
     except MisconfigurationException as error:
         raise UserError(f"--trainer: {error}") from error

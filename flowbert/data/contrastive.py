@@ -1,6 +1,5 @@
 """The Lightning data module of SimCSE: sentences with their positives, and perhaps hard negatives."""
 
-import random
 from collections.abc import Sequence
 
 from flowbert.data.augment import EDITS, MaskedReplacement, edit_sentence
@@ -8,6 +7,7 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.examples import ExampleDataModule, Examples
 from flowbert.data.nli import load_nli
 from flowbert.errors import UserError, choices
+from flowbert.seeding import Stream
 
 POSITIVES = ("dropout", *EDITS, "next_sentence", "mlm", "entailment")
 
@@ -105,7 +105,7 @@ class ContrastiveDataModule(ExampleDataModule):
     def sides(self, epoch: int, indices: Sequence[int]) -> list[list[str]]:
         """Anchors and positives, the latter edited by seed, epoch and example alone."""
         sides = super().sides(epoch, indices)
-        rngs = [random.Random(f"positive {self.seed} {epoch} {i}") for i in indices]
+        rngs = [Stream(self.seed, "edit", epoch, i).python() for i in indices]
         if self._replacement is not None:
             sides[1] = self._replacement(sides[1], rngs)
         elif self.positive in EDITS:

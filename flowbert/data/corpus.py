@@ -1,7 +1,6 @@
 """The sentences a calibration or a flow is fitted on."""
 
 import hashlib
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from flowbert.data.nli import load_nli
 from flowbert.data.readers import read_sentences
 from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError, choices
+from flowbert.seeding import Stream
 
 _HUB_OPTIONS = ("config", "split", "revision", "data_files")
 NAMED = ("target", "train_only", "nli")
@@ -48,7 +48,7 @@ class Corpus:
         """At most ``size`` occurrences, drawn without replacement by ``seed``, in their old order."""
         if size >= len(self.sentences):
             return self
-        chosen = sorted(random.Random(seed).sample(range(len(self.sentences)), size))
+        chosen = sorted(Stream(seed, "subset").python().sample(range(len(self.sentences)), size))
         return Corpus.of(self.name, (self.sentences[i] for i in chosen), self.blank)
 
     def __len__(self) -> int:

@@ -1,7 +1,6 @@
 """What the data modules that train an encoder share: examples, batches of token features, the STS tasks."""
 
 import copy
-import random
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.data.base import CorpusDataModule
-from flowbert.data.bucketing import BatchDataset, LengthBuckets, cut_by_length
+from flowbert.data.batches import cut_by_length, in_order
 from flowbert.data.corpus import Corpus, sentences_digest
-from flowbert.data.module import Sentences, split_held_out
+from flowbert.data.module import split_held_out
 from flowbert.data.readers import read_sentences
 from flowbert.data.store import Encoder
 from flowbert.data.sts import load_task
 from flowbert.errors import UserError
+from flowbert.seeding import Stream
 
 _CHUNK = 8192  # sentences per block when a whole corpus streams by
 _VALIDATION = 1024  # examples at most: the loss there is a side figure
@@ -64,7 +64,7 @@ class Examples:
         """At most ``size`` examples, drawn without replacement by ``seed``, in their old order."""
         if size >= len(self):
             return self
-        chosen = sorted(random.Random(seed).sample(range(len(self)), size))
+        chosen = sorted(Stream(seed, "subset").python().sample(range(len(self)), size))
         targets = None if self.targets is None else self.targets[chosen]
         return Examples(self.name, tuple(tuple(s[i] for i in chosen) for s in self.sides), targets)
 
@@ -95,8 +95,7 @@ class ExampleDataModule(CorpusDataModule):
                 raise UserError(f"data.{option}: received {h[option]}; allowed: at least 1")
         if not 0 <= h["held_out"] <= 0.5:
             raise UserError(f"data.held_out: received {h['held_out']}; allowed: 0 to 0.5, a share of the examples")
-        self.batch_size: int = h["batch_size"]
-        self.seed: int = h["seed"]
+        self.batch_size, self.seed = h["batch_size"], h["seed"]
 
     # ---------------------------------------------------------------- set-up
 
@@ -145,18 +144,15 @@ class ExampleDataModule(CorpusDataModule):
 
     def setup(self, stage: str) -> None:
         """Read what :meth:`load` reads, if it was not called."""
-        self._connected()
+        self._connect_to_trainer()
         self.load()
         self._check_size(self._loaded(), self._processes()[1])
 
     def _connected(self) -> tuple[TokenEncoder, TokenEncoder]:
         """The encoder as it is, and as it cuts sentences in training."""
         if self._whole is None or self._short is None:
-            raise UserError("data: no encoder was given; call connect(encoder) before the trainer runs")
+            raise RuntimeError("the data module has no encoder")
         return self._whole, self._short
-
-    def _processes(self) -> tuple[int, int]:
-        return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
 
     def _loaded(self) -> Examples:
         if self.examples is None:
@@ -207,20 +203,13 @@ class ExampleDataModule(CorpusDataModule):
             batch["targets"] = torch.from_numpy(targets[np.asarray(indices)])
         return batch
 
-    def train_dataloader(self) -> DataLoader[Any]:
-        """Shuffled batches, sentences of similar length together."""
-        rank, world_size = self._processes()
-        index = self._fit_index
-        sampler = LengthBuckets(
-            self._lengths(index), self.batch_size, self.hparams["pool"], self.seed, rank, world_size
-        )
-        dataset = BatchDataset(lambda epoch, chosen: self.batch(epoch, index[chosen].tolist()))
-        return DataLoader(dataset, batch_size=None, sampler=sampler)
+    def _pool(self) -> int:
+        return int(self.hparams["pool"])
 
-    def _lengths(self, index: npt.NDArray[np.int64]) -> list[int]:
+    def _lengths(self, index: npt.NDArray[np.int64]) -> Sequence[int]:
         """Tokens of some examples, all their sides together."""
-        if self.hparams["pool"] == 1:
-            return [0] * len(index)
+        if self._pool() == 1:
+            return super()._lengths(index)
         lengths = self._connected()[1].lengths
         sides = [lengths([side[i] for i in index]) for side in dict.fromkeys(self._loaded().sides)]
         return [sum(tokens) for tokens in zip(*sides, strict=True)]
@@ -228,10 +217,8 @@ class ExampleDataModule(CorpusDataModule):
     def val_dataloader(self) -> DataLoader[Any]:
         """Fixed batches of held-out examples; of fitting ones if fewer than 2 are held out."""
         index = self._held_index if len(self._held_index) > 1 else self._fit_index
-        chosen = np.sort(np.random.default_rng(self.seed).permutation(index)[:_VALIDATION])
-        size = min(self.batch_size, len(chosen))
-        keys = [(0, chosen[start : start + size].tolist()) for start in range(0, len(chosen) - size + 1, size)]
-        return DataLoader(BatchDataset(self.batch), batch_size=None, sampler=keys)
+        chosen = np.sort(Stream(self.seed, "sample").rng().permutation(index)[:_VALIDATION])
+        return in_order(self.batch, chosen, min(self.batch_size, len(chosen)), drop_last=True)
 
     def test_dataloader(self) -> DataLoader[Any]:
         """The same batches as in validation."""
@@ -241,4 +228,4 @@ class ExampleDataModule(CorpusDataModule):
         """Lists of sentences of the file ``predict``, or of the examples' first side, in order."""
         path = self.hparams["predict"]
         sentences = self._loaded().sides[0] if path is None else read_sentences(path).sentences
-        return DataLoader(Sentences(list(sentences)), batch_size=_CHUNK, collate_fn=list)
+        return in_order(lambda _, chosen: [sentences[i] for i in chosen], np.arange(len(sentences)), _CHUNK)

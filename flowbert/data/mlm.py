@@ -126,6 +126,6 @@ class MLMDataModule(ExampleDataModule):
         del epoch
         return self.tokens().batch(indices)
 
-    def _lengths(self, index: npt.NDArray[np.int64]) -> list[int]:
+    def _lengths(self, index: npt.NDArray[np.int64]) -> Sequence[int]:
         lengths: list[int] = self.tokens().lengths[torch.from_numpy(index)].tolist()
         return lengths

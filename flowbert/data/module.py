@@ -1,6 +1,6 @@
 """The Lightning data module of the flow: a corpus of frozen embeddings to fit on, and STS tasks to evaluate on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,73 +8,22 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader
 
 from flowbert.data.base import CorpusDataModule
+from flowbert.data.batches import in_order
 from flowbert.data.corpus import load_corpus
 from flowbert.data.readers import Sentences as FileSentences
 from flowbert.data.readers import read_sentences
-from flowbert.data.store import EmbeddingStore, MemoryStore
+from flowbert.data.store import EmbeddingStore, Encoder, MemoryStore
 from flowbert.data.sts import load_task
 from flowbert.errors import UserError, choices
+from flowbert.seeding import Stream
 
 STORES = ("disk", "memory", "none")
 _CHUNK = 8192  # sentences per block when a whole corpus streams by
 
 Features = dict[str, Tensor]
-
-
-class EmbeddingRows(Dataset[Tensor]):
-    """Rows of an embedding store as a data set; a batch is one gather of shape ``(B, D)``."""
-
-    def __init__(self, take: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]], rows: npt.NDArray[np.int64]):
-        self._take = take
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> Tensor:
-        return self.__getitems__([index])[0]
-
-    def __getitems__(self, indices: Sequence[int]) -> Tensor:
-        return torch.from_numpy(self._take(self._rows[np.asarray(indices, dtype=np.int64)]))
-
-
-class Sentences(Dataset[str]):
-    """Plain sentences, for training with the encoder inside the step."""
-
-    def __init__(self, sentences: Sequence[str]):
-        self._sentences = sentences
-
-    def __len__(self) -> int:
-        return len(self._sentences)
-
-    def __getitem__(self, index: int) -> str:
-        return self._sentences[index]
-
-
-class EpochShuffle(Sampler[int]):
-    """Every index once, in an order that depends on the seed and the epoch alone, so that a resumed run goes on.
-
-    Lightning calls ``set_epoch`` before each epoch.
-    """
-
-    def __init__(self, size: int, seed: int) -> None:
-        self._size = size
-        self._seed = seed
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next."""
-        self._epoch = epoch
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[int]:
-        order = np.random.default_rng([self._seed, self._epoch]).permutation(self._size)
-        return iter(order.tolist())
 
 
 def split_held_out(
@@ -91,14 +40,10 @@ def split_held_out(
         Indices of the fitting occurrences and of the held-out ones, both rising; together 0..N-1.
     """
     distinct = list(dict.fromkeys(sentences))
-    order = np.random.default_rng(seed).permutation(len(distinct))
+    order = Stream(seed, "split").rng().permutation(len(distinct))
     held = {distinct[i] for i in order[: round(fraction * len(distinct))]}
     mask = np.fromiter((s in held for s in sentences), dtype=bool, count=len(sentences))
     return np.flatnonzero(~mask), np.flatnonzero(mask)
-
-
-def _as_is(batch: Any) -> Any:
-    return batch
 
 
 class EmbeddingDataModule(CorpusDataModule):
@@ -183,24 +128,21 @@ class EmbeddingDataModule(CorpusDataModule):
         """Encode what the store lacks, every process its share, and look up the rows."""
         if self._store is not None:
             return
-        if self.encoder is None:
-            raise UserError("data: no encoder was given; call connect(encoder) before the trainer runs")
+        self._connect_to_trainer()
         self.load()
-        rank, world_size = 0, 1
-        if self.trainer is not None:
-            rank, world_size = self.trainer.global_rank, self.trainer.world_size
-            if isinstance(self.encoder, torch.nn.Module):
-                self.encoder.to(self.trainer.strategy.root_device)
+        rank, world_size = self._processes()
+        if self.trainer is not None and isinstance(self.encoder, torch.nn.Module):
+            self.encoder.to(self.trainer.strategy.root_device)
         store: EmbeddingStore | MemoryStore
         if self.hparams["store"] == "disk":
             root = self.hparams["store_dir"]
-            store = EmbeddingStore(None if root is None else Path(root), self.encoder)
+            store = EmbeddingStore(None if root is None else Path(root), self._connected())
             store.add(self._to_encode(), progress=rank == 0, rank=rank, world_size=world_size)
             if self.trainer is not None:
                 self.trainer.strategy.barrier("embedding store")
             store.refresh()
         else:
-            store = MemoryStore(self.encoder)
+            store = MemoryStore(self._connected())
             store.add(self._to_encode(), progress=rank == 0)
         self._store = store
         if self.hparams["store"] != "none":
@@ -230,8 +172,7 @@ class EmbeddingDataModule(CorpusDataModule):
     def start_sample(self) -> Tensor:
         """The first ``start_size`` fitting sentences of a seeded shuffle, shape ``(n, D)``; equal in all processes."""
         size = min(self.hparams["start_size"], len(self._fit_index))
-        chosen = np.random.default_rng(self.seed).permutation(self._fit_index)[:size]
-        return self._take(chosen)
+        return self._take(Stream(self.seed, "start sample").rng().permutation(self._fit_index)[:size])
 
     def corpus_chunks(self) -> Iterator[Tensor]:
         """Raw embeddings of the fitting sentences in order, blocks of shape ``(n, D)``, bounded in memory."""
@@ -239,27 +180,43 @@ class EmbeddingDataModule(CorpusDataModule):
             yield self._take(self._fit_index[start : start + _CHUNK])
 
     def _take(self, index: npt.NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(self._rows(index))
+
+    def _rows(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         if self.hparams["store"] == "none":
-            if self.encoder is None:
-                raise RuntimeError("the data module has no encoder")
-            sentences = self.loaded_corpus().sentences
-            return torch.from_numpy(self.encoder.encode([sentences[i] for i in index]))
-        return torch.from_numpy(self._embedder().take(self._corpus_rows[index]))
+            return self._connected().encode(self._sentences(index))
+        return self._embedder().take(self._corpus_rows[index])
+
+    def _sentences(self, index: npt.ArrayLike) -> list[str]:
+        sentences = self.loaded_corpus().sentences
+        return [sentences[i] for i in np.asarray(index).tolist()]
+
+    def _connected(self) -> Encoder:
+        if self.encoder is None:
+            raise RuntimeError("the data module has no encoder")
+        return self.encoder
 
     # --------------------------------------------------------------- loaders
 
-    def train_dataloader(self) -> DataLoader[Any]:
-        """Shuffled batches: embeddings ``(B, D)``, or token features when the encoder runs inside the step."""
-        return self._loader(self._fit_index, shuffle=True)
+    def batch(self, epoch: int, indices: Sequence[int]) -> npt.NDArray[np.float32] | Features:
+        """Embeddings ``(B, D)``, or token features when the encoder runs inside the step.
+
+        Embeddings stay an array of numpy: a Trainer in half precision would round tensors on their way to the flow.
+        """
+        del epoch
+        if self.hparams["store"] != "none":
+            return self._rows(np.asarray(indices, dtype=np.int64))
+        tokenize = getattr(self.encoder, "tokenize", None)
+        if tokenize is None:
+            raise UserError("data.store: 'none' needs an encoder that tokenizes; allowed with this one: disk, memory")
+        features: Features = tokenize(self._sentences(indices))
+        return features
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """Two likelihood samples: fitting sentences (at most as many as held out or 2,048) and held-out ones."""
         size = min(len(self._fit_index), max(2048, len(self._held_index)))
-        fitting = np.sort(np.random.default_rng(self.seed).permutation(self._fit_index)[:size])
-        loaders = [self._loader(fitting, shuffle=False)]
-        if len(self._held_index):
-            loaders.append(self._loader(self._held_index, shuffle=False))
-        return loaders
+        fitting = np.sort(Stream(self.seed, "sample").rng().permutation(self._fit_index)[:size])
+        return [in_order(self.batch, index, 4 * self.batch_size) for index in (fitting, self._held_index) if len(index)]
 
     def test_dataloader(self) -> list[DataLoader[Any]]:
         """The same two samples as in validation."""
@@ -270,32 +227,8 @@ class EmbeddingDataModule(CorpusDataModule):
         sentences = self.loaded_corpus().sentences if self.to_predict is None else self.to_predict.sentences
         store = self._embedder()
         store.add(sentences)
-        return DataLoader(
-            EmbeddingRows(store.take, store.rows(sentences)), batch_size=self.batch_size, collate_fn=_as_is
-        )
-
-    def _loader(self, index: npt.NDArray[np.int64], *, shuffle: bool) -> DataLoader[Any]:
-        dataset: Dataset[Any]
-        collate: Callable[[Any], Any]
-        if self.hparams["store"] == "none":
-            sentences = self.loaded_corpus().sentences
-            dataset, collate = Sentences([sentences[i] for i in index]), self._tokenize
-        else:
-            dataset, collate = EmbeddingRows(self._embedder().take, self._corpus_rows[index]), _as_is
-        return DataLoader(
-            dataset,
-            batch_size=self.batch_size if shuffle else 4 * self.batch_size,
-            sampler=EpochShuffle(len(index), self.seed) if shuffle else None,
-            drop_last=shuffle and len(index) >= self.batch_size,
-            collate_fn=collate,
-        )
-
-    def _tokenize(self, sentences: list[str]) -> Features:
-        tokenize = getattr(self.encoder, "tokenize", None)
-        if tokenize is None:
-            raise UserError("data.store: 'none' needs an encoder that tokenizes; allowed with this one: disk, memory")
-        features: Features = tokenize(sentences)
-        return features
+        rows = store.rows(sentences)
+        return in_order(lambda _, chosen: store.take(chosen), rows, self.batch_size)
 
 
 def _check_store_dir(path: str | None) -> None:

@@ -81,6 +81,7 @@ class SentenceEncoder(nn.Module):
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.layers = resolve_layers(layers, self.num_layers)
+        self.settings: tuple[tuple[int, ...], ...] = (self.layers,)
         self.pooling = check_pooling(pooling)
         self.max_length = max_length
         self.path = path
@@ -279,17 +280,19 @@ class SentenceEncoder(nn.Module):
 
     def key(self) -> dict[str, Any]:
         """Identity of the embeddings, as JSON values: equal keys give equal vectors, wherever the folder lies."""
-        identity = self.describe()
-        del identity["path"]
-        if not self.frozen:
-            self._digests.clear()
-        if not self._digests:
-            self._digests = {
-                "weights": digest_weights(self.backbone.state_dict()),
-                "config": digest_config(self.backbone.config),  # type: ignore[arg-type]
-                "tokenizer": digest_tokenizer(self.tokenizer),
-            }
-        return {**self._digests, **identity}
+        if self.frozen and "weights" in self._digests:
+            weights = self._digests["weights"]
+        else:
+            weights = self._digests["weights"] = digest_weights(self.backbone.state_dict())
+        return {"weights": weights, **self.kind(), "revision": self.revision}
+
+    def kind(self) -> dict[str, Any]:
+        """The same without the weights and where they came from: what training does not change."""
+        if "tokenizer" not in self._digests:
+            self._digests["config"] = digest_config(self.backbone.config)  # type: ignore[arg-type]
+            self._digests["tokenizer"] = digest_tokenizer(self.tokenizer)
+        identity = {name: value for name, value in self.describe().items() if name not in ("path", "revision")}
+        return {name: self._digests[name] for name in ("config", "tokenizer")} | identity
 
     def _embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         return self._embed_packed(chunks) if self.packs else torch.cat([self._embed(chunk) for chunk in chunks])
@@ -299,14 +302,22 @@ class SentenceEncoder(nn.Module):
         if self.pooling == "cls_pooler":
             pooled: Tensor = output.pooler_output
             return pooled.float()
-        return pool(mix_layers(output.hidden_states, self.layers), features["attention_mask"], self.pooling)
+        return self._pooled(output.hidden_states, [features["attention_mask"]], lambda tokens: [tokens])
 
     def _embed_packed(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         packing = self.pack(chunks)
         states = self.backbone(**packing.inputs(), output_hidden_states=True, return_dict=True).hidden_states
-        tokens = packing.unpack(mix_layers(states, self.layers))
-        masks = (chunk["attention_mask"] for chunk in chunks)
-        return torch.cat([pool(x, mask, self.pooling) for x, mask in zip(tokens, masks, strict=True)])
+        return self._pooled(states, [chunk["attention_mask"] for chunk in chunks], packing.unpack)
+
+    def _pooled(
+        self, states: Sequence[Tensor], masks: Sequence[Tensor], unpack: Callable[[Tensor], Sequence[Tensor]]
+    ) -> Tensor:
+        """Vectors of every layer setting side by side, from hidden states that ``unpack`` brings into chunks."""
+        columns = []
+        for layers in self.settings:
+            tokens = unpack(mix_layers(states, layers))
+            columns.append(torch.cat([pool(x, mask, self.pooling) for x, mask in zip(tokens, masks, strict=True)]))
+        return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def _token_rows(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
         accepted = inspect.signature(self.backbone.forward).parameters

@@ -1,15 +1,11 @@
 """Several layer settings from one pass of a backbone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.pooling import mix_layers, pool
 from flowbert.errors import UserError
 
 Layers = tuple[int, ...]
@@ -22,6 +18,7 @@ class LayerwiseEncoder(SentenceEncoder):
     r"""The vectors of S layer settings side by side, ``(N, S * D)``, from one pass; made by ``from_pretrained``.
 
     Example:
+        >>> import torch
         >>> encoder = LayerwiseEncoder.from_pretrained("builtin-sample")
         >>> encoder.select([(1,), (4,), (1, 4)])
         >>> first, last, both = torch.tensor(encoder.encode(["a dog runs"])).chunk(3, dim=1)
@@ -32,7 +29,6 @@ class LayerwiseEncoder(SentenceEncoder):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.layer_dim = self.dim
-        self.settings: tuple[Layers, ...] = (self.layers,)
 
     def select(self, settings: Sequence[Layers]) -> None:
         """Choose the settings, as :func:`flowbert.encoders.resolve_layers` gives them.
@@ -52,13 +48,6 @@ class LayerwiseEncoder(SentenceEncoder):
     def key_of(self, layers: Layers) -> dict[str, Any]:
         """Identity of the embeddings of one setting: that of a :class:`SentenceEncoder` with these layers."""
         return super().key() | {"layers": list(layers)}
-
-    def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
-        if self.pooling == "cls_pooler":
-            return super()._embed(features)
-        states = self.backbone(**features, output_hidden_states=True, return_dict=True).hidden_states
-        mask = features["attention_mask"]
-        return torch.cat([pool(mix_layers(states, layers), mask, self.pooling) for layers in self.settings], dim=1)
 
 
 def parts_of(layers: Layers, pooling: str) -> tuple[Layers, ...]:

@@ -64,8 +64,7 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
     """
     if dtype not in DTYPES:
         raise UserError(f"dtype {dtype!r} unknown; {choices(DTYPES, dtype)}")
-    folder, revision = _locate(path, revision)
-    _check_files(path, folder)
+    folder, revision = find_checkpoint(path, revision)
     with quiet_transformers():
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -78,6 +77,17 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
             raise UserError(f"encoder {path!r} cannot be read: {_first_line(error)}") from error
     _check_vocabulary(path, tokenizer, config)
     return Checkpoint(backbone.eval(), tokenizer, revision)
+
+
+def find_checkpoint(path: str, revision: str | None = None) -> tuple[Path, str | None]:
+    """Folder with the files of an encoder, from the hub if need be, and the revision; nothing is loaded.
+
+    Raises:
+        UserError: If there is no such encoder, or files that it needs are missing.
+    """
+    folder, revision = _locate(path, revision)
+    _check_files(path, folder)
+    return folder, revision
 
 
 def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:

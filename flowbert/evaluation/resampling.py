@@ -1,6 +1,5 @@
 """Resamples with replacement as multiplicities: by seed, block by block, the same whoever computes them."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.errors import UserError
+from flowbert.seeding import Stream
 
 Counts = NDArray[np.int32]
 _BLOCK_VALUES = 1 << 16  # resamples x values at a time: stays in the processor's cache
@@ -20,7 +20,7 @@ class Block:
     """Consecutive resamples and the stream of random numbers that belongs to them."""
 
     resamples: int
-    seed: np.random.SeedSequence
+    stream: Stream
 
     def multiplicities(self, sizes: Sequence[int]) -> Counts:
         """How often each unit is drawn, from strata of these sizes.
@@ -28,7 +28,7 @@ class Block:
         Returns:
             Shape ``(R, N)``, N being the sum of the sizes; each stratum's add up to its size.
         """
-        generator = np.random.default_rng(self.seed)
+        generator = self.stream.rng()
         return np.concatenate([_drawn(generator, self.resamples, int(size)) for size in sizes], axis=1)
 
 
@@ -41,11 +41,10 @@ def blocks(task: str, values: int, resamples: int, seed: int) -> Iterator[Block]
         resamples: Number R of resamples.
         seed: Seed.
     """
-    name = int.from_bytes(hashlib.blake2b(task.encode(), digest_size=8).digest())
     size = max(1, _BLOCK_VALUES // values)
     # The streams are numbered, so a block's draws do not depend on who computes it or on what comes after.
     for number, start in enumerate(range(0, resamples, size)):
-        yield Block(min(size, resamples - start), np.random.SeedSequence([seed, name, number]))
+        yield Block(min(size, resamples - start), Stream(seed, "bootstrap", batch=number, of=task))
 
 
 def check_resampling(task: str, methods: int, **numbers: int) -> None:

@@ -1,7 +1,7 @@
 """Normalizing flows on vectors; torch only. Forward maps data to latent, inverse maps latent to data."""
 
 from flowbert.flows.actnorm import ActNorm
-from flowbert.flows.bijection import Bijection, Chain
+from flowbert.flows.bijection import Bijection, Chain, FullPrecision
 from flowbert.flows.coupling import AdditiveCoupling, AffineCoupling
 from flowbert.flows.glow import Glow
 from flowbert.flows.mixing import LULinear, RandomPermutation, Reverse
@@ -13,6 +13,7 @@ __all__ = [
     "AffineCoupling",
     "Bijection",
     "Chain",
+    "FullPrecision",
     "Glow",
     "LULinear",
     "RandomPermutation",

@@ -1,12 +1,30 @@
 """The contract of every flow layer, and the chain of layers."""
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Self, cast
 
+import torch
 from torch import Tensor, nn
 
 
-class Bijection(nn.Module):
+class FullPrecision(nn.Module):
+    """A module whose numbers never go below float32, whatever it or its owner is told (``half()``, ``bfloat16()``).
+
+    A likelihood is a sum over dimensions and layers: in half precision it is off by whole nats.
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # Every way to convert a module goes through here.
+        def kept(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            lowered = moved.is_floating_point() and moved.dtype.itemsize < torch.float32.itemsize
+            return tensor.to(moved.device) if lowered else moved
+
+        super()._apply(kept, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+class Bijection(FullPrecision):
     """An invertible map on vectors: ``forward`` takes data to latent, ``inverse`` takes latent to data.
 
     Both return ``(tensor, log_det)`` where ``log_det`` is ``log |det|`` of the Jacobian of the direction computed, so

@@ -7,6 +7,7 @@ from torch.nn.functional import logsigmoid
 from flowbert.errors import UserError, choices
 from flowbert.flows.actnorm import LOGSCALE_FACTOR, ActNorm
 from flowbert.flows.bijection import Bijection
+from flowbert.seeding import Stream
 
 COUPLINGS = ("additive", "affine")
 WEIGHT_STD = 0.05
@@ -30,7 +31,7 @@ class CouplingNet(nn.Module):
 
     def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, seed: int = 0) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        generator = Stream(seed, "coupling").generator()
         self.weight_1 = nn.Parameter(WEIGHT_STD * torch.randn(in_dim, hidden_dim, generator=generator))
         self.actnorm_1 = ActNorm(hidden_dim)
         self.weight_2 = nn.Parameter(WEIGHT_STD * torch.randn(hidden_dim, hidden_dim, generator=generator))

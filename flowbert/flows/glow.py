@@ -12,6 +12,7 @@ from flowbert.flows.bijection import Bijection, Chain
 from flowbert.flows.coupling import make_coupling
 from flowbert.flows.mixing import make_mixing
 from flowbert.losses.nll import nll
+from flowbert.seeding import Stream
 
 _BLOCK = 8192  # embeddings per forward pass: bounds the activations
 
@@ -21,6 +22,7 @@ class Glow(Bijection):
 
     A level is ``depth`` steps of actnorm, mixing and coupling. After every level but the last the second half of the
     vector leaves as latent and the first half goes on; the latent is [what left level 1, level 2, ..., what remains].
+    An autocast around a call plays no role, and embeddings in half precision are computed with in float32.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020). https://arxiv.org/abs/2011.05864
@@ -95,6 +97,11 @@ class Glow(Bijection):
         )
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What the flow computes in: float32, or float64 where it was converted; never less."""
+        return next(self.parameters()).dtype
+
+    @property
     def initialized(self) -> bool:
         """Whether every actnorm has had its data-dependent start."""
         return all(bool(actnorm.initialized) for actnorm in self._actnorms())
@@ -102,6 +109,10 @@ class Glow(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map embeddings to latents."""
         self._check_shape(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return self._forward(x.to(self.dtype))
+
+    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         leaving: list[Tensor] = []
         total = x.new_zeros(x.shape[0])
         for level in self.levels:
@@ -115,6 +126,10 @@ class Glow(Bijection):
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""
         self._check_shape(z)
+        with torch.autocast(z.device.type, enabled=False):
+            return self._inverse(z.to(self.dtype))
+
+    def _inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         sizes = [self.dim >> level for level in range(1, len(self.levels))]
         *leaving, x = torch.split(z, [*sizes, self.dim - sum(sizes)], dim=1)
         total = z.new_zeros(z.shape[0])
@@ -168,8 +183,7 @@ class Glow(Bijection):
             actnorm.restart()
         training = self.training
         try:
-            with torch.autocast(x.device.type, enabled=False):
-                self.train()(x.to(next(self.parameters()).dtype))
+            self.train()(x)
         finally:
             self.train(training)
         self.check_finite()
@@ -238,5 +252,4 @@ def _finite_hook(name: str) -> Any:
 
 
 def _seeds(seed: int, count: int) -> Iterator[int]:
-    generator = torch.Generator().manual_seed(seed)
-    return iter(cast(list[int], torch.randint(2**62, (count,), generator=generator).tolist()))
+    return (Stream(seed, "flow", batch=number).number for number in range(count))

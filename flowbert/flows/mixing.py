@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from flowbert.errors import UserError, choices
 from flowbert.flows.bijection import Bijection
+from flowbert.seeding import Stream
 
 MIXINGS = ("lu", "reverse", "random")
 LU_INITS = ("identity", "reverse", "random", "rotation")
@@ -106,7 +107,7 @@ class RandomPermutation(Bijection):
 
     def __init__(self, dim: int, seed: int = 0) -> None:
         super().__init__()
-        self.register_buffer("permutation", torch.randperm(dim, generator=torch.Generator().manual_seed(seed)))
+        self.register_buffer("permutation", torch.randperm(dim, generator=Stream(seed, "mixing").generator()))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Reorder the dimensions."""
@@ -140,7 +141,7 @@ def make_mixing(name: str, dim: int, init: str = "identity", seed: int = 0) -> B
 
 def _initial_factors(dim: int, init: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Permutation as column indices (x P = x[:, indices]), packed triangles and diagonal of the starting W."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = Stream(seed, "mixing").generator()
     if init == "identity":
         return torch.arange(dim), torch.zeros(dim, dim), torch.ones(dim)
     if init == "reverse":

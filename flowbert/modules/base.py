@@ -5,19 +5,29 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.loading import find_checkpoint
+from flowbert.errors import UserError
+from flowbert.seeding import Stream
 
 Transform = Callable[[Tensor], Tensor]
+_LOOK_EVERY = 50  # batches, on an accelerator
+_OF_ENCODER = ("encoder_key", "encoder", "tokenizer")  # what a checkpoint may say of its encoder
 
 
 class EmbeddingModule(LightningModule, ABC):
     """A LightningModule that ends in sentence embeddings.
 
     A subclass says how raw embeddings are had (:meth:`sentence_embeddings`), which maps on top of them it offers
-    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`).
+    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`). Its hyper-parameters have a
+    ``seed`` and a ``learning_rate``.
+
+    A checkpoint says which encoder it belongs to and where that came from, so that ``load_from_checkpoint`` needs
+    nothing else: the encoder is loaded from there, and refused if it is another by now.
     """
 
     frozen_encoder = True  # raw embeddings never change: they may be kept
@@ -27,13 +37,29 @@ class EmbeddingModule(LightningModule, ABC):
         super().__init__()
         # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
         self._connected: list[SentenceEncoder] = []
+        self._saved: dict[str, Any] = {}  # of a checkpoint: what the encoder was, until it is loaded
+        self._gradients: dict[str, Tensor] = {}
+        self._unseen_losses: list[tuple[int, Tensor]] = []
+
+    # --------------------------------------------------------------- encoder
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """The encoder given by :meth:`connect`."""
+        """The encoder given by :meth:`connect`, or the one that a checkpoint belongs to."""
+        self.load_saved_encoder()
         if not self._connected:
             raise RuntimeError(f"{type(self).__name__} has no encoder: call connect(encoder) first")
         return self._connected[0]
+
+    def load_saved_encoder(self) -> None:
+        """Load the encoder that a checkpoint names, unless there is one already."""
+        if not self._connected and self._saved:
+            self.connect(self._encoder_of(self._saved))
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether there is one, given or saved."""
+        return bool(self._connected or self._saved)
 
     def load_encoder(self, options: Mapping[str, Any], datamodule: Any) -> SentenceEncoder:
         """The encoder that a run starts from.
@@ -45,9 +71,33 @@ class EmbeddingModule(LightningModule, ABC):
         del datamodule
         return SentenceEncoder.from_pretrained(**options, frozen=self.frozen_encoder)
 
+    def check_encoder(self, options: Mapping[str, Any]) -> None:
+        """Find the encoder's files, before anything expensive.
+
+        Raises:
+            UserError: If they are not there.
+        """
+        find_checkpoint(options["path"], options.get("revision"))
+
     def connect(self, encoder: SentenceEncoder) -> None:
-        """Give the encoder whose embeddings this module learns from."""
+        """Give the encoder whose embeddings this module learns from.
+
+        Raises:
+            UserError: If it is not the one that the module's checkpoint belongs to.
+        """
+        if self._saved:
+            check_same_encoder(self._saved["encoder_key"], self.identity_of(encoder), "checkpoint")
         self._connected = [encoder]
+
+    def identity_of(self, encoder: SentenceEncoder) -> dict[str, Any]:
+        """What of an encoder must be the same for the parameters to belong to it."""
+        return encoder.key()
+
+    def _encoder_of(self, saved: Mapping[str, Any]) -> SentenceEncoder:
+        """The encoder that a checkpoint names, from where it came from."""
+        return SentenceEncoder.from_pretrained(**saved["encoder"], frozen=self.frozen_encoder)
+
+    # ------------------------------------------------------------- embedding
 
     def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Raw embeddings of shape ``(N, D)`` on the CPU, before any of :meth:`transforms`."""
@@ -67,11 +117,65 @@ class EmbeddingModule(LightningModule, ABC):
     def save_fitted(self, folder: Path) -> None:
         """Write the fitted result into ``folder``; a frozen encoder's weights are no part of it."""
 
+    # -------------------------------------------------------------- training
+
+    def stream(self, name: str, batch: int = 0, *, shared: bool = False) -> Stream:
+        """Random numbers of a batch of this epoch.
+
+        Args:
+            name: One of :data:`flowbert.seeding.STREAMS`.
+            batch: Number of the batch in the epoch.
+            shared: Whether all processes draw the same.
+        """
+        return Stream(self.hparams["seed"], name, self.current_epoch, batch, 0 if shared else self.global_rank)
+
+    def check_loss(self, loss: Tensor, batch_idx: int) -> None:
+        """Stop the training at a loss that is not finite.
+
+        On an accelerator losses are looked at 50 at a time, and before a checkpoint is written: reading one waits for
+        the device.
+
+        Raises:
+            UserError: If one is not finite; the message names the first step.
+        """
+        self._unseen_losses.append((self.global_step, loss.detach()))
+        if self.device.type == "cpu" or (batch_idx + 1) % _LOOK_EVERY == 0:
+            self.check_losses()
+
+    def check_losses(self) -> None:
+        """Look at the losses that nobody has looked at yet.
+
+        Raises:
+            UserError: If one is not finite.
+        """
+        unseen, self._unseen_losses = self._unseen_losses, []
+        if not unseen or bool(torch.isfinite(torch.stack([loss for _, loss in unseen])).all()):
+            return
+        step, loss = next((step, loss.item()) for step, loss in unseen if not torch.isfinite(loss))
+        raise UserError(
+            f"training: the loss is {loss} at step {step}; lower model.learning_rate (received "
+            f"{self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
+        )
+
+    def on_train_start(self) -> None:
+        """Go on with the gradients of a checkpoint that was written while they accumulated."""
+        for name, parameter in self.named_parameters():
+            if name in self._gradients:
+                parameter.grad = self._gradients[name].to(parameter.device)
+        self._gradients = {}
+
+    # ----------------------------------------------------------- checkpoints
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Record which encoder and which corpus the parameters belong to."""
+        """Record which encoder and which corpus the parameters belong to, and gradients that are accumulating."""
+        self.check_losses()
         if self._connected:
-            checkpoint["encoder_key"] = self.encoder.key()
+            checkpoint["encoder_key"] = self.identity_of(self.encoder)
+            checkpoint["encoder"] = self.encoder.describe()
         record_corpus(self, checkpoint)
+        if _accumulating(self):
+            gradients = {name: p.grad for name, p in self.named_parameters() if p.grad is not None}
+            checkpoint["gradients"] = gradients
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse the parameters of another encoder.
@@ -79,17 +183,33 @@ class EmbeddingModule(LightningModule, ABC):
         Raises:
             UserError: If the checkpoint was made with other weights, layers, pooling, length or precision.
         """
-        saved, here = checkpoint.get("encoder_key"), self.encoder.key() if self._connected else None
-        if saved is not None and here is not None:
-            check_same_encoder(saved, here, "checkpoint")
+        self._gradients = dict(checkpoint.get("gradients", {}))
+        if "encoder_key" not in checkpoint:
+            return
+        if self._connected:
+            check_same_encoder(checkpoint["encoder_key"], self.identity_of(self.encoder), "checkpoint")
+        else:
+            self._saved = {name: checkpoint[name] for name in _OF_ENCODER if name in checkpoint}
+
+
+def _accumulating(module: LightningModule) -> bool:
+    """Whether gradients of some batches wait for others."""
+    trainer: Any = _trainer_of(module)
+    if trainer is None or not (trainer.training or trainer.validating):
+        return False
+    done = trainer.fit_loop.epoch_loop.batch_progress.current.processed
+    return bool(done % trainer.accumulate_grad_batches) and done < trainer.num_training_batches
+
+
+def _trainer_of(module: LightningModule) -> Any:
+    try:
+        return module.trainer
+    except RuntimeError:  # a module without a trainer
+        return None
 
 
 def record_corpus(module: LightningModule, checkpoint: dict[str, Any]) -> None:
     """Put what a module is fitted on into its checkpoint, if its data module tells."""
-    try:
-        datamodule = getattr(module.trainer, "datamodule", None)
-    except RuntimeError:  # a module without a trainer
-        return
-    describe = getattr(datamodule, "describe_corpus", None)
+    describe = getattr(getattr(_trainer_of(module), "datamodule", None), "describe_corpus", None)
     if describe is not None:
         checkpoint["corpus"] = describe()

@@ -7,11 +7,13 @@ import numpy.typing as npt
 import torch
 from pytorch_lightning import LightningDataModule, Trainer
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
+from flowbert.data.batches import BatchSampler, TrainingLoader
 from flowbert.errors import UserError
 from flowbert.modules.flow import FlowModule
 from flowbert.quiet import quiet_lightning
+from flowbert.seeding import Stream
 
 
 class _TensorData(LightningDataModule):
@@ -25,18 +27,12 @@ class _TensorData(LightningDataModule):
         self._seed = seed
 
     def start_sample(self) -> Tensor:
-        order = torch.randperm(len(self._embeddings), generator=torch.Generator().manual_seed(self._seed))
+        order = Stream(self._seed, "start sample").rng().permutation(len(self._embeddings))
         return self._embeddings[order[: self._start_size]]
 
     def train_dataloader(self) -> DataLoader[Any]:
-        return DataLoader(
-            TensorDataset(self._embeddings),
-            batch_size=self._batch_size,
-            shuffle=True,
-            drop_last=len(self._embeddings) >= self._batch_size,
-            generator=torch.Generator().manual_seed(self._seed),
-            collate_fn=lambda rows: torch.stack([row[0] for row in rows]),
-        )
+        sampler = BatchSampler([0] * len(self._embeddings), self._batch_size, 1, self._seed)
+        return TrainingLoader(lambda _, rows: self._embeddings[rows].numpy(), sampler, lambda: (0, 0))
 
 
 def fit_flow(
@@ -90,6 +86,5 @@ def fit_flow(
             default_root_dir=scratch,
         )
         with torch.random.fork_rng():
-            torch.manual_seed(seed)
             trainer.fit(module, datamodule=_TensorData(rows, batch_size, start_size, seed))
     return module.eval()

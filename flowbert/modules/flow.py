@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
@@ -11,23 +12,26 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.flows import Glow, save_flow
+from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.modules.optim import BertAdam
 from flowbert.modules.schedules import warmup_then
+from flowbert.seeding import Stream
 
+Batch = Tensor | npt.NDArray[np.float32] | dict[str, Tensor]
+"""Embeddings ``(B, D)``, or token features for the encoder."""
 SPLITS = ("train", "held_out")
 
 _DROWNED = 0.1  # share of the noise's standard deviation below which a dimension is lost in it
 
 
-class FlowModule(EmbeddingModule):
+class FlowModule(FullPrecision, EmbeddingModule):
     r"""Fit a flow by :math:`\max \log N(z; 0, I) + \log|\det dz/du|` over embeddings u of a frozen encoder.
 
     The loss is in bits per dimension, :math:`-\log p / (D \ln 2)`, as in the official code, so that gradient clipping
     means the same at every D. The flow's data-dependent start runs once, before the first step, on the data module's
-    start sample.
+    start sample. Flow, noise and loss stay in float32 (or float64) whatever the trainer's precision.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020). https://arxiv.org/abs/2011.05864
@@ -118,7 +122,7 @@ class FlowModule(EmbeddingModule):
     def on_fit_start(self) -> None:
         """Start the flow's actnorms and set the noise from the start sample; a resumed flow is left as it is."""
         flow = self._flow()
-        if self._connected:
+        if self.has_encoder:
             self.encoder.to(self.device)
         if flow.initialized:
             return
@@ -133,33 +137,37 @@ class FlowModule(EmbeddingModule):
         In these the noise is what is trained on; scaled by their own spread it would drown all other dimensions.
         """
         drowned = sample.std(dim=0) < _DROWNED * self.noise_std
-        return torch.where(drowned, sample + self.noise_std * self._gaussian(sample), sample)
+        noise = _gaussian(sample, Stream(self.hparams["seed"], "start noise"))
+        return torch.where(drowned, sample + self.noise_std * noise, sample)
 
-    def training_step(self, batch: Tensor | dict[str, Tensor], batch_idx: int) -> Tensor:
-        """Loss of one batch in bits per dimension; the batch is embeddings ``(B, D)`` or token features."""
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Loss of one batch in bits per dimension."""
         embeddings = self._embeddings(batch)
         if self.hparams["noise"]:
-            embeddings = embeddings + self.noise_std * self._gaussian(embeddings)
+            embeddings = embeddings + self.noise_std * _gaussian(embeddings, self.stream("noise", batch_idx))
         nll = self._flow().nll(embeddings).mean()
-        if not torch.isfinite(nll):
-            self._flow().check_finite(embeddings)
-            raise UserError(
-                f"training: the loss is {nll.item()} at step {self.global_step} (batch {batch_idx}); "
-                f"lower model.learning_rate (received {self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
-            )
+        self.check_loss(nll, batch_idx)
         loss = bits_per_dim(nll, embeddings.shape[1])
         self.log_dict({"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()}, prog_bar=False)
         return loss
 
-    def _gaussian(self, like: Tensor) -> Tensor:
-        """Standard normal noise that depends on seed, step and process alone, so that a resumed run goes on."""
-        entropy = (self.hparams["seed"], self.global_step, self.global_rank)
-        generator = torch.Generator(like.device)
-        generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
-        return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+    def check_losses(self) -> None:
+        """Look at the losses that nobody has looked at yet.
 
-    def _embeddings(self, batch: Tensor | dict[str, Tensor]) -> Tensor:
-        embeddings: Tensor = batch if isinstance(batch, Tensor) else self.encoder(batch)
+        Raises:
+            UserError: If one is not finite; the message names the parameter that is not, if there is one.
+        """
+        try:
+            super().check_losses()
+        except UserError:
+            self._flow().check_finite()
+            raise
+
+    def _embeddings(self, batch: Batch) -> Tensor:
+        if isinstance(batch, dict):
+            embeddings: Tensor = self.encoder(batch)
+        else:
+            embeddings = torch.as_tensor(batch).to(self.device)
         return embeddings.to(next(self._flow().parameters()).dtype)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
@@ -173,7 +181,7 @@ class FlowModule(EmbeddingModule):
 
     # ------------------------------------------------------------ likelihood
 
-    def validation_step(self, batch: Tensor | dict[str, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Log nll (nats) and bits per dimension, without noise, of fitting and of held-out sentences."""
         del batch_idx
         embeddings = self._embeddings(batch)
@@ -192,7 +200,7 @@ class FlowModule(EmbeddingModule):
         """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, float32 on the CPU."""
         return self._flow().latents(embeddings)
 
-    def predict_step(self, batch: Tensor, batch_idx: int) -> Tensor:
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Latents of a batch of raw embeddings, ``(B, D)``."""
         del batch_idx
         return self.embed(self._embeddings(batch))
@@ -203,5 +211,10 @@ class FlowModule(EmbeddingModule):
 
     def save_fitted(self, folder: Path) -> None:
         """Write ``flow.safetensors``: the parameters, and which encoder they belong to."""
-        metadata: dict[str, Any] = {"encoder": self.encoder.describe() | self.encoder.key()} if self._connected else {}
+        metadata: dict[str, Any] = {"encoder": self.encoder.describe() | self.encoder.key()} if self.has_encoder else {}
         save_flow(self._flow(), folder / "flow.safetensors", metadata)
+
+
+def _gaussian(like: Tensor, stream: Stream) -> Tensor:
+    """Standard normal numbers of the shape, type and device of a tensor."""
+    return torch.randn(like.shape, generator=stream.generator(like.device), device=like.device, dtype=like.dtype)

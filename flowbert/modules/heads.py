@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.errors import UserError, choices
+from flowbert.seeding import Stream
 
 HEADS = ("mlp_train_only", "mlp", "none")
 _INIT_STD = 0.02  # BERT's own
@@ -43,7 +44,7 @@ class DenseTanh(nn.Module):
         super().__init__()
         self.dense = nn.Linear(dim, dim)
         with torch.no_grad():
-            self.dense.weight.normal_(0.0, _INIT_STD, generator=torch.Generator().manual_seed(seed))
+            self.dense.weight.normal_(0.0, _INIT_STD, generator=Stream(seed, "head").generator())
             self.dense.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from transformers import AutoModelForMaskedLM
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.quiet import quiet_transformers
+from flowbert.seeding import Stream
 
 IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
@@ -103,8 +104,7 @@ def mask_features(
 
 def new_predictor(config: Any, seed: int) -> Any:
     """A masked language model of a configuration with random weights; the global random state stays as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with Stream(seed, "network").as_torch():
         return AutoModelForMaskedLM.from_config(config)  # type: ignore[no-untyped-call]
 
 
@@ -121,8 +121,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
     folder = backbone.name_or_path  # where transformers found the weights; empty for a new network
     try:
         if folder and Path(folder).is_dir():
-            with quiet_transformers(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
+            with quiet_transformers(), Stream(seed, "network").as_torch():
                 model: Any = AutoModelForMaskedLM.from_pretrained(
                     folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
                 )

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,12 +14,13 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine
 from flowbert.modules.masking import mask_features, new_predictor, predict_chosen, predictor_above
+from flowbert.modules.saved_tokenizer import tokenizer_files, tokenizer_of
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule
+from flowbert.seeding import Stream
 
 SCRATCH_PATH = "scratch"  # what a new encoder is called in tables and messages
 _MAX_LENGTH, _LEAST_LENGTH = 128, 3  # of a new encoder: [CLS], a token, [SEP]
-_STREAMS = {"train": 0, "val": 1}
 _CONTINUES = "##"  # WordPiece's mark of a piece that goes on with the word of the piece before it
 
 
@@ -71,7 +71,7 @@ class MLMModule(TrainableEncoderModule):
         >>> module = MLMModule(mask_fraction=0.2)
         >>> module.connect(SentenceEncoder.from_pretrained("builtin-sample", frozen=False))
         >>> features = module.encoder.tokenize(["a dog runs", "a cat"])
-        >>> masked, labels = module.masked(features, "val", step=0)
+        >>> masked, labels = module.masked(features, Stream(0, "validation masks"))
         >>> labels.shape == features["input_ids"].shape
         True
     """
@@ -123,6 +123,11 @@ class MLMModule(TrainableEncoderModule):
             )
 
     # --------------------------------------------------------------- encoder
+
+    def check_encoder(self, options: Mapping[str, Any]) -> None:
+        """Find the encoder's files, unless the encoder is made here."""
+        if not self.hparams["scratch"]:
+            super().check_encoder(options)
 
     def load_encoder(self, options: Mapping[str, Any], datamodule: Any) -> SentenceEncoder:
         """The encoder that a run starts from.
@@ -217,15 +222,27 @@ class MLMModule(TrainableEncoderModule):
         output = self.predictor.get_output_embeddings()
         return output is not None and output.weight is self.predictor.get_input_embeddings().weight
 
+    # ----------------------------------------------------------- checkpoints
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Record what the weights belong to; of a new encoder the tokenizer, too, which is nowhere else."""
+        super().on_save_checkpoint(checkpoint)
+        if self.hparams["scratch"]:
+            checkpoint["tokenizer"] = tokenizer_files(self.encoder.tokenizer)
+
+    def _encoder_of(self, saved: Mapping[str, Any]) -> SentenceEncoder:
+        if not self.hparams["scratch"]:
+            return super()._encoder_of(saved)
+        used = {name: saved["encoder"][name] for name in ("layers", "pooling", "max_length")}
+        return self._new_encoder(tokenizer_of(saved["tokenizer"]), **used)
+
     # -------------------------------------------------------------- training
 
-    def masked(self, features: dict[str, Tensor], stream: str, step: int) -> tuple[dict[str, Tensor], Tensor]:
-        """Masked features and their labels for one step of ``train`` or one batch of ``val``."""
-        rank = self.global_rank if stream == "train" else 0
-        entropy = (self.hparams["seed"], _STREAMS[stream], step, rank)
-        generator = torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+    def masked(self, features: dict[str, Tensor], stream: Stream) -> tuple[dict[str, Tensor], Tensor]:
+        """Masked features and their labels for a batch, masks drawn from a stream."""
         continues = None if self.continuing_ids is None else torch.isin(features["input_ids"], self.continuing_ids)
-        return mask_features(features, self.encoder.tokenizer, self.hparams["mask_fraction"], generator, continues)
+        fraction = self.hparams["mask_fraction"]
+        return mask_features(features, self.encoder.tokenizer, fraction, stream.generator(), continues)
 
     def loss(self, features: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, Tensor, int]:
         """Mean cross-entropy in nats over the chosen tokens, share of them predicted rightly, and their number.
@@ -243,23 +260,19 @@ class MLMModule(TrainableEncoderModule):
 
     def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
         """Loss of a batch under the masks of this step."""
-        step = self.current_epoch * int(self.trainer.num_training_batches) + batch_idx
-        loss, accuracy, _ = self.loss(*self.masked(batch, "train", step))
+        loss, accuracy, _ = self.loss(*self.masked(batch, self.stream("masks", batch_idx)))
         self.log_dict({"step/mlm_loss": loss.detach(), "step/mlm_accuracy": accuracy})
         if self.hparams["cosreg_weight"]:
             word_cosine = self.word_cosine()
             self.log("step/word_cosine", word_cosine.detach())
             loss = loss + self.hparams["cosreg_weight"] * word_cosine
-        if not torch.isfinite(loss):
-            raise UserError(
-                f"training: the loss is {loss.item()} at step {self.global_step} (batch {batch_idx}); lower "
-                f"model.learning_rate (received {self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
-            )
+        self.check_loss(loss, batch_idx)
         return loss
 
     def validation_step(self, batch: dict[str, Tensor], batch_idx: int) -> None:
         """Loss and accuracy of a batch under its fixed masks."""
-        loss, accuracy, count = self.loss(*self.masked(batch, "val", batch_idx))
+        masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
+        loss, accuracy, count = self.loss(*self.masked(batch, masks))
         values = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
         self.log_dict(values, batch_size=max(count, 1), on_epoch=True, sync_dist=True)
 

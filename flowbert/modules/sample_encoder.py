@@ -13,6 +13,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.errors import UserError
 from flowbert.modules.mlm import MLMModule
 from flowbert.modules.trained_encoder import write_encoder
+from flowbert.seeding import Stream
 
 SIZES: dict[str, Any] = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 2000}
 MAX_LENGTH = 128
@@ -71,19 +72,17 @@ def pretrain_sample_encoder(
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")  # the text is in memory already
         warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")  # validated before and after
-        torch.manual_seed(seed)  # dropout
         module = MLMModule(scratch=True, learning_rate=learning_rate, seed=seed, **SIZES)
         encoder = module.make_encoder(text, max_length=MAX_LENGTH)
         module.connect(encoder)
         curve = _Curve(max(1, steps // 20))
-        shuffling = torch.Generator().manual_seed(seed)
         fitting: DataLoader[Any] = DataLoader(
             text[:cut],  # type: ignore[arg-type]  # a sequence is all that a DataLoader needs
             batch_size=batch_size,
             shuffle=True,
             drop_last=cut >= batch_size,
             collate_fn=encoder.tokenize,
-            generator=shuffling,
+            generator=Stream(seed, "order").generator(),
         )
         held_out: DataLoader[Any] = DataLoader(
             text[cut:],  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
@@ -11,6 +10,7 @@ from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules.grad_cache import check_chunk_size
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule
+from flowbert.seeding import Stream
 
 OBJECTIVES = {"softmax": "nli", "cosine": "sts", "triplet": "nli_triples"}  # and the data that each needs
 _CLASSES = 3
@@ -72,8 +72,7 @@ class SBERTModule(TrainableEncoderModule):
         """Give the encoder to train, and build the classifier for it if the objective has one."""
         super().connect(encoder)
         if self.hparams["objective"] == "softmax":
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self.hparams["seed"])
+            with Stream(self.hparams["seed"], "classifier").as_torch():
                 self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)
 
     def on_fit_start(self) -> None:
@@ -82,6 +81,7 @@ class SBERTModule(TrainableEncoderModule):
         Raises:
             UserError: If they do not.
         """
+        super().on_fit_start()
         objective = self.hparams["objective"]
         source = getattr(getattr(self.trainer, "datamodule", None), "source", OBJECTIVES[objective])
         if source != OBJECTIVES[objective]:
@@ -92,9 +92,9 @@ class SBERTModule(TrainableEncoderModule):
 
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         """Loss of a batch."""
-        del batch_idx
         loss = self._loss(self.embed_sides(batch), batch)
         self.log("step/loss", loss.detach())
+        self.check_loss(loss, batch_idx)
         return loss
 
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:

@@ -17,8 +17,6 @@ from flowbert.modules.masking import mask_features, predict_chosen, predictor_ab
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
 
-_MIX = 1_000_003  # keeps the seeds of neighbouring steps and ranks apart
-
 
 class SimCSEModule(TrainableEncoderModule):
     r"""Train the encoder by :math:`-\log \mathrm{softmax}_j \cos(h_i, h_j^+) / \tau` at j = i.
@@ -110,6 +108,7 @@ class SimCSEModule(TrainableEncoderModule):
         Raises:
             UserError: If dropout is to make the positives and the encoder has none.
         """
+        super().on_fit_start()
         datamodule: Any = getattr(self.trainer, "datamodule", None)
         if getattr(datamodule, "positive", None) == "dropout" and dropout_rate(self.encoder.backbone) == 0:
             raise UserError(
@@ -121,6 +120,7 @@ class SimCSEModule(TrainableEncoderModule):
         """Contrastive loss of the joined batch of all processes, plus the weighted MLM loss of this one's."""
         loss = self._contrastive_loss(gather_rows(self._represent(batch).transpose(0, 1)).transpose(0, 1))
         self.log("step/loss", loss.detach())
+        self.check_loss(loss, batch_idx)
         if self.predictor is None:
             return loss
         mlm_loss = self._mlm_loss(batch, batch_idx)
@@ -148,8 +148,7 @@ class SimCSEModule(TrainableEncoderModule):
         return info_nce(sides[0], sides[1], h["temperature"], hard, h["hard_negative_weight"])
 
     def _mlm_loss(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
-        step = (self.current_epoch * _MIX + batch_idx) * _MIX + self.global_rank
-        generator = torch.Generator().manual_seed(self.hparams["seed"] + step)
+        generator = self.stream("masks", batch_idx).generator()
         tokenizer, fraction = self.encoder.tokenizer, self.hparams["mask_fraction"]
         masked = [mask_features(features, tokenizer, fraction, generator) for features in batch["chunks"]]
         chunks, labels = [inputs for inputs, _ in masked], [labels for _, labels in masked]
@@ -175,8 +174,8 @@ class SimCSEModule(TrainableEncoderModule):
         if self.head is None or self.hparams["head"] != "mlp":
             return super().saved_backbone()
         with_pooler = type(backbone)(backbone.config)
-        with_pooler.load_state_dict(backbone.state_dict(), strict=False)
-        with_pooler.pooler.dense.load_state_dict(self.head.dense.state_dict())
+        dense = {f"pooler.dense.{name}": value for name, value in self.head.dense.state_dict().items()}
+        with_pooler.load_state_dict(backbone.state_dict() | dense)
         return with_pooler, "cls_pooler"
 
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.dropout import use_fast_dropout
 from flowbert.errors import UserError
-from flowbert.modules.base import EmbeddingModule, record_corpus
+from flowbert.modules.base import EmbeddingModule
 from flowbert.modules.grad_cache import encode_cached
 from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trained_encoder import write_encoder
@@ -63,12 +63,30 @@ class TrainableEncoderModule(EmbeddingModule):
 
     # -------------------------------------------------------------- training
 
+    def on_fit_start(self) -> None:
+        """Refuse a trainer that keeps the weights in half precision.
+
+        Raises:
+            UserError: If it does.
+        """
+        if self.encoder.dtype.itemsize < torch.float32.itemsize:
+            raise UserError(
+                f"trainer.precision: received {self.trainer.precision}; allowed when the encoder is trained: 32-true, "
+                "bf16-mixed, 16-mixed (weights and losses stay in float32)"
+            )
+
     def on_train_start(self) -> None:
         """Choose the way through the encoder that is fastest in training on this device."""
+        super().on_train_start()
         if self.device.type == "cpu" and not self.encoder.pack_sentences():
             # With dropout torch's fused attention on the CPU falls back to float32, also under bfloat16.
             backbone: Any = self.encoder.backbone
             backbone.set_attn_implementation("eager")
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Draw the dropout masks of this batch from a stream of its own."""
+        del batch
+        self.stream("dropout", batch_idx).seed_torch(self.device)
 
     def on_train_end(self) -> None:
         """Leave a network that takes padded features like any other."""
@@ -125,22 +143,23 @@ class TrainableEncoderModule(EmbeddingModule):
 
     # ---------------------------------------------------------------- saving
 
+    def identity_of(self, encoder: SentenceEncoder) -> dict[str, Any]:
+        """Tokenizer, configuration, layers, pooling and length: the weights are in the checkpoint."""
+        return encoder.kind()
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Record which kind of encoder the weights belong to; the weights themselves are in the checkpoint."""
-        checkpoint["encoder_key"] = self._identity()
-        record_corpus(self, checkpoint)
+        """Record which kind of encoder the weights belong to, and what the training started from."""
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["encoder"] = self._start
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse weights that were trained with another tokenizer, configuration, layers, pooling or length.
+        """Refuse weights of another kind of encoder; without an encoder, build the network that they belong to.
 
         Raises:
-            UserError: If they were.
+            UserError: If they were trained with another tokenizer, configuration, layers, pooling or length.
         """
-        if "encoder_key" in checkpoint:
-            check_same_encoder(checkpoint["encoder_key"], self._identity(), "checkpoint")
-
-    def _identity(self) -> dict[str, Any]:
-        return {name: value for name, value in self.encoder.key().items() if name not in ("weights", "revision")}
+        super().on_load_checkpoint(checkpoint)
+        self.load_saved_encoder()  # the network must be there before its weights are
 
     def saved_backbone(self) -> tuple[Any, str]:
         """The network to save, and the pooling that makes it give this method's embeddings."""

@@ -176,11 +176,11 @@ def test_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
     assert metrics(resumed)["step/nll"][-1] == pytest.approx(metrics(whole)["step/nll"][-1], rel=1e-5)
 
 
-def test_resuming_in_place_keeps_the_earlier_figures(tmp_path: Path) -> None:
+def test_a_new_run_in_an_unfinished_folder_keeps_the_earlier_figures(tmp_path: Path) -> None:
     run = fit(tmp_path / "run")
     (run / "results.json").unlink()  # as if it had been interrupted
     before = (run / "metrics.csv").read_text()
-    fit(run, "--trainer.max_epochs", "2", "--ckpt_path", str(run / "checkpoints" / "last.ckpt"))
+    fit(run, "--trainer.max_epochs", "2")
     assert (run / "metrics-1.csv").read_text() == before
     assert (run / "metrics.csv").read_text() != before
 
@@ -225,7 +225,7 @@ def test_structure_comes_from_the_checkpoint_and_may_not_differ(
 def test_interrupted_fit_can_be_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FlowModule, "on_train_batch_end", _interrupt_at_five, raising=False)
+    monkeypatch.setattr(FlowModule, "on_train_batch_start", _interrupt_at_five, raising=False)
     with pytest.raises(SystemExit) as stopped:
         fit(tmp_path / "run")
     assert stopped.value.code == 130

@@ -4,21 +4,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import TensorBoardLogger, WandbLogger
 
 from flowbert.cli.loggers import check_log_to, make_loggers
 from flowbert.errors import UserError
+from flowbert.training import MetricsLog
 
 
 def test_csv_comes_first_and_always(tmp_path: Path) -> None:
     (logger,) = make_loggers([], tmp_path)
-    assert isinstance(logger, CSVLogger)
-    assert Path(logger.log_dir) == tmp_path
+    assert isinstance(logger, MetricsLog)
+    assert Path(logger.save_dir or "") == tmp_path
 
 
 def test_tensorboard_when_asked(tmp_path: Path) -> None:
     first, second = make_loggers(["tensorboard"], tmp_path)
-    assert isinstance(first, CSVLogger)
+    assert isinstance(first, MetricsLog)
     assert isinstance(second, TensorBoardLogger)
 
 

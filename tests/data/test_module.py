@@ -70,7 +70,7 @@ def test_without_the_store_batches_are_tokens(encoder: SentenceEncoder, corpus: 
     inside, stored = module(encoder, corpus, store="none"), module(encoder, corpus)
     batch = next(iter(inside.train_dataloader()))
     expected = next(iter(stored.train_dataloader()))
-    torch.testing.assert_close(encoder(batch), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(encoder(batch), torch.from_numpy(expected), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(inside.start_sample(), stored.start_sample(), atol=1e-5, rtol=1e-5)
 
 

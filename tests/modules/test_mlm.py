@@ -27,6 +27,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.modules.masking import IGNORED, mask_tokens
 from flowbert.modules.mlm import MLMModule
+from flowbert.seeding import Stream
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers")  # the text is in memory already
@@ -141,7 +142,7 @@ def test_whole_words_of_a_real_tokenizer() -> None:
     features = module.encoder.tokenize(["Unbelievable xylophonists misunderstand snowmobiles.", "A dog runs."])
     split = False
     for step in range(40):
-        _, labels = module.masked(features, "val", step)
+        _, labels = module.masked(features, Stream(0, "validation masks", batch=step))
         for row, ids in zip((labels != IGNORED).tolist(), features["input_ids"].tolist(), strict=True):
             for i, token in enumerate(tokenizer.convert_ids_to_tokens(ids)):
                 if token.startswith("##"):
@@ -149,9 +150,9 @@ def test_whole_words_of_a_real_tokenizer() -> None:
                     assert row[i] == row[i - 1]
     assert split
     tokens = _continued(mask_fraction=0.4)
-    chosen = tokens.masked(features, "val", 0)[1][0] != IGNORED
+    chosen = tokens.masked(features, Stream(0, "validation masks"))[1][0] != IGNORED
     assert chosen.any()
-    assert not torch.equal(chosen, module.masked(features, "val", 0)[1][0] != IGNORED)
+    assert not torch.equal(chosen, module.masked(features, Stream(0, "validation masks"))[1][0] != IGNORED)
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
@@ -160,7 +161,7 @@ def test_only_real_tokens_are_chosen_and_all_of_them_sometimes(whole_words: bool
     features = module.encoder.tokenize(["A dog runs.", "The old man in the park is chasing a small cat."])
     seen = torch.zeros_like(features["input_ids"], dtype=torch.bool)
     for step in range(50):
-        masked, labels = module.masked(features, "val", step)
+        masked, labels = module.masked(features, Stream(0, "validation masks", batch=step))
         seen |= labels != IGNORED
         assert torch.equal(masked["attention_mask"], features["attention_mask"])
     special = torch.isin(features["input_ids"], torch.tensor(module.encoder.tokenizer.all_special_ids))
@@ -171,12 +172,18 @@ def test_steps_streams_and_seeds_mask_differently_and_repeatably() -> None:
     module, other = _scratch(), _scratch(seed=1)
     features = module.encoder.tokenize(TEXT[:64])
 
-    def labels(m: MLMModule, stream: str, step: int) -> Tensor:
-        return m.masked(features, stream, step)[1]
+    def labels(m: MLMModule, batch: int) -> Tensor:
+        return m.masked(features, m.stream("masks", batch))[1]
 
-    first = labels(module, "train", 0)
-    assert torch.equal(first, labels(module, "train", 0))
-    for another in (labels(module, "train", 1), labels(module, "val", 0), labels(other, "train", 0)):
+    first = labels(module, 0)
+    assert torch.equal(first, labels(module, 0))
+    for another in (
+        labels(module, 1),
+        labels(other, 0),
+        module.masked(features, Stream(0, "validation masks"))[1],
+        module.masked(features, Stream(0, "masks", epoch=1))[1],
+        module.masked(features, Stream(0, "masks", rank=1))[1],
+    ):
         assert not torch.equal(first, another)
 
 
@@ -185,7 +192,7 @@ def test_steps_streams_and_seeds_mask_differently_and_repeatably() -> None:
 
 def test_loss_and_gradient_are_those_of_all_logits() -> None:
     module = _scratch().eval()
-    features, labels = module.masked(module.encoder.tokenize(TEXT[:16]), "val", 0)
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:16]), Stream(0, "validation masks"))
     loss, accuracy, count = module.loss(features, labels)
     logits = module.predictor(**features).logits
     expected = functional.cross_entropy(logits.transpose(1, 2), labels)
@@ -207,7 +214,7 @@ def test_logits_of_another_architecture_are_chosen_alike() -> None:
     module = MLMModule()
     module.connect(SentenceEncoder(backbone, tokenizer, frozen=False))
     module.eval()
-    features, labels = module.masked(module.encoder.tokenize(TEXT[:4]), "val", 0)
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:4]), Stream(0, "validation masks"))
     expected = functional.cross_entropy(module.predictor(**features).logits.transpose(1, 2), labels)
     torch.testing.assert_close(module.loss(features, labels)[0], expected, atol=1e-6, rtol=0)
 
@@ -223,7 +230,7 @@ def test_loss_of_a_batch_without_chosen_tokens_is_zero_and_has_a_gradient() -> N
 
 def test_loss_is_float32_under_bf16() -> None:
     module = _continued().eval()
-    features, labels = module.masked(module.encoder.tokenize(TEXT[:16]), "val", 0)
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:16]), Stream(0, "validation masks"))
     exact = module.loss(features, labels)[0]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         half = module.loss(features, labels)[0]
@@ -343,7 +350,7 @@ def test_prediction_layers_of_the_checkpoint_are_taken(tmp_path: Path) -> None:
         module.predictor.cls.predictions.bias.add_(1.5)
     module.save_fitted(tmp_path)
     again = _continued(str(tmp_path / "encoder")).eval()
-    features, labels = module.masked(module.encoder.tokenize(TEXT[:8]), "val", 0)
+    features, labels = module.masked(module.encoder.tokenize(TEXT[:8]), Stream(0, "validation masks"))
     torch.testing.assert_close(again.loss(features, labels)[0], module.loss(features, labels)[0])
     assert again.predictor.cls.predictions.bias.mean().item() == pytest.approx(1.5)
 

@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 
 def test_pretraining_learns_and_is_repeatable(tmp_path: Path) -> None:
     text = sample_corpus()[:160]
-    options: dict[str, Any] = {"seed": 1, "steps": 20, "batch_size": 16, "learning_rate": 3e-3, "sentences": text}
+    options: dict[str, Any] = {"seed": 0, "steps": 20, "batch_size": 16, "learning_rate": 3e-3, "sentences": text}
     state = torch.get_rng_state()
     reports = [pretrain_sample_encoder(tmp_path / name, **options) for name in "ab"]
     assert torch.equal(torch.get_rng_state(), state)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.metrics.functional.arrays import Array, to_rows, unit_rows
+from flowbert.seeding import Stream
 
 _BLOCK_ROWS = 1024
 
@@ -100,6 +101,6 @@ def sampled_uniformity(x: Array, vectors: int, seed: int = 0, t: float = 2.0) ->
     rows = to_rows(x)
     total = len(rows)
     if vectors < total:
-        order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+        order = torch.randperm(total, generator=Stream(seed, "uniformity").generator())
         rows = rows[order[:vectors].sort().values.to(rows.device)]
     return SampledUniformity(uniformity(rows, t), len(rows), total, seed)

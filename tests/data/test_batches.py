@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from flowbert.data.bucketing import LengthBuckets, cut_by_length
+from flowbert.data.batches import BatchSampler, cut_by_length
 
 LENGTHS = np.random.default_rng(0).integers(3, 33, 1003).tolist()
 
 
-def _epoch(sampler: LengthBuckets, epoch: int = 0) -> list[list[int]]:
+def _epoch(sampler: BatchSampler, epoch: int = 0) -> list[list[int]]:
     sampler.set_epoch(epoch)
     batches = list(sampler)
     assert all(number == epoch for number, _ in batches)
@@ -18,7 +18,7 @@ def _epoch(sampler: LengthBuckets, epoch: int = 0) -> list[list[int]]:
 
 @pytest.mark.parametrize("pool", [1, 4, 1000])
 def test_full_batches_without_repetition(pool: int) -> None:
-    sampler = LengthBuckets(LENGTHS, 16, pool)
+    sampler = BatchSampler(LENGTHS, 16, pool)
     batches = _epoch(sampler)
     assert len(batches) == len(sampler) == 62
     assert {len(batch) for batch in batches} == {16}
@@ -26,30 +26,30 @@ def test_full_batches_without_repetition(pool: int) -> None:
 
 
 def test_epochs_and_seeds_differ_and_repeat() -> None:
-    sampler = LengthBuckets(LENGTHS, 16, 4, seed=1)
+    sampler = BatchSampler(LENGTHS, 16, 4, seed=1)
     first, second = _epoch(sampler, 0), _epoch(sampler, 1)
     assert first != second
-    assert first == _epoch(LengthBuckets(LENGTHS, 16, 4, seed=1), 0)
-    assert first != _epoch(LengthBuckets(LENGTHS, 16, 4, seed=2), 0)
+    assert first == _epoch(BatchSampler(LENGTHS, 16, 4, seed=1), 0)
+    assert first != _epoch(BatchSampler(LENGTHS, 16, 4, seed=2), 0)
     left_out = [set(range(1003)) - {i for batch in batches for i in batch} for batches in (first, second)]
     assert left_out[0] != left_out[1]
 
 
 def test_pools_leave_little_padding_and_mix_the_order() -> None:
     def padding(pool: int) -> float:
-        batches = [np.array(LENGTHS)[batch] for batch in _epoch(LengthBuckets(LENGTHS, 16, pool))]
+        batches = [np.array(LENGTHS)[batch] for batch in _epoch(BatchSampler(LENGTHS, 16, pool))]
         return float(sum(16 * b.max() - b.sum() for b in batches) / sum(b.sum() for b in batches))
 
     assert padding(32) < 0.04
     assert padding(1) > 0.5
-    longest = [max(LENGTHS[i] for i in batch) for batch in _epoch(LengthBuckets(LENGTHS, 16, 32))]
+    longest = [max(LENGTHS[i] for i in batch) for batch in _epoch(BatchSampler(LENGTHS, 16, 32))]
     assert longest != sorted(longest)
     assert longest != sorted(longest, reverse=True)
 
 
 def test_processes_share_the_batches_of_one() -> None:
-    whole = _epoch(LengthBuckets(LENGTHS, 16, 4, seed=3))
-    parts = [_epoch(LengthBuckets(LENGTHS, 8, 4, seed=3, rank=rank, world_size=2)) for rank in range(2)]
+    whole = _epoch(BatchSampler(LENGTHS, 16, 4, seed=3))
+    parts = [_epoch(BatchSampler(LENGTHS, 8, 4, seed=3, rank=rank, world_size=2)) for rank in range(2)]
     joined = [sorted(a + b) for a, b in zip(*parts, strict=True)]
     assert joined == [sorted(batch) for batch in whole]
 

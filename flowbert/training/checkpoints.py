@@ -1,0 +1,151 @@
+"""Checkpoints from which a run goes on as if it had never stopped."""
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from flowbert.atomic import written_atomically
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.training.metrics_log import MetricsLog
+
+LAST = "last.ckpt"
+_ASK_EVERY = 20  # batches after which several processes agree on the time
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Checkpoints that appear under their name complete or not at all, and are on the disk when they do."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write a checkpoint."""
+        if "://" in str(path):  # not a local file
+            super().save_checkpoint(checkpoint, path, storage_options)
+            return
+        with written_atomically(path) as temporary:
+            torch.save(checkpoint, temporary)
+
+
+class LastCheckpoint(Checkpoint):
+    """Keep ``last.ckpt``: after every epoch, now and then within one, and when a run is interrupted.
+
+    Within an epoch it is written between two batches, when the step before is logged and validated and no gradient is
+    waiting: a run that goes on from it logs and computes what it would have. An interruption in the middle of an
+    optimizer step leaves the file before as it is.
+
+    Args:
+        every_n_steps: Write after so many optimizer steps; default: by time alone.
+        every_n_minutes: Write after so many minutes; none: not by time.
+        dirpath: Folder of the file.
+
+    Raises:
+        UserError: If a number is not above 0.
+    """
+
+    def __init__(
+        self, every_n_steps: int | None = None, every_n_minutes: float | None = 10.0, dirpath: str | Path | None = None
+    ) -> None:
+        for name, value in (("every_n_steps", every_n_steps), ("every_n_minutes", every_n_minutes)):
+            if value is not None and not value > 0:
+                raise UserError(f"checkpoint.{name}: received {value}; allowed: above 0, or null")
+        self.dirpath = dirpath
+        self._every_n_steps = every_n_steps
+        self._every_n_minutes = every_n_minutes
+        self._saved = (0, time.monotonic())  # step and moment
+        self._before = (-1, -1)  # optimizer steps and batch, when the batch at hand began
+        self._between_batches = False
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Count from here."""
+        del pl_module
+        self._saved = trainer.global_step, time.monotonic()
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Write if it is time."""
+        del pl_module, batch
+        # Lightning counts one step too many after some resumes, which moves every logged figure.
+        trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
+        self._before = trainer.global_step, batch_idx
+        if batch_idx and batch_idx % trainer.accumulate_grad_batches == 0 and self._is_due(trainer, batch_idx):
+            self._save(trainer, between_batches=True)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write."""
+        del pl_module
+        self._save(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Write if the batch at hand has changed nothing yet; a training that diverged is not kept."""
+        del pl_module
+        if isinstance(exception, UserError) or not trainer.training or self._before[0] < 0:
+            return
+        loop: Any = trainer.fit_loop.epoch_loop
+        step = loop.automatic_optimization.optim_progress.optimizer.step.total
+        untouched = self._before == (trainer.global_step, loop.batch_progress.current.completed)
+        if untouched and step.ready == step.completed and self._before[1] % trainer.accumulate_grad_batches == 0:
+            self._save(trainer, between_batches=True)
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Bring all logged rows to the disk first, and say how many there are."""
+        del pl_module
+        for logger in trainer.loggers:
+            if isinstance(logger, MetricsLog):
+                logger.save()
+                checkpoint["metric_rows"] = logger.count
+        if self._between_batches:
+            # The batch at hand does not count yet, and the one before it is done with.
+            progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+            for part in (progress["total"], progress["current"]):
+                part.update(dict.fromkeys(part, part["completed"]))
+            progress["is_last_batch"] = False
+
+    def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
+        step, moment = self._saved
+        if self._every_n_steps is not None and trainer.global_step - step >= self._every_n_steps:
+            return True
+        if self._every_n_minutes is None:
+            return False
+        due = time.monotonic() - moment >= 60 * self._every_n_minutes
+        if trainer.world_size == 1:
+            return due
+        return batch_idx % _ASK_EVERY == 0 and bool(trainer.strategy.broadcast(due))
+
+    def _save(self, trainer: Trainer, *, between_batches: bool = False) -> None:
+        if self.dirpath is None or trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by a connector
+            return
+        self._between_batches = between_batches
+        try:
+            trainer.save_checkpoint(Path(self.dirpath) / LAST)
+        finally:
+            self._between_batches = False
+        self._saved = trainer.global_step, time.monotonic()
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """The checkpoint with the best figure, also when a run goes on in another folder than it began in."""
+
+    def __init__(self, dirpath: str | Path, monitor: str) -> None:
+        super().__init__(
+            dirpath=dirpath,
+            filename="{epoch}-{step}",
+            monitor=monitor,
+            mode="max",
+            save_on_train_epoch_end=False,
+            enable_version_counter=False,  # a run that is resumed writes the same file again
+        )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over the best so far, from wherever it lies."""
+        best = state_dict["best_model_path"]
+        if best and not Path(best).is_file():
+            warnings.warn(
+                f"{best}, the best checkpoint so far, is not there any more: the best from here on is taken",
+                FlowbertWarning,
+                stacklevel=2,
+            )
+            return
+        super().load_state_dict({**state_dict, "dirpath": self.dirpath})
