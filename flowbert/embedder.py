@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from flowbert.atomic import written_atomically
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.errors import UserError, choices
 from flowbert.flows import load_flow
+from flowbert.io.atomic import written_atomically
 
 ENCODER = "encoder.json"
 _BLOCK = 16384  # sentences

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from safetensors.numpy import save
 from tqdm import tqdm
 
-from flowbert.atomic import written_atomically
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.atomic import written_atomically
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
