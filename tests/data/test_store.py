@@ -21,6 +21,7 @@ from flowbert.data import store as store_module
 from flowbert.data.store import EmbeddingStore, MemoryStore, Store
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.container import check_tensor
 
 
 def shards(store: EmbeddingStore) -> list[Path]:
@@ -523,11 +524,10 @@ def test_only_what_is_asked_for_is_verified_and_once(tmp_path: Path, monkeypatch
     sentences = sorted(make_sentences(40), key=lambda text: (len(text), text))
     EmbeddingStore(tmp_path, CountingEncoder(), shard_rows=4).add(sentences)
     checked: list[object] = []
-    check = store_module.check_tensor
 
     def counting(file: Any, entry: Any) -> None:
         checked.append(file.name)
-        check(file, entry)
+        check_tensor(file, entry)
 
     monkeypatch.setattr(store_module, "check_tensor", counting)
     store = EmbeddingStore(tmp_path, CountingEncoder(), shard_rows=4)
@@ -572,7 +572,7 @@ def test_processes_that_find_the_same_damage_at_once(tmp_path: Path) -> None:
 
 def test_a_shard_of_an_older_format_is_made_again(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path, CountingEncoder())
-    content = {"digests": np.zeros((1, 16), np.uint8), "embeddings": np.zeros((1, DIM), np.float32)}
+    content: dict[str, npt.NDArray[Any]] = {"digests": np.zeros((1, 16), np.uint8), "embeddings": np.zeros((1, DIM))}
     save_file(content, store.folder / "old.safetensors", {"format": "flowbert-embeddings-1", "key": "{}"})
     with pytest.warns(FlowbertWarning, match="format 'flowbert-embeddings-1' without a digest; it is not used"):
         store.refresh()
