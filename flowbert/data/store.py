@@ -29,7 +29,7 @@ Digests = npt.NDArray[np.bytes_]
 
 _DIGEST_TYPE = f"S{DIGEST_BYTES}"
 _FORMAT = "flowbert-embeddings-2"
-_SUFFIX = ".safetensors"
+_SUFFIX = ".shard"  # not that of format 1: the two versions share folders and leave each other's files alone
 _ABANDONED_SECONDS = 600.0  # a shard is written in seconds; a temporary file this old has no writer any more
 _SHARE_OF_OPEN_FILES = 4  # of the files that this process may have open, one in so many is a mapped shard
 

@@ -25,7 +25,7 @@ from flowbert.io.container import check_tensor
 
 
 def shards(store: EmbeddingStore) -> list[Path]:
-    return sorted(store.folder.glob("*.safetensors"))
+    return sorted(store.folder.glob("*.shard"))
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -165,7 +165,7 @@ def test_an_interrupted_write_leaves_no_shard(tmp_path: Path, monkeypatch: pytes
 
 def test_leftovers_are_ignored_and_cleaned_once_nobody_can_be_writing_them(tmp_path: Path) -> None:
     folder = EmbeddingStore(tmp_path, CountingEncoder()).folder
-    fresh, old = folder / ".fresh.abc.safetensors", folder / ".old.abc.safetensors"
+    fresh, old = folder / ".fresh.abc.shard", folder / ".old.abc.shard"
     for path in (fresh, old):
         path.write_bytes(b"half a shard")
     os.utime(old, (time.time() - 3600,) * 2)
@@ -371,7 +371,7 @@ def test_rows_held_stay_right_when_another_shard_turns_out_damaged(tmp_path: Pat
     assert np.array_equal(store.rows(healthy), held)
     assert np.array_equal(store.embeddings(plan), good)
     assert len(store) == 40
-    with pytest.raises(UserError, match=r"\.safetensors: damaged or gone; run again: its sentences are encoded again"):
+    with pytest.raises(UserError, match=r"\.shard: damaged or gone; run again: its sentences are encoded again"):
         store.take(np.arange(store._starts[-1]))
 
 
@@ -570,9 +570,11 @@ def test_processes_that_find_the_same_damage_at_once(tmp_path: Path) -> None:
     assert encoder.calls == []
 
 
-def test_a_shard_of_an_older_format_is_made_again(tmp_path: Path) -> None:
+def test_shards_of_the_older_format_are_left_alone(tmp_path: Path) -> None:
+    """Another version of the program may be using them."""
     store = EmbeddingStore(tmp_path, CountingEncoder())
     content: dict[str, npt.NDArray[Any]] = {"digests": np.zeros((1, 16), np.uint8), "embeddings": np.zeros((1, DIM))}
     save_file(content, store.folder / "old.safetensors", {"format": "flowbert-embeddings-1", "key": "{}"})
-    with pytest.warns(FlowbertWarning, match="format 'flowbert-embeddings-1' without a digest; it is not used"):
-        store.refresh()
+    store.refresh()
+    assert len(store) == 0
+    assert (store.folder / "old.safetensors").is_file()
