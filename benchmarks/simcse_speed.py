@@ -25,9 +25,9 @@ from typing import Any
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from flowbert.atomic import written_atomically
 from flowbert.data.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
+from flowbert.io.atomic import written_atomically
 from flowbert.modules.allocation import keep_freed_memory
 from flowbert.modules.simcse import SimCSEModule
 

@@ -10,14 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from flowbert.atomic import written_atomically
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.errors import UserError, choices
 from flowbert.flows import load_flow
+from flowbert.io.atomic import written_atomically
+from flowbert.io.digest import digest_json
 
 ENCODER = "encoder.json"
 _BLOCK = 16384  # sentences
+_DIGEST = "digest"  # entry of ENCODER: that of all the others
 _SETTINGS = ("path", "revision", "layers", "pooling", "max_length", "dtype")
 
 
@@ -48,7 +50,10 @@ class Embedder:
 
     def _encode(self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None) -> npt.NDArray[np.float32]:
         embeddings = self.encoder.encode(sentences, on_batch=on_batch)
-        return embeddings if self.transform is None else self.transform(torch.from_numpy(embeddings)).numpy()
+        if self.transform is None:
+            return embeddings
+        # Where the encoder computes, the map does too.
+        return self.transform(torch.from_numpy(embeddings).to(self.encoder.device)).cpu().numpy()
 
 
 def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = None) -> Embedder:
@@ -67,10 +72,10 @@ def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = 
 
 
 def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tensor]:
-    """Load one fitted map of a run folder: raw embeddings ``(N, D)`` -> ``(N, k)``, on the CPU.
+    """Load one fitted map of a run folder: raw embeddings ``(N, D)`` -> ``(N, k)``, on the device of the embeddings.
 
     Raises:
-        UserError: If the folder holds no map of that name.
+        UserError: If the folder holds no map of that name, or its file is damaged.
     """
     folder = Path(run_dir) / "model"
     saved = sorted(file.stem for file in folder.glob("*.safetensors"))
@@ -81,25 +86,40 @@ def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tenso
     path = folder / f"{method}.safetensors"
     if method != "flow":
         return Calibration.load(path).transform
-    return load_flow(path)[0].latents
+    flow, _ = load_flow(path)
+
+    def latents(embeddings: Tensor) -> Tensor:
+        return flow.to(embeddings.device).latents(embeddings)
+
+    return latents
 
 
 def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
     """Write which encoder the maps in ``folder`` belong to."""
+    description = encoder.describe() | encoder.key()
     with written_atomically(folder / ENCODER) as temporary:
-        temporary.write_text(json.dumps(encoder.describe() | encoder.key(), indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(description | {_DIGEST: digest_json(description)}, indent=2) + "\n"
+        temporary.write_text(text, encoding="utf-8")
 
 
 def saved_encoder(run_dir: str | Path) -> dict[str, Any]:
     """Identity of the encoder that a run's maps belong to.
 
     Raises:
-        UserError: If the folder is not that of a finished fit.
+        UserError: If the folder is not that of a finished fit, or the file in it is damaged.
     """
     path = Path(run_dir) / "model" / ENCODER
     if not path.is_file():
         raise UserError(f"{run_dir}: no {path.relative_to(run_dir)}; allowed: the run folder of a finished `fit`")
-    description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        intact = description.pop(_DIGEST, None) == digest_json(description)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        intact = False
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if not intact:
+        raise UserError(f"{path}: damaged, changed by hand, or of an older version (no digest); run `fit` again")
     return description
 
 

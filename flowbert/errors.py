@@ -11,6 +11,10 @@ class UserError(ValueError):
     line prints it without a stack trace and ends with exit code 2.
     """
 
+    def __init__(self, message: str) -> None:
+        # What is quoted (a name, a library's reason) may have line ends.
+        super().__init__(" ".join(message.splitlines()))
+
 
 class FlowbertWarning(UserWarning):
     """Something the user should know although the run goes on; the message carries the numbers."""

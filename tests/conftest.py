@@ -9,6 +9,12 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Fixtures of modules run before those of tests: the user's own cache is out of their reach, too."""
+    os.environ["FLOWBERT_CACHE"] = str(tmp_path_factory.getbasetemp() / "embedding-cache")
+
+
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test reaches a hub, a login or the user's own cache; the tests of one run share an embedding cache."""

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_numbers_of_a_torch_stream_are_uniform_and_normal() -> None:
     assert uniform.mean().item() == pytest.approx(0.5, abs=0.005)
     assert normal.mean().item() == pytest.approx(0.0, abs=0.01)
     assert normal.std().item() == pytest.approx(1.0, abs=0.01)
-    words = np.random.SeedSequence(Stream(0, "noise").entropy).generate_state(624, np.uint32)
+    words: Any = np.random.SeedSequence(Stream(0, "noise").entropy).generate_state(624)
     reference = np.random.MT19937()
     reference.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
     drawn = [

@@ -1,7 +1,6 @@
 """The contract of every closed-form calibration: fit, partial_fit, merge, transform, inverse_transform, save, load."""
 
 import inspect
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,16 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from flowbert import __version__
-from flowbert.atomic import written_atomically
 from flowbert.errors import UserError, choices
+from flowbert.io.container import read_container, write_container
 
 Rows = Tensor | NDArray[Any]
-_FORMAT = "flowbert-calibration-1"
+_FORMAT = "flowbert-calibration-2"
 _METHODS: dict[str, type["Calibration"]] = {}
 
 
@@ -113,41 +110,22 @@ class Calibration(ABC):
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file with the class, arguments and version as JSON metadata. Returns the path."""
-        path = Path(path)
-        metadata = {
-            "format": _FORMAT,
-            "class": type(self).__name__,
-            "config": json.dumps(self.config, sort_keys=True),
-            "flowbert": __version__,
-        }
-        tensors = {key: value.detach().cpu().contiguous() for key, value in self.state_dict().items()}
-        with written_atomically(path) as temporary:
-            save_file(tensors, temporary, metadata=metadata)
-        return path
+        metadata = {"class": type(self).__name__, "config": self.config, "flowbert": __version__}
+        return write_container(path, _FORMAT, self.state_dict(), metadata)
 
     @classmethod
     def load(cls, path: str | Path) -> "Calibration":
         """Read a file of :meth:`save`; the result has the class that was saved.
 
         Raises:
-            UserError: If the file is missing, not a calibration, or of an unknown class or another class than this one.
+            UserError: If the file is missing, damaged, not a calibration, or of another class than this one.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; needed: a calibration written by save()")
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata: dict[str, str] = file.metadata() or {}
-                state: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise UserError(f"{path}: not a safetensors file ({error}); needed: one written by save()") from error
-        if metadata.get("format") != _FORMAT:
-            raise UserError(f"{path}: format is {metadata.get('format')!r}; allowed: {_FORMAT!r}")
+        metadata, state = read_container(path, _FORMAT, "calibration", "fit and save it again")
         classes = {known.__name__: known for known in _METHODS.values() if issubclass(known, cls)}
         name = metadata["class"]
         if name not in classes:
             raise UserError(f"{path}: holds a {name}; {choices(classes, name)}")
-        return classes[name](**json.loads(metadata["config"])).load_state_dict(state)
+        return classes[name](**metadata["config"]).load_state_dict(state)
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.config.items())

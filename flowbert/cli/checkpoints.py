@@ -24,13 +24,18 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     if not Path(path).is_file():
         raise UserError(f"--ckpt_path: no file {path}; allowed: a checkpoint, such as RUN_DIR/checkpoints/last.ckpt")
     try:
-        if not is_zipfile(path):
-            raise UnpicklingError("not a zip archive")
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        if "encoder_key" not in content:
-            raise UnpicklingError("it names no encoder")
-    except (UnpicklingError, RuntimeError, EOFError) as error:
-        raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert ({error})") from error
+        content = torch.load(path, map_location="cpu", weights_only=True) if is_zipfile(path) else None
+    except UnpicklingError as error:  # torch says so in a page, which ends by telling how to run foreign code
+        raise UserError(
+            f"--ckpt_path: {path} is not a checkpoint of flowbert: it holds more than tensors and plain values "
+            "(numbers, text, lists, dicts), or is damaged; only these are read, no code of a checkpoint is ever run"
+        ) from error
+    # torch raises a dozen unrelated types for a damaged archive.
+    except Exception as error:
+        reason = str(error).split(". ")[0].splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert, or damaged ({reason})") from error
+    if not isinstance(content, dict) or "encoder_key" not in content:
+        raise UserError(f"--ckpt_path: {path} is not a checkpoint of flowbert (it names no encoder)")
     return content
 
 

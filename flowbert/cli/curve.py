@@ -4,10 +4,10 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowbert.atomic import written_atomically
 from flowbert.cli.options import check_output
 from flowbert.cli.parser import ToolParser
 from flowbert.evaluation.history import Curve, read_curves
+from flowbert.io.atomic import written_atomically
 from flowbert.report.curve import curve_svg
 
 _EXAMPLE = """examples:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 
-from flowbert.atomic import written_atomically
 from flowbert.cli.compared import parse_methods
 from flowbert.cli.evaluate import corpora_of, corpus_loader
 from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
@@ -27,6 +26,7 @@ from flowbert.evaluation.bootstrap import Interval, Replicates, average
 from flowbert.evaluation.certainty import Certainty
 from flowbert.evaluation.published import PublishedRow, Setting, explain, published_row, published_rows, setting_of
 from flowbert.evaluation.reproduce import Comparison, Reproduction, describe, method_of, record_of, select_rows
+from flowbert.io.atomic import written_atomically
 
 _EXAMPLE = """examples:
   python train.py reproduce --list

@@ -12,7 +12,6 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Trainer
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 
-from flowbert.atomic import written_atomically
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
 from flowbert.cli.checkpoints import earlier_metrics, match_structure, read_checkpoint
 from flowbert.cli.loggers import check_log_to, make_loggers
@@ -26,6 +25,7 @@ from flowbert.embedder import save_encoder
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
+from flowbert.io.atomic import written_atomically
 from flowbert.modules import EmbeddingModule
 from flowbert.modules.allocation import keep_freed_memory
 from flowbert.quiet import quiet_lightning

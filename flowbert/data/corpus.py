@@ -1,6 +1,5 @@
 """The sentences a calibration or a flow is fitted on."""
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from flowbert.data.nli import load_nli
 from flowbert.data.readers import read_sentences
 from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError, choices
+from flowbert.io.digest import digest_chunks
 from flowbert.seeding import Stream
 
 _HUB_OPTIONS = ("config", "split", "revision", "data_files")
@@ -57,12 +57,7 @@ class Corpus:
 
 def sentences_digest(sentences: Iterable[str]) -> str:
     """BLAKE2b (128 bits, hexadecimal) of sentences in order, each with its length, so that no two lists look alike."""
-    digest = hashlib.blake2b(digest_size=16)
-    for sentence in sentences:
-        data = sentence.encode()
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+    return digest_chunks(len(data).to_bytes(8, "little") + data for data in map(str.encode, sentences))
 
 
 def load_corpus(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.readers import Table
+from flowbert.data.readers import Table, first_bad_row, unreadable_value
 from flowbert.errors import UserError, choices
 
 
@@ -39,8 +39,17 @@ def read_hub(
     for column in columns:
         if column not in names:
             raise UserError(f"hub data set {name!r}: no column {column!r}; {choices(names, column)}")
-    kept = {column: list(data[column]) for column in columns}
+    kept = {column: _values(name, column, data) for column in columns}
     return Table(Path(name), kept, range(1, data.num_rows + 1))
+
+
+def _values(name: str, column: str, data: Any) -> list[object]:
+    try:
+        return list(data[column])
+    except (ValueError, ArithmeticError) as error:
+        alone = data.select_columns([column])
+        row = first_bad_row(lambda row: alone[row], data.num_rows)
+        raise UserError(f"hub data set {name!r}, row {row}: column {column!r} {unreadable_value(error)}") from error
 
 
 def _load(name: str, config: str | None, split: str, revision: str | None, data_files: str | None) -> Any:

@@ -5,9 +5,10 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,12 +97,17 @@ class Table:
         """Values of a text column.
 
         Raises:
-            UserError: If a value is not a string (a number, null, NaN, a list).
+            UserError: If a value is not a string (a number, null, NaN, a list), or no Unicode text.
         """
         values = self.columns[column]
         for row, value in enumerate(values):
             if not isinstance(value, str):
                 raise UserError(f"{self.where(row)}: column {column!r} holds {_shown(value)}; allowed: text")
+            if not value.isascii() and not _is_unicode(value):
+                raise UserError(
+                    f"{self.where(row)}: column {column!r} holds {_shown(value)} with a lone surrogate; "
+                    "allowed: Unicode text"
+                )
         return [str(value) for value in values]
 
     def numbers(self, column: str, low: float, high: float) -> npt.NDArray[np.float64]:
@@ -112,6 +118,14 @@ class Table:
         """
         values = self.columns[column]
         return np.array([parse_number(v, low, high, self.where(i), column) for i, v in enumerate(values)], np.float64)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # JSON can name half a character: "\\ud800"
+        return False
+    return True
 
 
 def parse_number(value: object, low: float, high: float, where: str, what: str = "score") -> float:
@@ -277,6 +291,8 @@ def _parquet_names(path: Path) -> list[str]:
     check_file(path)
     try:
         return list(pyarrow.parquet.read_schema(path).names)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: the name of a column is not UTF-8 ({error})") from error
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a parquet file ({str(error).splitlines()[0]})") from error
 
@@ -293,8 +309,35 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
         table = pyarrow.parquet.read_table(path, columns=list(columns))
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path}: damaged parquet file ({str(error).splitlines()[0]})") from error
-    kept = {column: table.column(column).to_pylist() for column in columns}
+    kept = {column: _parquet_values(path, column, table.column(column)) for column in columns}
     return Table(path, kept, range(1, table.num_rows + 1))
+
+
+def _parquet_values(path: Path, column: str, values: Any) -> list[object]:
+    """Values of a column as Python has them; what pyarrow cannot turn into them (bad UTF-8) is named by its row."""
+    try:
+        return list(values.to_pylist())
+    except (ValueError, ArithmeticError) as error:
+        row = first_bad_row(lambda row: values[row].as_py(), len(values))
+        raise UserError(f"{path}:{row}: column {column!r} {unreadable_value(error)}") from error
+
+
+def first_bad_row(value: Callable[[int], object], rows: int) -> int:
+    """Number, from 1, of the first row whose ``value(row)`` cannot be made; 0 if none."""
+    for row in range(rows):
+        try:
+            value(row)
+        except (ValueError, ArithmeticError):
+            return row + 1
+    return 0
+
+
+def unreadable_value(error: Exception) -> str:
+    """Say why a value of a binary table cannot be read, and what is allowed."""
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return f"holds the byte 0x{byte:02x} at position {error.start + 1} of a text, not UTF-8; allowed: UTF-8 text"
+    return f"cannot be read ({' '.join(str(error).split())}); allowed: text or numbers"
 
 
 @dataclass(frozen=True)

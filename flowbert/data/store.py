@@ -1,35 +1,37 @@
 """Embeddings of distinct sentences, each encoded once: on disk in checked shards, or in memory."""
 
-import hashlib
 import json
 import os
 import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save
 from tqdm import tqdm
 
-from flowbert.atomic import written_atomically
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.atomic import written_atomically
+from flowbert.io.container import DamagedError, Entry, check_tensor, read_header, read_tensor, write_container
+from flowbert.io.digest import DIGEST_BYTES, canonical_json, digest_bytes, digest_json, raw_digest
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.bytes_]
 
-_DIGEST_BYTES = 16
-_DIGEST_TYPE = f"S{_DIGEST_BYTES}"
-_FORMAT = "flowbert-embeddings-1"
-_SUFFIX = ".safetensors"
+_DIGEST_TYPE = f"S{DIGEST_BYTES}"
+_FORMAT = "flowbert-embeddings-2"
+_SUFFIX = ".shard"  # not that of format 1: the two versions share folders and leave each other's files alone
 _ABANDONED_SECONDS = 600.0  # a shard is written in seconds; a temporary file this old has no writer any more
-_CHECK_AT_ONCE = 1 << 24  # bytes
+_SHARE_OF_OPEN_FILES = 4  # of the files that this process may have open, one in so many is a mapped shard
 
 
 class Encoder(Protocol):
@@ -64,13 +66,12 @@ class Store(ABC):
             raise ValueError(f"shard_rows is {shard_rows}; allowed: 1 or more")
         self.encoder = encoder
         self.shard_rows = shard_rows
-        self._shards: list[Floats] = []
         self._digests: list[Digests] = []
         self._starts = [0]
         self._index: tuple[Digests, Rows] | None = None
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return sum(map(len, self._digests))
 
     def add(self, sentences: Iterable[str], *, progress: bool = False, rank: int = 0, world_size: int = 1) -> None:
         """Encode the sentences that are missing.
@@ -124,13 +125,13 @@ class Store(ABC):
             IndexError: If a row number is negative or too large.
         """
         wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
-        if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
-            raise IndexError(f"rows {wanted.min()} to {wanted.max()}; allowed: 0 to {len(self) - 1}")
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= self._starts[-1]):
+            raise IndexError(f"rows {wanted.min()} to {wanted.max()}; allowed: 0 to {self._starts[-1] - 1}")
         result = np.empty((wanted.size, self.encoder.dim), dtype=np.float32)
-        shard_of = np.searchsorted(self._starts, wanted, side="right") - 1
-        for shard in np.unique(shard_of):
+        shard_of = self._shard_of(wanted)
+        for shard in np.unique(shard_of).tolist():
             here = np.flatnonzero(shard_of == shard)
-            result[here] = self._shards[shard][wanted[here] - self._starts[shard]]
+            result[here] = self._embeddings(shard)[wanted[here] - self._starts[shard]]
         return result
 
     def embeddings(self, sentences: Sequence[str]) -> Floats:
@@ -146,23 +147,45 @@ class Store(ABC):
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
         """Keep the embeddings of the texts with these digests."""
 
-    def _append(self, digests: Digests, embeddings: Floats) -> None:
-        self._shards.append(embeddings)
+    @abstractmethod
+    def _embeddings(self, shard: int) -> Floats:
+        """Embeddings of the shard of this number: shape ``(n, D)``."""
+
+    def _usable(self, shards: Iterable[int]) -> bool:
+        """Whether all these shards can be read; one that cannot is dropped, so that its sentences are missing."""
+        return True
+
+    def _append(self, digests: Digests) -> None:
         self._digests.append(digests)
         self._starts.append(self._starts[-1] + len(digests))
         self._index = None
 
+    def _drop(self, shard: int) -> None:
+        """Forget the sentences of a shard; the row numbers of all others stay."""
+        self._digests[shard] = np.empty(0, dtype=_DIGEST_TYPE)
+        self._index = None
+
+    def _shard_of(self, rows: Rows) -> Rows:
+        return np.searchsorted(self._starts, rows, side="right") - 1
+
     def _find(self, digests: Digests) -> Rows:
-        """Row of each digest, -1 where it is missing."""
+        """Row of each digest, -1 where it is missing; a row that is given can be read."""
+        while True:
+            rows = self._look_up(digests)
+            if self._usable(np.unique(self._shard_of(rows[rows >= 0])).tolist()):
+                return rows
+
+    def _look_up(self, digests: Digests) -> Rows:
         if self._index is None:
             known = np.concatenate([np.empty(0, dtype=_DIGEST_TYPE), *self._digests])
+            rows = [start + np.arange(len(part)) for start, part in zip(self._starts, self._digests, strict=False)]
             order = np.argsort(known, kind="stable")
-            self._index = known[order], order.astype(np.int64)
-        known, order = self._index
+            self._index = known[order], np.concatenate([np.empty(0, dtype=np.int64), *rows])[order]
+        known, row = self._index
         if not known.size:
             return np.full(len(digests), -1, dtype=np.int64)
         place = np.minimum(np.searchsorted(known, digests), known.size - 1)
-        return np.where(known[place] == digests, order[place], -1)
+        return np.where(known[place] == digests, row[place], -1)
 
     def _blocks(self, sentences: Iterable[str]) -> list[list[str]]:
         """What is missing of each block of the plan; a block that is complete is an empty list."""
@@ -210,19 +233,41 @@ class MemoryStore(Store):
         array([5., 2., 5.], dtype=float32)
     """
 
+    def __init__(self, encoder: Encoder, shard_rows: int = 4096) -> None:
+        super().__init__(encoder, shard_rows)
+        self._parts: list[Floats] = []
+
     def refresh(self) -> None:
         """Do nothing: no other process can add to this memory."""
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
-        self._append(digests, embeddings)
+        self._parts.append(embeddings)
+        self._append(digests)
+
+    def _embeddings(self, shard: int) -> Floats:
+        return self._parts[shard]
+
+
+@dataclass(frozen=True, eq=False)
+class _Shard:
+    """A shard whose sentences are known: where its embeddings lie, and which version of the file that was."""
+
+    path: Path
+    entry: Entry
+    stamp: tuple[int, int]  # size in bytes, time of the last change in ns
+
+
+_MAPS: OrderedDict[_Shard, Floats] = OrderedDict()
 
 
 class EmbeddingStore(Store):
     """A store in a folder of safetensors shards, memory-mapped, shared by runs and processes.
 
     Every shard is written under a temporary name and then renamed, so an interruption at any moment leaves whole shards
-    only, and the next run encodes the rest. Shards are verified when they are opened; one that is damaged or belongs to
-    another encoder is set aside with a warning (``<name>.rejected``) and its sentences count as missing.
+    only, and the next run encodes the rest. The sentences of a shard are verified when it is found, its embeddings when
+    one of them is first asked for. A shard whose content proves that it is damaged, or of another encoder, is set aside
+    with a warning (``<name>.rejected``) and its sentences count as missing. A shard that cannot be read stays where it
+    is, and the error says why.
 
     With several processes: every process calls :meth:`add` with the same sentences, all wait for each other, and every
     process calls :meth:`refresh`.
@@ -237,7 +282,7 @@ class EmbeddingStore(Store):
         folder: Where the shards lie, beside ``key.json``, which says whose embeddings they are.
 
     Raises:
-        UserError: If the folder cannot be made or written.
+        UserError: If the folder cannot be made or written, or a shard cannot be read.
 
     Example:
         >>> store = EmbeddingStore(None, encoder)  # doctest: +SKIP
@@ -248,9 +293,11 @@ class EmbeddingStore(Store):
 
     def __init__(self, root: Path | str | None, encoder: Encoder, shard_rows: int = 4096) -> None:
         super().__init__(encoder, shard_rows)
-        self._key = json.dumps(encoder.key(), sort_keys=True)
-        self.folder = (default_root() if root is None else Path(root)) / _hex_digest(self._key.encode())
+        self._key = encoder.key()
+        self.folder = (default_root() if root is None else Path(root)) / digest_json(self._key)
+        self._shards: list[_Shard] = []
         self._opened: set[str] = set()
+        self._verified: set[int] = set()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -260,38 +307,71 @@ class EmbeddingStore(Store):
         self.refresh()
 
     def refresh(self) -> None:
-        """Open the shards that appeared since the last look; earlier row numbers stay valid."""
-        for path in sorted(self.folder.glob(f"[!.]*{_SUFFIX}")):
-            if path.name not in self._opened:
-                self._open(path)
+        """Find the shards that appeared since the last look; earlier row numbers stay valid."""
+        try:
+            names = sorted(os.listdir(self.folder))
+        except OSError as error:
+            raise _unreadable(self.folder, error) from error
+        for name in names:
+            if name.endswith(_SUFFIX) and not name.startswith(".") and name not in self._opened:
+                self._open(self.folder / name)
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
         content: dict[str, npt.NDArray[Any]] = {
-            "digests": digests.view(np.uint8).reshape(-1, _DIGEST_BYTES),
-            "embeddings": np.ascontiguousarray(embeddings, dtype=np.float32),
+            "digests": digests.view(np.uint8).reshape(-1, DIGEST_BYTES),
+            "embeddings": np.asarray(embeddings, dtype=np.float32),
         }
-        checksum = _checksum([content["digests"], content["embeddings"]])
-        path = self.folder / f"{_hex_digest(digests.tobytes())}{_SUFFIX}"
-        _write(path, save(content, {"format": _FORMAT, "key": self._key, "checksum": checksum}))
+        path = self.folder / f"{digest_bytes(digests.tobytes())}{_SUFFIX}"
+        with _writing(path):
+            write_container(path, _FORMAT, content, {"key": self._key})
         self._open(path)
 
     def _open(self, path: Path) -> None:
-        try:
-            digests, embeddings = _read_shard(path, self._key, self.encoder.dim)
-        except FileNotFoundError:
-            return  # another process has just set it aside
-        except (OSError, ValueError) as error:
-            with suppress(OSError):
-                path.replace(path.with_name(f"{path.name}.rejected"))
-            warnings.warn(f"{path}: {error}; it is not used and its sentences are encoded again", FlowbertWarning, 2)
-            return
+        """Take in the sentences of a shard, verified."""
+        with _reading(path) as file:
+            if file is None:
+                return  # another process has just set it aside
+            try:
+                digests, entry = _read_shard(file, self._key, self.encoder.dim)
+            except DamagedError as error:
+                _set_aside(path, file, error)
+                return
+            self._shards.append(_Shard(path, entry, _stamp(file)))
         self._opened.add(path.name)
-        self._append(digests, embeddings)
+        self._append(digests)
+
+    def _usable(self, shards: Iterable[int]) -> bool:
+        bad = [number for number in shards if number not in self._verified and not self._verify(number)]
+        return not bad
+
+    def _verify(self, number: int) -> bool:
+        """Verify the embeddings of a shard; one that is damaged or gone is dropped."""
+        shard = self._shards[number]
+        gone = True  # set aside by another process, and perhaps made again
+        with _reading(shard.path) as file:
+            if file is not None and _stamp(file) == shard.stamp:
+                try:
+                    check_tensor(file, shard.entry)
+                    self._verified.add(number)
+                    return True
+                except DamagedError as error:
+                    gone = _set_aside(shard.path, file, error)
+        self._drop(number)
+        if gone:
+            self._opened.discard(shard.path.name)
+            self.refresh()
+        return False
+
+    def _embeddings(self, shard: int) -> Floats:
+        if shard in self._verified or self._verify(shard):
+            return _mapped(self._shards[shard])
+        raise UserError(f"{self._shards[shard].path}: damaged or gone; run again: its sentences are encoded again")
 
     def _write_key(self) -> None:
         path = self.folder / "key.json"
         if not path.exists():
-            _write(path, (json.dumps(json.loads(self._key), indent=2, sort_keys=True) + "\n").encode())
+            with _writing(path), written_atomically(path) as temporary:
+                temporary.write_text(json.dumps(self._key, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     def _clean(self) -> None:
         """Remove temporary files whose writer is gone."""
@@ -311,66 +391,90 @@ def _digest_all(sentences: Sequence[str]) -> Digests:
     digests = np.empty(len(sentences), dtype=_DIGEST_TYPE)
     for i, sentence in enumerate(sentences):
         try:
-            digests[i] = hashlib.blake2b(sentence.encode(), digest_size=_DIGEST_BYTES).digest()
+            digests[i] = raw_digest(sentence.encode())
         except UnicodeEncodeError:
             raise UserError(f"sentence {sentence!r} holds a lone surrogate; allowed: valid Unicode text") from None
     return digests
 
 
-def _hex_digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def _checksum(arrays: Iterable[npt.NDArray[Any]]) -> str:
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for array in arrays:
-        content = array.reshape(-1).view(np.uint8)
-        for start in range(0, content.size, _CHECK_AT_ONCE):
-            digest.update(content[start : start + _CHECK_AT_ONCE].data)
-    return digest.hexdigest()
-
-
-def _read_shard(path: Path, key: str, dim: int) -> tuple[Digests, Floats]:
-    """Digests in memory and embeddings mapped from the file, both verified.
+def _read_shard(file: BufferedReader, key: dict[str, Any], dim: int) -> tuple[Digests, Entry]:
+    """Digests of the sentences, verified, and where the embeddings lie.
 
     Raises:
-        ValueError: If the file is damaged or holds something else; the message says what.
-        OSError: If it cannot be read.
+        DamagedError: If the file is damaged or holds something else; the message says what.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header_size = int.from_bytes(file.read(8), "little")
-        if size < 8 + header_size:
-            raise ValueError("the file is cut short")
-        try:
-            header = json.loads(file.read(header_size))
-            metadata, rows = dict(header["__metadata__"]), int(header["digests"]["shape"][0])
-            offsets = {
-                name: 8 + header_size + int(header[name]["data_offsets"][0]) for name in ("digests", "embeddings")
-            }
-            dtypes = (header["digests"]["dtype"], header["embeddings"]["dtype"])
-            shape = header["embeddings"]["shape"]
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise ValueError("the header is damaged") from None
-    if metadata.get("format") != _FORMAT or metadata.get("key") != key:
-        raise ValueError("the embeddings are of another encoder or format")
-    if dtypes != ("U8", "F32") or shape != [rows, dim]:
-        raise ValueError(f"the embeddings are {shape} {dtypes[1]} instead of {[rows, dim]} F32")
-    if size != 8 + header_size + rows * (_DIGEST_BYTES + 4 * dim):
-        raise ValueError(f"the file is cut short or too long ({size} bytes)")
-    digests = np.memmap(path, np.uint8, "r", offsets["digests"], (rows, _DIGEST_BYTES))
-    embeddings = np.memmap(path, np.float32, "r", offsets["embeddings"], (rows, dim))
-    if metadata.get("checksum") != _checksum([digests, embeddings]):
-        raise ValueError("the checksum does not match, the file is damaged")
-    return np.array(digests).view(_DIGEST_TYPE).reshape(-1), embeddings
+    header = read_header(file, _FORMAT)
+    if canonical_json(header.metadata.get("key")) != canonical_json(key):
+        raise DamagedError("the embeddings are of another encoder")
+    entry, embeddings = header.entries["digests"], header.entries["embeddings"]
+    needed = (entry.shape[0], dim)
+    if embeddings.dtype != "F32" or embeddings.shape != needed:
+        found = f"{list(embeddings.shape)} {embeddings.dtype}"
+        raise DamagedError(f"the embeddings are {found} instead of {list(needed)} F32")
+    return np.frombuffer(read_tensor(file, entry), dtype=_DIGEST_TYPE), embeddings
 
 
-def _write(path: Path, content: bytes) -> None:
+def _mapped(shard: _Shard) -> Floats:
+    """Map the embeddings of a shard, or take the map from among those last used, of all stores of this process."""
+    found = _MAPS.pop(shard, None)
+    if found is None:
+        # Each map keeps a file open.
+        most = max(1, os.sysconf("SC_OPEN_MAX") // _SHARE_OF_OPEN_FILES)
+        while len(_MAPS) >= most:
+            _MAPS.popitem(last=False)
+        with _reading(shard.path) as file:
+            if file is None or _stamp(file) != shard.stamp:
+                raise UserError(f"{shard.path}: replaced by another process while it was in use; run again")
+            found = np.memmap(file, np.float32, "r", shard.entry.begin, shard.entry.shape)
+    _MAPS[shard] = found
+    return found
+
+
+def _stamp(file: BufferedReader) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+def _set_aside(path: Path, file: BufferedReader, error: DamagedError) -> bool:
+    """Take a shard out of the way; whether its name no longer stands for it."""
+    warnings.warn(f"{path}: {error}; it is not used and its sentences are encoded again", FlowbertWarning, 2)
     try:
-        with written_atomically(path) as temporary:
-            temporary.write_bytes(content)
+        # Another process may have done so, and have written the shard again.
+        if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            path.replace(path.with_name(f"{path.name}.rejected"))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BufferedReader | None]:
+    """Give the open file, None if there is none.
+
+    Raises:
+        UserError: If it cannot be read: nothing is wrong with it, as far as anyone can tell, so it stays.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        yield None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> UserError:
+    return UserError(f"cannot read {path}: {error.strerror or error}; the file stays as it is; allowed: a readable one")
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from flowbert.encoders.batching import plan_batches
-from flowbert.encoders.identity import digest_config, digest_tokenizer, digest_weights
+from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint, trained_settings
 from flowbert.encoders.packing import PACKED_ATTENTION, Packing, can_pack
 from flowbert.encoders.pooling import check_pooling, mix_layers, pool
 from flowbert.encoders.positions import first_position, longest_input
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.digest import digest_tensors
 
 # On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
 # wants many tokens at once.
@@ -283,7 +284,7 @@ class SentenceEncoder(nn.Module):
         if self.frozen and "weights" in self._digests:
             weights = self._digests["weights"]
         else:
-            weights = self._digests["weights"] = digest_weights(self.backbone.state_dict())
+            weights = self._digests["weights"] = digest_tensors(self.backbone.state_dict())
         return {"weights": weights, **self.kind(), "revision": self.revision}
 
     def kind(self) -> dict[str, Any]:

@@ -1,44 +1,14 @@
-"""Digests of what makes an encoder give the numbers it gives: weights, configuration, tokenizer."""
+"""Digests of what makes an encoder give the numbers it gives besides its weights: configuration, tokenizer."""
 
-import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-_DIGEST_BYTES = 16
+from flowbert.io.digest import digest_json
 
 # Where the folder lies, who wrote it and in which dtype do not change what the loaded weights compute.
 _CONFIG_LEFT_OUT = frozenset({"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"})
-
-
-def digest_json(value: object) -> str:
-    """Hexadecimal blake2b of ``value`` as JSON with sorted keys."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def digest_weights(state: Mapping[str, Tensor]) -> str:
-    """Hexadecimal blake2b over the tensors in the order of their names: name, dtype, shape and bytes.
-
-    The device on which they lie does not enter.
-
-    Args:
-        state: A ``state_dict``.
-
-    Example:
-        >>> digest_weights({"w": torch.zeros(2)}) == digest_weights({"w": torch.zeros(1, 2)})
-        False
-    """
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for name in sorted(state):
-        tensor = state[name].detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def digest_config(config: PretrainedConfig) -> str:

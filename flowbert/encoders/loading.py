@@ -41,11 +41,19 @@ def trained_settings(path: str) -> dict[str, Any]:
 
     Args:
         path: As in :func:`load_checkpoint`; a run folder too.
+
+    Raises:
+        UserError: If the file with them is damaged.
     """
     folder = Path(path).expanduser()
     for file in (folder / _IN_RUN / SETTINGS_FILE, folder / SETTINGS_FILE):
         if path and file.is_file():
-            settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            try:
+                settings = json.loads(file.read_text(encoding="utf-8"))
+            except (ValueError, OSError, RecursionError) as error:
+                raise UserError(f"{file}: not readable ({_first_line(error)}); needed: JSON as written here") from error
+            if not isinstance(settings, dict):
+                raise UserError(f"{file}: holds {type(settings).__name__}; needed: an object as written here")
             return settings
     return {}
 

@@ -1,7 +1,6 @@
 """Static word vectors averaged: the encoder that needs no network, from any GloVe or word2vec text file."""
 
 import gzip
-import hashlib
 import math
 import re
 import warnings
@@ -14,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.encoders.identity import digest_json
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.digest import digest_bytes, digest_json
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _RULES = "static-1"
@@ -96,9 +95,7 @@ class StaticEncoder:
         self._weights = _sif_weights(words, counts, sif_a)
         self._counts = None if counts is None else digest_json(dict(counts))
         self._unknown = self.vectors.mean(axis=0, dtype=np.float64)
-        self._digest = (
-            digest or hashlib.blake2b(self.vectors.tobytes() + "\n".join(words).encode(), digest_size=16).hexdigest()
-        )
+        self._digest = digest or digest_bytes(self.vectors.tobytes(), "\n".join(words).encode())
 
     @classmethod
     def from_file(

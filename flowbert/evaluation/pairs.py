@@ -1,21 +1,18 @@
 """Similarities of several methods on the same pairs: what the bootstrap and the lexical figures start from."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from flowbert.atomic import written_atomically
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
 from flowbert.evaluation.protocol import PairEmbeddings, Transform, similarities
+from flowbert.io.container import read_container, write_container
 
-_FORMAT = "flowbert-scored-pairs-1"
+_FORMAT = "flowbert-scored-pairs-2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,28 +61,17 @@ class ScoredPairs:
         tensors = {"sizes": sizes, "gold": self.concatenated()}
         # Numbered: a method's name may hold what a tensor's name may not.
         tensors |= {f"method.{number}": self.concatenated(name) for number, name in enumerate(self.predicted)}
-        with written_atomically(path) as temporary:
-            save_file(tensors, temporary, metadata={"format": _FORMAT, "names": json.dumps(names)})
-        return Path(path)
+        return write_container(path, _FORMAT, tensors, names)
 
     @classmethod
     def load(cls, path: str | Path) -> "ScoredPairs":
         """Read a file of :meth:`save`.
 
         Raises:
-            UserError: If the file is missing or another one.
+            UserError: If the file is missing, damaged or another one.
         """
-        if not Path(path).is_file():
-            raise UserError(f"{path}: no such file; needed: scored pairs written by save()")
-        try:
-            with safe_open(path, framework="numpy") as file:
-                metadata: dict[str, str] = file.metadata() or {}
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise UserError(f"{path}: not a safetensors file ({error}); needed: one written by save()") from error
-        if metadata.get("format") != _FORMAT:
-            raise UserError(f"{path}: format is {metadata.get('format')!r}; allowed: {_FORMAT!r}")
-        names = json.loads(metadata["names"])
+        names, content = read_container(path, _FORMAT, "table of scored pairs", "score and save them again")
+        tensors = {name: tensor.numpy() for name, tensor in content.items()}
         edges = np.cumsum(tensors["sizes"])[:-1]
         methods = {name: tensors[f"method.{number}"] for number, name in enumerate(names["methods"])}
         return cls(

@@ -1,7 +1,6 @@
 """results.json: one row per figure with everything that decided it, and the fingerprint of the run."""
 
 import datetime
-import hashlib
 import json
 import math
 import platform
@@ -14,9 +13,10 @@ from typing import Any
 import torch
 
 from flowbert import __version__
-from flowbert.atomic import written_atomically
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.protocol import AGGREGATIONS, TaskFigures
+from flowbert.io.atomic import written_atomically
+from flowbert.io.digest import digest_json
 
 _PACKAGES = (
     "torch",
@@ -181,8 +181,7 @@ def fingerprint(
 
 def config_hash(config: Mapping[str, Any]) -> str:
     """BLAKE2b digest (32 hex digits) of the canonical JSON of a configuration; the order of keys plays no role."""
-    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+    return digest_json(config, compact=True)
 
 
 def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> Path:

@@ -142,16 +142,17 @@ class Glow(Bijection):
 
     @torch.no_grad()
     def latents(self, x: Tensor) -> Tensor:
-        """Latents of any number of embeddings ``(N, D)``, in blocks, on this flow's device: ``(N, D)``, float32, CPU.
+        """Latents of any number of embeddings ``(N, D)``, in blocks: ``(N, D)``, float32, on the device of ``x``.
 
-        A flow in training mode is in evaluation mode meanwhile.
+        They are computed on the flow's device. A flow in training mode is in evaluation mode meanwhile.
         """
         parameter = next(self.parameters())
         training = self.training
         self.eval()
         try:
             parts = [
-                self(part.to(parameter.device, parameter.dtype))[0].float().cpu() for part in torch.split(x, _BLOCK)
+                self(part.to(parameter.device, parameter.dtype))[0].to(x.device, torch.float32)
+                for part in torch.split(x, _BLOCK)
             ]
         finally:
             self.train(training)

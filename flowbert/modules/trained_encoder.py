@@ -1,13 +1,11 @@
 """A trained encoder on disk: a folder that transformers loads."""
 
 import json
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from flowbert.encoders.loading import SETTINGS_FILE
+from flowbert.io.atomic import folder_written_atomically
 from flowbert.quiet import quiet_transformers
 
 
@@ -20,20 +18,12 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
         tokenizer: The tokenizer that belongs to it.
         settings: JSON values for ``flowbert.json`` in the folder; default: no such file.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    parts = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
+    with folder_written_atomically(target) as folder:
         with quiet_transformers():
-            network.save_pretrained(parts)
-        _save_tokenizer(tokenizer, parts)
+            network.save_pretrained(folder)
+        _save_tokenizer(tokenizer, folder)
         if settings is not None:
-            (parts / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        for path in (parts, *parts.iterdir()):
-            path.chmod(0o755 if path.is_dir() else 0o644)  # mkdtemp makes it private
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(parts, target)
-    finally:
-        shutil.rmtree(parts, ignore_errors=True)
+            (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 def _save_tokenizer(tokenizer: Any, folder: Path) -> None:

@@ -7,9 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from flowbert.atomic import written_atomically
 from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.results import Row
+from flowbert.io.atomic import written_atomically
 from flowbert.report.table import Averages, grid_to_markdown, other_grid, to_markdown
 
 _LEFT_OUT = ("subsets",)

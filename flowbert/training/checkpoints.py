@@ -10,8 +10,8 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from flowbert.atomic import written_atomically
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.atomic import written_atomically
 from flowbert.training.metrics_log import MetricsLog
 
 LAST = "last.ckpt"

@@ -11,7 +11,7 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 
-from flowbert.atomic import written_atomically
+from flowbert.io.atomic import written_atomically
 
 METRICS = "metrics.csv"
 _AT_ONCE = 100  # rows that wait in memory; every checkpoint writes what waits

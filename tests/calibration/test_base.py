@@ -133,7 +133,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         Calibration.load(tmp_path / "none")
     (tmp_path / "text").write_text("hello, this is not a tensor file")
-    with pytest.raises(UserError, match="not a safetensors file"):
+    with pytest.raises(UserError, match=r"the calibration is damaged .*fit and save it again"):
         Calibration.load(tmp_path / "text")
     path = make_calibration("zca").fit(data()).save(tmp_path / "zca")
     with pytest.raises(UserError, match="holds a ZCA; allowed: Whitening"):

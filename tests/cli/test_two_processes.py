@@ -33,7 +33,7 @@ def test_two_processes_are_one(tmp_path: Path) -> None:
     for first, second in zip(*rows, strict=True):
         if first.method != "flow":  # its batches are split between the processes
             assert first == second
-    stores = [sorted((folder / "cache").rglob("*.safetensors")) for folder in (one, two)]
+    stores = [sorted((folder / "cache").rglob("*.shard")) for folder in (one, two)]
     assert [path.name for path in stores[0]] == [path.name for path in stores[1]]
     for paths in zip(*stores, strict=True):
         first_shard, second_shard = (load_file(path) for path in paths)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flowbert.data.hub import read_hub
 from flowbert.data.readers import (
     column_names,
     parse_number,
@@ -181,3 +182,51 @@ def test_sentences_need_a_column_and_some_text(tmp_path: Path) -> None:
         read_sentences(_write(tmp_path / "b.txt", b"\n  \n"))
     with pytest.raises(UserError, match="unknown extension"):
         read_sentences(_write(tmp_path / "b.doc", b"a\n"))
+
+
+def _texts(kind: str, values: list[bytes]) -> pa.Array:
+    """A column of bytes that are declared to be text."""
+    text, raw = (pa.large_string(), pa.large_binary()) if kind == "large" else (pa.string(), pa.binary())
+    array = pa.Array.from_buffers(text, len(values), pa.array(values, raw).buffers())
+    if kind == "dictionary":
+        return pa.DictionaryArray.from_arrays(pa.array(range(len(values)), pa.int32()), array)
+    if kind == "list":
+        return pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), array)
+    return array
+
+
+@pytest.mark.parametrize("kind", ["plain", "large", "dictionary", "list"])
+def test_parquet_text_that_is_not_utf8_names_the_row(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": [1, 2, 3], "text": _texts(kind, [b"a", b"caf\xe9", b"\xff"])}), path)
+    message = r"a\.parquet:2: column 'text' holds the byte 0xe9 at position 4 of a text, not UTF-8; allowed: UTF-8"
+    with pytest.raises(UserError, match=message):
+        read_table(path, ["text"])
+    assert read_table(path, ["id"]).columns["id"] == [1, 2, 3]
+
+
+def test_parquet_column_name_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"]}), path)
+    path.write_bytes(path.read_bytes().replace(b"text", b"te\xe9t"))
+    for read in (lambda: column_names(path), lambda: read_sentences(path)):
+        with pytest.raises(UserError, match=r"a\.parquet: the name of a column is not UTF-8"):
+            read()
+
+
+def test_half_a_character_in_json_is_named(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.jsonl", b'{"text": "\\ud83d\\ude42"}\n{"text": "x\\ud800"}\n')
+    with pytest.raises(UserError, match=r"a\.jsonl:2: column 'text' holds .* with a lone surrogate; allowed: Unicode"):
+        read_sentences(path)
+    path.write_bytes(b'{"tex\\nt": "a"}\n')
+    with pytest.raises(UserError, match=r"no column 'text'; allowed: tex t"):
+        read_table(path, ["text"])
+
+
+def test_hub_text_that_is_not_utf8_names_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    pq.write_table(pa.table({"text": _texts("plain", [b"a", b"caf\xe9"])}), folder / "train.parquet")
+    with pytest.raises(UserError, match=r"mine.*row 2: column 'text' holds the byte 0xe9 at position 4"):
+        read_hub(str(folder), ["text"])
