@@ -197,7 +197,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
     # ------------------------------------------------------------- embedding
 
     def embed(self, embeddings: Tensor) -> Tensor:
-        """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, float32 on the CPU."""
+        """Latents of raw embeddings: ``(N, D)`` -> ``(N, D)``, float32 on the device of the embeddings."""
         return self._flow().latents(embeddings)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -216,5 +216,6 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
 
 def _gaussian(like: Tensor, stream: Stream) -> Tensor:
-    """Standard normal numbers of the shape, type and device of a tensor."""
-    return torch.randn(like.shape, generator=stream.generator(like.device), device=like.device, dtype=like.dtype)
+    """Standard normal numbers of the shape and device of a tensor: the same ones for every type."""
+    numbers = torch.randn(like.shape, generator=stream.generator(like.device), device=like.device, dtype=torch.float32)
+    return numbers.to(like.dtype)
