@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import alignment, mean_cosine, sampled_uniformity, spearman, uniformity
+from flowbert.metrics.functional import alignment, mean_cosine, no_spearman, sampled_uniformity, spearman, uniformity
 from flowbert.metrics.functional.arrays import unit_rows
 
 Embed = Callable[[Sequence[str]], Tensor | NDArray[Any]]
@@ -102,6 +102,7 @@ class TaskFigures:
         mean_cosine: Over the same pairs.
         sentences: Number of distinct sentences.
         uniformity_sentences: How many of them the uniformity saw; fewer than ``sentences`` means sampled.
+        reason: Why a Spearman is NaN, in one line; empty if none is.
     """
 
     task: str
@@ -117,6 +118,7 @@ class TaskFigures:
     mean_cosine: float
     sentences: int
     uniformity_sentences: int
+    reason: str = ""
 
     def spearman(self, aggregation: str) -> float:
         """The figure under ``all``, ``mean`` or ``wmean``."""
@@ -203,6 +205,7 @@ def evaluate_pairs(
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
     seed: int = 0,
+    flaw: str | None = None,
 ) -> TaskFigures:
     """All figures of a split under one map of its embeddings.
 
@@ -219,10 +222,14 @@ def evaluate_pairs(
         positive_above: Gold score above which a pair counts as positive.
         uniformity_limit: If there are more distinct sentences, draw this many for the uniformity; None is exact.
         seed: Seed of that draw.
+        flaw: Why the map's figures mean nothing (:attr:`flowbert.calibration.Calibration.flaw`): all are NaN then, with
+            this as the reason.
 
     Raises:
         UserError: If the map gives another number of rows.
     """
+    if flaw is not None:
+        return _no_figures(pairs, positive_above, uniformity_limit, flaw)
     unit = unit_rows(_mapped(pairs, transform))
     predicted = _similarities(pairs, unit)
     gold = [subset.scores for subset in pairs.subsets]
@@ -248,12 +255,37 @@ def evaluate_pairs(
         mean_cosine=mean_cosine(unit) if usable else math.nan,
         sentences=len(unit),
         uniformity_sentences=count,
+        reason=_reason(pairs, gold, predicted),
     )
 
 
 def evaluate_task(task: STSTask, split: str, embed: Embed, transform: Transform | None = None) -> TaskFigures:
     """All figures of a split in one go: :func:`embed_pairs`, then :func:`evaluate_pairs`."""
     return evaluate_pairs(embed_pairs(task, split, embed), transform)
+
+
+def _no_figures(pairs: PairEmbeddings, positive_above: float, limit: int | None, flaw: str) -> TaskFigures:
+    sizes, sentences = [len(subset.scores) for subset in pairs.subsets], len(pairs.embeddings)
+    return TaskFigures(
+        task=pairs.task,
+        split=pairs.split,
+        **dict.fromkeys(("all", "mean", "wmean", "alignment", "uniformity", "mean_cosine"), math.nan),
+        pairs=sum(sizes),
+        subsets=tuple(SubsetFigures(s.name, size, math.nan) for s, size in zip(pairs.subsets, sizes, strict=True)),
+        positives=sum(int((subset.scores > positive_above).sum()) for subset in pairs.subsets),
+        sentences=sentences,
+        uniformity_sentences=sentences if limit is None else min(limit, sentences),
+        reason=flaw,
+    )
+
+
+def _reason(pairs: PairEmbeddings, gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -> str:
+    """Why a figure does not exist: the first subset without one."""
+    for subset, scores, values in zip(pairs.subsets, gold, predicted, strict=True):
+        problem = no_spearman(values, scores)
+        if problem is not None:
+            return f"{pairs.task}{f' {subset.name}' * (len(gold) > 1)}: {problem}"
+    return ""
 
 
 def _mapped(pairs: PairEmbeddings, transform: Transform | None) -> Tensor:

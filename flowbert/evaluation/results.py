@@ -68,7 +68,9 @@ class Row:
         low: Lower end of the 95% interval over pairs; NaN if none was computed.
         high: Upper end.
         supervised: Whether the method learned from labels.
-        setting: Digest of everything that decides the figure; equal settings are not computed twice.
+        setting: Digest of everything that decides the figure but the code; with equal ``code``, not computed twice.
+        reason: Why there is no figure, in one line; empty if there is one.
+        code: Digest of the code that computed it, see :func:`flowbert.evaluation.code.code_digest`; empty in old files.
     """
 
     method: str
@@ -100,6 +102,8 @@ class Row:
     supervised: bool = False
     setting: str = ""
     fitted: int = 0
+    reason: str = ""
+    code: str = ""
 
     @property
     def shown_method(self) -> str:
@@ -123,6 +127,7 @@ def rows_of(
     supervised: bool = False,
     setting: str = "",
     fitted: int = 0,
+    code: str = "",
 ) -> list[Row]:
     """The three rows (``all``, ``mean``, ``wmean``) of a method's figures on a task; arguments as in :class:`Row`."""
     return [
@@ -144,6 +149,8 @@ def rows_of(
             supervised=supervised,
             setting=setting,
             fitted=fitted,
+            reason="" if math.isfinite(figures.spearman(aggregation)) else figures.reason,
+            code=code,
             **{name: getattr(figures, name) for name in _FROM_FIGURES},
         )
         for aggregation in AGGREGATIONS
