@@ -96,8 +96,8 @@ class Cell:
     def __post_init__(self) -> None:
         if self.method.supervised and not self.labels:
             raise UserError(
-                f"method {self.method.name} learns from labelled pairs and task {self.job.name} has no train split "
-                "beside what is measured; allowed with --labels TASK: a task that has one, or a file of pairs"
+                f"method {self.method.name} learns from labelled pairs and task {self.job.name} has no train split, or "
+                "none beside what is measured; allowed with --labels TASK: a task that has one, or a file of pairs"
             )
         check_overlap(self.labels, self.job.pairs, f"{self.job.name} {self.job.split}")
 

@@ -16,6 +16,7 @@ import torch
 from flowbert import __version__
 from flowbert.atomic import written_atomically
 from flowbert.errors import UserError, choices
+from flowbert.evaluation.lock import locked
 from flowbert.evaluation.protocol import AGGREGATIONS, TaskFigures
 
 _PACKAGES = (
@@ -33,6 +34,7 @@ _FLOATS = ("spearman", "alignment", "uniformity", "mean_cosine")
 _WHOLE = ("pairs", "positives", "sentences", "uniformity_sentences")
 _FROM_FIGURES = ("task", "split", *_WHOLE, "alignment", "uniformity", "mean_cosine")
 _TEXTS = ("method", "encoder", "layers", "pooling", "corpus", "task", "split", "aggregation")
+_OPTIONAL_TEXTS = ("metric", "setting", "reason", "code")
 _OPTIONAL_FLOATS = ("value", "low", "high")
 
 
@@ -104,6 +106,12 @@ class Row:
     fitted: int = 0
     reason: str = ""
     code: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the figure is of, whichever code computed it; rows of equal keys replace each other."""
+        where = (self.encoder, self.layers, self.pooling, self.corpus, self.seed)
+        return (self.setting or (self.method, *where), self.task, self.split, self.metric, self.aggregation)
 
     @property
     def shown_method(self) -> str:
@@ -202,6 +210,26 @@ def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mappin
     return path
 
 
+def merge_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> list[Row]:
+    """Write rows and keep those of the file that they do not replace (:attr:`Row.key`), behind them.
+
+    The file is read and written under a lock, so that several processes lose no row of each other.
+
+    Returns:
+        All rows of the file.
+
+    Raises:
+        UserError: If there is a file and it is no results.json.
+    """
+    path = Path(path)
+    with locked(path.parent):
+        earlier = load_results(path)[0] if path.exists() else []
+        new = {row.key for row in rows}
+        merged = [*rows, *(row for row in earlier if row.key not in new)]
+        write_results(path, merged, run_fingerprint)
+    return merged
+
+
 def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
     """Rows and fingerprint of a results.json, checked; null becomes NaN again.
 
@@ -239,7 +267,7 @@ def _row(value: Any, where: str) -> Row:
     for name in _WHOLE:
         if not isinstance(value.get(name, 0), int):
             raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a whole number")
-    for name in _TEXTS:
+    for name in (*_TEXTS, *(name for name in _OPTIONAL_TEXTS if name in value)):
         if not isinstance(value[name], str):
             raise UserError(f"{where}: {name} is {value[name]!r}; allowed: text")
     if checked["aggregation"] not in AGGREGATIONS:

@@ -134,7 +134,9 @@ def test_supervised_methods_need_labels() -> None:
     (cell,) = request(jobs=[STSJob(both)], methods=[removal]).cells()
     ((_, measured),) = run([cell])
     assert measured.rows[0].supervised
-    with pytest.raises(UserError, match="task A has no train split; allowed with --labels"):
+    with pytest.raises(
+        UserError, match="task A has no train split, or none beside what is measured; allowed with --labels"
+    ):
         list(run(request(jobs=[STSJob(task("A", splits=["test"]))], methods=[removal]).cells()))
 
 

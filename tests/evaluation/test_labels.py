@@ -85,7 +85,7 @@ def test_every_job_refuses_labels_that_it_measures(number: int, start: int, chan
 
 
 def test_labels_that_are_all_measured_leave_nothing_to_learn_from() -> None:
-    with pytest.warns(FlowbertWarning), pytest.raises(UserError, match="no train split beside what is measured"):
+    with pytest.warns(FlowbertWarning), pytest.raises(UserError, match="none beside what is measured"):
         request(jobs()[0], [subset(0)], drop=True).cells()
 
 
@@ -103,6 +103,7 @@ def write(path: Path, pairs: Sequence[tuple[str, str, float]]) -> Path:
     return path
 
 
+@pytest.mark.filterwarnings("default::flowbert.errors.FlowbertWarning")
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("measured", ["SAMPLE", "file"])
 @pytest.mark.parametrize("labels", [None, "SAMPLE", "same file", "other file", "overlapping file"])
@@ -135,8 +136,8 @@ def test_the_command_never_learns_from_what_it_measures(
         main(argv)
     assert message in capsys.readouterr().err
     if labels == "overlapping file":
-        with pytest.warns(FlowbertWarning, match="^40 of 140 labelled pairs"):
-            main([*argv, "--drop_overlap"])
+        main([*argv, "--drop_overlap"])
+        assert "warning: 40 of 140 labelled pairs" in capsys.readouterr().err
 
 
 def test_random_scores_teach_nothing() -> None:
@@ -145,6 +146,10 @@ def test_random_scores_teach_nothing() -> None:
     noise = Subset("N", subset(0, 60).sentences1, subset(0, 60).sentences2, generator.normal(size=60))
     with pytest.raises(UserError, match="60 of 60 labelled pairs"):
         request(STSJob(STSTask("N", {"test": [noise]})), [swapped(noise)]).cells()
+
+
+# Most of it in headlines, which the years hold in another case.
+OVERLAP_WITH_STSB = {"STS13": 301, "STS14": 357, "STS15": 322, "STS16": 113, "STSB": 17}
 
 
 @pytest.mark.parametrize("labels", [*TASKS])
@@ -156,7 +161,7 @@ def test_real_tasks(labels: str, measured: str, real: Path) -> None:
         with pytest.raises(SystemExit):
             main(["evaluate", "--tasks", measured, "--senteval", str(root), "--labels", labels])
         return
-    overlap = {("STSB", "STS14"): 3, ("STSB", "STS15"): 322, ("STSB", "STSB"): 17, ("SICKR", "SICKR"): 93}
+    overlap = {("STSB", year): pairs for year, pairs in OVERLAP_WITH_STSB.items()} | {("SICKR", "SICKR"): 93}
     expected = overlap.get((labels, measured), 0)
     train = source.splits["train"]
     if expected:

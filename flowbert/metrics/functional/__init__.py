@@ -2,7 +2,7 @@
 
 from flowbert.metrics.functional.alignment import alignment
 from flowbert.metrics.functional.isotropy import mean_cosine
-from flowbert.metrics.functional.spearman import no_spearman, spearman
+from flowbert.metrics.functional.spearman import no_spearman, spearman, spearman_or_nan
 from flowbert.metrics.functional.uniformity import SampledUniformity, sampled_uniformity, uniformity
 
 __all__ = [

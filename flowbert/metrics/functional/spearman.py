@@ -39,6 +39,18 @@ def spearman(predictions: Array, target: Array) -> float:
     problem = no_spearman(x, y)
     if problem:
         warnings.warn(f"Spearman is NaN: {problem}", FlowbertWarning, stacklevel=2)
+    return spearman_or_nan(x, y)
+
+
+def spearman_or_nan(predictions: Array, target: Array) -> float:
+    """As :func:`spearman`, but NaN without a warning: for figures whose absence was told already.
+
+    Example:
+        >>> spearman_or_nan(np.ones(3), np.arange(3.0))
+        nan
+    """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
+    if no_spearman(x, y):
         return math.nan
     ranks_x, ranks_y = rankdata(x) - (len(x) + 1) / 2, rankdata(y) - (len(y) + 1) / 2
     norm = math.sqrt(float(ranks_x @ ranks_x)) * math.sqrt(float(ranks_y @ ranks_y))
