@@ -106,13 +106,14 @@ class Table:
         rows = certainty.rows([*bare, *([] if distances is None else self._lexical(distances))])
         choices_made = [choice.text() for choice in best_layers(rows, _SHOWN)]
         verdicts = certainty.verdicts(_SHOWN)
+        left_out = certainty.left_out(_SHOWN)
         averages = {name: _ends(certainty, name) for name in AGGREGATIONS}
-        self._print(rows, averages[_SHOWN], [*verdicts, *choices_made])
+        self._print(rows, averages[_SHOWN], [*verdicts, *left_out, *choices_made])
         self.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, "verdicts": verdicts}
         everything = self.save(rows)
         kept = _kept(everything[len(rows) :], self.output)
         sections = {
-            f"Which method to use ({_SHOWN})": verdicts,
+            f"Which method to use ({_SHOWN})": [*verdicts, *left_out],
             "Which layers to use": choices_made,
             "Also in the file": kept,
         }

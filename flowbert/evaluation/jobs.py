@@ -16,7 +16,8 @@ from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import NoFigureError, UserError
-from flowbert.evaluation.lexical import GOLD, edit_distance_metric, lexical_figures
+from flowbert.evaluation.code import code_digest
+from flowbert.evaluation.lexical import GOLD, edit_distance_metric, lexical_figures, lexical_pairs
 from flowbert.evaluation.pairs import ScoredPairs, sentence_pairs
 from flowbert.evaluation.protocol import (
     POSITIVE_ABOVE,
@@ -33,6 +34,7 @@ from flowbert.evaluation.ranking_bootstrap import METRICS
 from flowbert.evaluation.results import Row, rows_of
 from flowbert.evaluation.retrieval import METRICS as RETRIEVAL_METRICS
 from flowbert.evaluation.retrieval import retrieval_task, retrieve
+from flowbert.metrics.functional import no_spearman
 
 Result = TypeVar("Result")
 Kept = tuple[NDArray[np.float64], ...]
@@ -288,6 +290,10 @@ def _looked_up(embed: Embed, sentences: list[str]) -> Embed:
     return from_memory
 
 
+def _why(values: NDArray[np.float64], distances: NDArray[np.float64]) -> str:
+    return no_spearman(values, distances) or ""
+
+
 def _unflawed(flaw: str | None, compute: Callable[[], Result]) -> Result:
     if flaw is not None:
         raise NoFigureError(flaw)
@@ -320,7 +326,8 @@ def lexical_rows(
         unit: Their unit, for the metric's name.
         columns_of: Setting -> columns of its rows.
     """
-    gold = {"method": GOLD, "encoder": "none", "layers": "none", "pooling": "none", "corpus": "none"}
+    gold = dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none") | {"method": GOLD, "code": code_digest()}
+    by_distance = lexical_pairs(pairs, distances)
     same: dict[str, Any] = {"task": pairs.task, "split": pairs.split, "aggregation": "all", "pairs": len(pairs)}
     same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
     return [
@@ -329,6 +336,7 @@ def lexical_rows(
             **same,
             metric=edit_distance_metric(unit),
             value=found.with_edit_distance,
+            reason=_why(by_distance.concatenated(found.method), distances),
         )
         for found in lexical_figures(pairs, distances)
     ]

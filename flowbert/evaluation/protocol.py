@@ -13,7 +13,15 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import alignment, mean_cosine, no_spearman, sampled_uniformity, spearman, uniformity
+from flowbert.metrics.functional import (
+    alignment,
+    mean_cosine,
+    no_spearman,
+    sampled_uniformity,
+    spearman,
+    spearman_or_nan,
+    uniformity,
+)
 from flowbert.metrics.functional.arrays import unit_rows
 
 Embed = Callable[[Sequence[str]], Tensor | NDArray[Any]]
@@ -144,7 +152,7 @@ def cosine(left: Tensor, right: Tensor) -> NDArray[np.float64]:
     return _rounded(products)
 
 
-def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -> Aggregates:
+def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], *, warn: bool = True) -> Aggregates:
     """Spearman over subsets, aggregated in the three ways that papers use without saying which.
 
     ``all`` is one Spearman over the concatenated pairs, ``mean`` the plain average of the subsets' Spearmans, ``wmean``
@@ -158,6 +166,7 @@ def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -
     Args:
         gold: Gold scores by subset, each of shape ``(N_s,)``.
         predicted: Similarities by subset, each of shape ``(N_s,)``.
+        warn: Whether to warn of a figure that does not exist.
 
     Raises:
         UserError: If there are no subsets, or the numbers of subsets or of their pairs differ.
@@ -167,7 +176,7 @@ def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -
         >>> round(aggregate(gold, [np.array([0.1, 0.2, 0.3]), np.array([0.9, 0.8])])["wmean"], 6)
         0.2
     """
-    return _aggregate(gold, predicted, _by_subset(gold, predicted))
+    return _aggregate(gold, predicted, _by_subset(gold, predicted, warn), warn)
 
 
 def embed_pairs(task: STSTask, split: str, embed: Embed) -> PairEmbeddings:
@@ -233,7 +242,7 @@ def evaluate_pairs(
     unit = unit_rows(_mapped(pairs, transform))
     predicted = _similarities(pairs, unit)
     gold = [subset.scores for subset in pairs.subsets]
-    figures = _by_subset(gold, predicted)
+    figures = _by_subset(gold, predicted, warn=True)
     left, right, scores = (
         np.concatenate([getattr(subset, name) for subset in pairs.subsets]) for name in ("left", "right", "scores")
     )
@@ -243,7 +252,7 @@ def evaluate_pairs(
     return TaskFigures(
         task=pairs.task,
         split=pairs.split,
-        **_aggregate(gold, predicted, figures),
+        **_aggregate(gold, predicted, figures, warn=True),
         pairs=len(scores),
         subsets=tuple(
             SubsetFigures(subset.name, len(subset.scores), figure)
@@ -303,22 +312,23 @@ def _rounded(products: Tensor) -> NDArray[np.float64]:
     return np.round(products.clamp(-1.0, 1.0).cpu().numpy(), _COSINE_DECIMALS)
 
 
-def _by_subset(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -> list[float]:
+def _by_subset(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], warn: bool) -> list[float]:
     if len(gold) != len(predicted) or not gold:
         raise UserError(
             f"{len(gold)} subsets of gold scores and {len(predicted)} of similarities; allowed: as many, >= 1"
         )
-    return [spearman(p, g) for g, p in zip(gold, predicted, strict=True)]
+    figure = spearman if warn else spearman_or_nan
+    return [figure(p, g) for g, p in zip(gold, predicted, strict=True)]
 
 
 def _aggregate(
-    gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], by_subset: Sequence[float]
+    gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], by_subset: Sequence[float], warn: bool
 ) -> Aggregates:
     if len(gold) == 1:
         return Aggregates(all=by_subset[0], mean=by_subset[0], wmean=by_subset[0])
     sizes = [len(scores) for scores in gold]
     return Aggregates(
-        all=spearman(np.concatenate(list(predicted)), np.concatenate(list(gold))),
+        all=(spearman if warn else spearman_or_nan)(np.concatenate(list(predicted)), np.concatenate(list(gold))),
         mean=sum(by_subset) / len(by_subset),
         wmean=sum(size * figure for size, figure in zip(sizes, by_subset, strict=True)) / sum(sizes),
     )

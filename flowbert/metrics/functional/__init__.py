@@ -12,5 +12,6 @@ __all__ = [
     "no_spearman",
     "sampled_uniformity",
     "spearman",
+    "spearman_or_nan",
     "uniformity",
 ]
