@@ -26,6 +26,7 @@ from flowbert.errors import FlowbertWarning, UserError
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
 _TOKENIZE_AT_ONCE = 1024
+_VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
 
 
 class SentenceEncoder(nn.Module):
@@ -289,7 +290,7 @@ class SentenceEncoder(nn.Module):
                 "config": digest_config(self.backbone.config),  # type: ignore[arg-type]
                 "tokenizer": digest_tokenizer(self.tokenizer),
             }
-        return {**self._digests, **identity}
+        return {**self._digests, **identity, **({"vectors": _VECTORS} if _VECTORS > 1 else {})}
 
     def _embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         return self._embed_packed(chunks) if self.packs else torch.cat([self._embed(chunk) for chunk in chunks])

@@ -237,7 +237,11 @@ def _average(parts: Mapping[Job, Replicates], aggregation: str, what: str) -> tu
     kept = [part.only(found.rows) for job, part in parts.items() if job.name in found.columns]
     if not found.rows:
         return None, found.told(what)
-    return kept[0] if len(kept) == 1 else average(kept, f"average of {len(kept)} tasks"), found.told(what)
+    whole = kept[0] if len(kept) == 1 else average(kept, f"average of {len(kept)} tasks")
+    lines, usable = found.told(what), whole.usable(aggregation)
+    if len(usable) < len(found.rows):  # tiny tasks: on each resample some task has no figure
+        lines.append(f"left out of {what}, no resample has all tasks: {', '.join(set(found.rows) - set(usable))}")
+    return whole.only(usable) if usable else None, lines
 
 
 def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]], seeds: Mapping[str, int]) -> Replicates:

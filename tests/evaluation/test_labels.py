@@ -22,7 +22,7 @@ REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), 
 
 def subset(start: int, pairs: int = 12) -> Subset:
     first, second = ([f"{side} {number}" for number in range(start, start + pairs)] for side in ("left", "right"))
-    return Subset(f"S{start}", tuple(first), tuple(second), np.arange(pairs) % 6.0)
+    return Subset(f"S{start}", tuple(first), tuple(second), np.arange(pairs, dtype=np.float64) % 6)
 
 
 def swapped(given: Subset) -> Subset:
