@@ -1,14 +1,15 @@
 """Too few sentences: how many distinct rows were seen, when a map of them means nothing, and when shrinkage helps."""
 
-import hashlib
 from collections.abc import Iterable
+from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import UserError
 
-_HASH_BYTES = 8
 _AT_ONCE = 1024
 
 ENOUGH = 5
@@ -43,8 +44,7 @@ class DistinctRows:
         for block in torch.split(x.detach(), _AT_ONCE):
             if len(self._hashes) >= self.limit:
                 break
-            rows = (block.cpu().to(torch.float64) + 0.0).numpy()  # -0.0 equals 0.0
-            self._hashes |= {_hash(row.tobytes()) for row in rows}
+            self._hashes.update(_hashes(block).tolist())
         return self
 
     def merge(self, other: "DistinctRows") -> "DistinctRows":
@@ -76,7 +76,7 @@ def few_rows(distinct: int, dim: int) -> str | None:
     )
 
 
-def few_to_whiten(name: str, distinct: int, dim: int, kept: int) -> str | None:
+def few_to_whiten(name: str, distinct: int, dim: int, kept: int, wanted: int) -> str | None:
     """Why whitening of so few rows means nothing, in one line; None if there are enough.
 
     Centred, N points span N - 1 directions at most; scaled to equal variance in all of them they are the corners of a
@@ -87,13 +87,14 @@ def few_to_whiten(name: str, distinct: int, dim: int, kept: int) -> str | None:
         distinct: Number N of distinct rows.
         dim: Their size D.
         kept: Number k of directions kept.
+        wanted: Number of directions that more sentences would give.
     """
     if kept < distinct - 1:
         return None
     fewer = f"fewer than {distinct - 1} directions, " if distinct > 2 else ""
     return (
         f"{name} of N={distinct} distinct sentences in D={dim} dimensions makes all of them equally similar; "
-        f"needed: shrinkage ({name}:shrinkage=0.1), {fewer}or more than {kept + 1} distinct sentences"
+        f"needed: shrinkage ({name}:shrinkage=0.1), {fewer}or more than {wanted + 1} distinct sentences"
     )
 
 
@@ -124,5 +125,15 @@ def checked_hashes(value: Tensor) -> list[int]:
     return [int(number) for number in value.tolist()]
 
 
-def _hash(data: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(data, digest_size=_HASH_BYTES).digest(), "little", signed=True)
+def _hashes(block: Tensor) -> NDArray[np.int64]:
+    """A 64-bit hash of each row, shape ``(N,)``: its bits times fixed random odd numbers, modulo 2^64."""
+    rows = (block.cpu().to(torch.float64) + 0.0).numpy()  # -0.0 equals 0.0
+    bits = np.ascontiguousarray(rows).view(np.int64)
+    # The lower half of a float64 that was a float32 is nearly empty, and a product's low bits see low bits only.
+    found: NDArray[np.int64] = (bits ^ (bits >> 32)) @ _multipliers(rows.shape[1])
+    return found
+
+
+@cache
+def _multipliers(dim: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(-(2**63), 2**63, dim, dtype=np.int64) | 1

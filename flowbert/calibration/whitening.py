@@ -75,7 +75,8 @@ class Whitening(AffineCalibration, method="whitening"):
         if self.moments is None or not equalizes(self.moments, self.shrinkage, self.exponent, self.rank_tolerance):
             return None
         kept = self.affine_map().weight.shape[1]
-        return few_to_whiten(self.method, self.moments.distinct, self.moments.dim, kept)
+        dim = self.moments.dim
+        return few_to_whiten(self.method, self.moments.distinct, dim, kept, self.n_components or dim)
 
     def solve(self, moments: Moments) -> AffineMap:
         """The whitening map of these statistics."""

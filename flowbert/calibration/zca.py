@@ -59,7 +59,8 @@ class ZCA(AffineCalibration, method="zca"):
             return None
         fitted = self.affine_map()
         kept = round(float((fitted.weight * fitted.inverse.T).sum()))  # the trace of a projection is its rank
-        return few_to_whiten(self.method, self.moments.distinct, self.moments.dim, kept)
+        dim = self.moments.dim
+        return few_to_whiten(self.method, self.moments.distinct, dim, kept, dim)
 
     def solve(self, moments: Moments) -> AffineMap:
         """The ZCA map of these statistics."""

@@ -123,7 +123,7 @@ class Certainty:
             parts = {job: self._part(job, each, group) for job, each in self.by_job.items() if job.split == group[3]}
             there = {job: part for job, part in parts.items() if part is not None}
             if there:
-                found[group] = _average(there, aggregation, f"the average ({', '.join(group)})")
+                found[group] = _average(there, aggregation, f"averages and verdicts ({', '.join(group)})")
         return found
 
     def _group_names(self) -> list[Group]:

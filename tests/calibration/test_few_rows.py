@@ -1,6 +1,7 @@
 """Too few sentences: distinct rows are counted in any chunks, a map of too few says its figures mean nothing."""
 
 import math
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,17 @@ def test_counting_stops() -> None:
     assert time.perf_counter() - start < 0.5
 
 
+def test_no_two_rows_share_a_hash() -> None:
+    """Rows that differ in little: one value, one bit, the order, whole numbers."""
+    dim = 16
+    eye = torch.cat([torch.eye(dim) * scale for scale in (1, 2, 4, 0.5, -1, 2**20)])
+    shuffled = torch.stack([torch.arange(dim).float().roll(n) for n in range(dim)])
+    near = torch.nextafter(torch.ones(dim, dim), torch.ones(dim, dim) + torch.eye(dim))
+    grid = torch.cartesian_prod(*[torch.arange(5).float()] * 4).repeat(1, 4)
+    x = torch.cat([eye, shuffled, near, grid])
+    assert int(DistinctRows(10**9).update(x)) == len(torch.unique(x, dim=0))
+
+
 # A map, and the most sentences at which it has a flaw; D is 16.
 MAPS: dict[str, tuple[Callable[[], Calibration], int]] = {
     "whitening": (Whitening, 17),
@@ -106,7 +118,9 @@ def test_a_map_of_too_few_sentences_says_so(name: str, count: int, copies: int, 
     if fitted.flaw is None:
         return
     assert f"N={count} distinct sentences in D=16 dimensions" in fitted.flaw
-    assert "needed: " in fitted.flaw
+    enough = int(re.findall(r"more than (\d+) distinct", fitted.flaw)[0]) + 1
+    assert make().fit(rows(enough, 16)).flaw is None  # the remedy is one
+    assert make().fit(rows(enough - 1, 16)).flaw is not None
     assert "\n" not in fitted.flaw
     y = fitted.transform(torch.unique(x, dim=0)).double()
     if name == "nulling":
