@@ -16,6 +16,10 @@ class UserError(ValueError):
         super().__init__(" ".join(message.splitlines()))
 
 
+class NoFigureError(UserError):
+    """A figure that does not exist for one method: its row says why, and the other rows stand."""
+
+
 class FlowbertWarning(UserWarning):
     """Something the user should know although the run goes on; the message carries the numbers."""
 

@@ -64,6 +64,11 @@ class Calibration(ABC):
     def fitted(self) -> bool:
         """Whether :meth:`transform` can be called."""
 
+    @property
+    def flaw(self) -> str | None:
+        """Why the figures of the fitted map would mean nothing, with N, D and the remedy, in one line; else None."""
+        return None
+
     @abstractmethod
     def reset(self) -> Self:
         """Forget all data. Returns self."""

@@ -70,6 +70,11 @@ class Chain:
         """Whether a step learns from labels."""
         return any(isinstance(step, Supervised) for step in self.steps)
 
+    @property
+    def flaw(self) -> str | None:
+        """Why the figures of the fitted chain would mean nothing: the first flaw of a step; None without any."""
+        return next((flaw for step in self.steps if (flaw := getattr(step, "flaw", None)) is not None), None)
+
     def fit(self, x: Rows, pairs: LabelledPairs | None = None) -> Self:
         """Fit all steps on rows ``(N, D)``. Returns self."""
         rows = checked_rows(x)

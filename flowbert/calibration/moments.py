@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from flowbert.calibration.few_rows import ENOUGH, DistinctRows, checked_hashes
 from flowbert.errors import UserError
 
 _BLOCK_ROWS = 8192
@@ -19,6 +20,7 @@ class Moments:
     neither in the products nor when two means are subtracted in :meth:`merge`. Each block is centred on its own mean
     before it is squared, and blocks are combined by the exact re-centring formulas, so every chunking and every order
     of merging gives the same up to float64 rounding. The last two moments are all that Ledoit-Wolf shrinkage needs.
+    Distinct rows are counted as far as it matters: see :attr:`distinct`.
 
     References:
         Updating Formulae and a Pairwise Algorithm for Computing Sample Variances (Chan, Golub, LeVeque, 1979).
@@ -54,6 +56,12 @@ class Moments:
         self.scatter = torch.zeros(dim, dim, dtype=torch.float64, device=device)
         self.third = torch.zeros_like(self.shift)
         self.fourth = torch.zeros((), dtype=torch.float64, device=device)
+        self._rows = DistinctRows(ENOUGH * dim + 2)
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct rows, exact up to ``ENOUGH * D + 2``, where the counting stops."""
+        return int(self._rows)
 
     def update(self, x: Tensor) -> "Moments":
         """Add the rows of ``x`` of shape ``(N, D)``; N may be 0. Returns self."""
@@ -62,6 +70,7 @@ class Moments:
         for block in torch.split(x, _BLOCK_ROWS):
             if len(block):
                 self.merge(self._of_block(block))
+        self._rows.update(x)
         return self
 
     def _of_block(self, block: Tensor) -> "Moments":
@@ -86,6 +95,7 @@ class Moments:
         """
         if other.dim != self.dim:
             raise UserError(f"moments of {other.dim} dimensions cannot be merged into moments of {self.dim}")
+        self._rows.merge(other._rows)
         if other.count == 0:
             return self
         if other.shift.device != self.shift.device:
@@ -143,16 +153,16 @@ class Moments:
         return beta / delta if beta > 0 and math.isfinite(delta) else 0.0
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything as plain tensors: count, shift, offset, scatter, third, fourth."""
+        """Everything as plain tensors: count, shift, offset, scatter, third, fourth, rows."""
         state = {key: getattr(self, key).clone() for key in _KEYS if key != "count"}
-        return {"count": torch.tensor(self.count, dtype=torch.int64), **state}
+        return {"count": torch.tensor(self.count, dtype=torch.int64), **state, "rows": self._rows.tensor()}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Tensor]) -> "Moments":
         """Statistics from :meth:`state_dict`.
 
         Raises:
-            UserError: If a tensor is missing or has the wrong shape.
+            UserError: If a tensor is missing (``rows`` may be) or has the wrong shape.
         """
         missing = [key for key in _KEYS if key not in state]
         if missing:
@@ -164,4 +174,8 @@ class Moments:
                 raise UserError(f"moments: {key} has the shape {tuple(value.shape)}; allowed: {tuple(wanted.shape)}")
             setattr(moments, key, value.detach().to(dtype=torch.float64).clone())
         moments.count = int(state["count"])
+        # Files of version 0.1.0 did not count: their rows are taken to be distinct.
+        hashes = checked_hashes(state["rows"]) if "rows" in state else range(moments.count)
+        limit = moments._rows.limit
+        moments._rows = DistinctRows(limit, hashes[:limit])
         return moments

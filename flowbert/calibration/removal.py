@@ -3,6 +3,7 @@
 import torch
 
 from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.few_rows import few_to_null
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import checked_size, spectrum
 from flowbert.calibration.standardization import standard_deviations
@@ -40,9 +41,19 @@ class RemoveDirections(AffineCalibration, method="nulling"):
         self.n_directions = checked_size(n_directions, "n_directions")
         self.standardize = standardize
 
+    @property
+    def flaw(self) -> str | None:
+        """Without all the directions that the sentences span, nothing of them is left."""
+        if self.moments is None:
+            return None
+        return few_to_null(self.method, self.moments.distinct, self.moments.dim, self._count(self.moments.dim))
+
+    def _count(self, dim: int) -> int:
+        return max(1, round(dim / 100)) if self.n_directions is None else self.n_directions
+
     def solve(self, moments: Moments) -> AffineMap:
         """The projection of these statistics."""
-        count = max(1, round(moments.dim / 100)) if self.n_directions is None else self.n_directions
+        count = self._count(moments.dim)
         if count >= moments.dim:
             raise UserError(f"n_directions is {count}; allowed: 1 to {moments.dim - 1}, below the embedding size")
         std = standard_deviations(moments) if self.standardize else torch.ones(moments.dim, dtype=torch.float64)

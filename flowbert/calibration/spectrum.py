@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from flowbert.calibration.few_rows import ENOUGH
 from flowbert.calibration.moments import Moments
 from flowbert.errors import FlowbertWarning, UserError
 
@@ -67,10 +68,31 @@ def spectrum(moments: Moments, shrinkage: Shrinkage = 0.0, rank_tolerance: float
     values, vectors = values.flip(0).clamp_min(0.0), vectors.flip(1)
     largest = vectors.abs().argmax(dim=0)
     signs = torch.where(vectors.gather(0, largest[None])[0] < 0, -1.0, 1.0).to(torch.float64)
-    weight = moments.ledoit_wolf_shrinkage() if isinstance(shrinkage, str) else shrinkage
+    weight = shrinkage_weight(moments, shrinkage)
     values = (1 - weight) * values + weight * values.mean()
     rank = int((values > rank_tolerance * values[0]).sum())
     return Spectrum(values, vectors * signs, rank)
+
+
+def shrinkage_weight(moments: Moments, shrinkage: Shrinkage) -> float:
+    """The weight s of these statistics: a number, or what ``ledoit-wolf`` makes of them."""
+    return moments.ledoit_wolf_shrinkage() if isinstance(shrinkage, str) else shrinkage
+
+
+def equalizes(moments: Moments, shrinkage: Shrinkage, exponent: float, rank_tolerance: float) -> bool:
+    """Whether a map gives every direction kept the same variance: it whitens, and no shrinkage counts."""
+    return exponent == -0.5 and shrinkage_weight(moments, shrinkage) <= rank_tolerance
+
+
+def warn_of_few_rows(name: str, moments: Moments) -> None:
+    """Warn that there are so few distinct rows that shrinkage is advised; nothing if there are enough."""
+    if moments.distinct < ENOUGH * moments.dim:
+        warnings.warn(
+            f"{name}: N={moments.distinct} distinct sentences in D={moments.dim} dimensions are few; below {ENOUGH} D "
+            f"shrinkage is advised ({name}:shrinkage=0.1)",
+            FlowbertWarning,
+            stacklevel=3,
+        )
 
 
 def warn_of_rank_cut(name: str, moments: Moments, found: Spectrum, wanted: int, rank_tolerance: float) -> None:

@@ -3,6 +3,7 @@
 import torch
 
 from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.few_rows import few_to_whiten
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import (
     RANK_TOLERANCE,
@@ -11,7 +12,9 @@ from flowbert.calibration.spectrum import (
     checked_shrinkage,
     checked_size,
     checked_tolerance,
+    equalizes,
     spectrum,
+    warn_of_few_rows,
     warn_of_rank_cut,
 )
 from flowbert.errors import UserError
@@ -66,6 +69,15 @@ class Whitening(AffineCalibration, method="whitening"):
         self.exponent = checked_exponent(exponent)
         self.rank_tolerance = checked_tolerance(rank_tolerance)
 
+    @property
+    def flaw(self) -> str | None:
+        """Without shrinkage, as many directions as the sentences span make all of them equally similar."""
+        if self.moments is None or not equalizes(self.moments, self.shrinkage, self.exponent, self.rank_tolerance):
+            return None
+        kept = self.affine_map().weight.shape[1]
+        dim = self.moments.dim
+        return few_to_whiten(self.method, self.moments.distinct, dim, kept, self.n_components or dim)
+
     def solve(self, moments: Moments) -> AffineMap:
         """The whitening map of these statistics."""
         wanted = moments.dim if self.n_components is None else self.n_components
@@ -74,6 +86,8 @@ class Whitening(AffineCalibration, method="whitening"):
         found = spectrum(moments, self.shrinkage, self.rank_tolerance)
         if found.rank < wanted:
             warn_of_rank_cut("whitening", moments, found, wanted, self.rank_tolerance)
+        elif wanted == moments.dim and equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
+            warn_of_few_rows("whitening", moments)
         if found.rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return AffineMap(moments.mean, identity[:, :wanted].clone(), identity[:wanted].clone())

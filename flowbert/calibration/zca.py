@@ -3,6 +3,7 @@
 import torch
 
 from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.few_rows import few_to_whiten
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import (
     RANK_TOLERANCE,
@@ -10,7 +11,9 @@ from flowbert.calibration.spectrum import (
     checked_exponent,
     checked_shrinkage,
     checked_tolerance,
+    equalizes,
     spectrum,
+    warn_of_few_rows,
     warn_of_rank_cut,
 )
 
@@ -49,11 +52,23 @@ class ZCA(AffineCalibration, method="zca"):
         self.exponent = checked_exponent(exponent)
         self.rank_tolerance = checked_tolerance(rank_tolerance)
 
+    @property
+    def flaw(self) -> str | None:
+        """Without shrinkage, as many directions as the sentences span make all of them equally similar."""
+        if self.moments is None or not equalizes(self.moments, self.shrinkage, self.exponent, self.rank_tolerance):
+            return None
+        fitted = self.affine_map()
+        kept = round(float((fitted.weight * fitted.inverse.T).sum()))  # the trace of a projection is its rank
+        dim = self.moments.dim
+        return few_to_whiten(self.method, self.moments.distinct, dim, kept, dim)
+
     def solve(self, moments: Moments) -> AffineMap:
         """The ZCA map of these statistics."""
         found = spectrum(moments, self.shrinkage, self.rank_tolerance)
         if found.rank < moments.dim:
             warn_of_rank_cut("zca", moments, found, moments.dim, self.rank_tolerance)
+        elif equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
+            warn_of_few_rows("zca", moments)
         if found.rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return AffineMap(moments.mean, identity, identity.clone())

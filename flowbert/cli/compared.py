@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flowbert.calibration import Calibration, Chain, make_calibration, methods, split_chain
 from flowbert.calibration.chain import Step
+from flowbert.calibration.few_rows import DistinctRows, few_rows
 from flowbert.calibration.registry import checked_options, parse_spec
 from flowbert.embedder import load_transform, saved_encoder
 from flowbert.encoders import check_same_encoder
@@ -35,6 +36,9 @@ class FlowStep:
         seed: Seed of the start, the order and the noise.
         accelerator: Lightning's name of the device.
 
+    Attributes:
+        flaw: Why the fitted flow's figures mean nothing; None if they mean something.
+
     Raises:
         UserError: If a value is not allowed; nothing has been encoded by then.
     """
@@ -44,6 +48,7 @@ class FlowStep:
         self.options = dict(options)
         self.seed = seed
         self.accelerator = accelerator
+        self.flaw: str | None = None
         self._embed: Callable[[Tensor], Tensor] | None = None
 
     def fit(self, x: Tensor) -> "FlowStep":
@@ -54,6 +59,7 @@ class FlowStep:
         if epochs < 1:
             order = torch.randperm(len(x), generator=Stream(self.seed, "subset").generator())
             x = x[order[: max(2, round(epochs * len(x)))]]
+        self.flaw = few_rows(int(DistinctRows(x.shape[1] + 1).update(x)), x.shape[1])
         options = self.options | {"epochs": max(1, int(epochs))}
         self._embed = fit_flow(x, seed=self.seed, accelerator=self.accelerator, **options).embed
         return self

@@ -63,7 +63,7 @@ def _without_repetition(curves: Sequence[Curve]) -> list[Curve]:
     """Baselines that several runs share, once; the step of their first validation may differ."""
     seen: dict[object, Curve] = {}
     for curve in curves:
-        fixed = {(curve.method, p.spearman, p.uniformity) for p in curve.points}
+        fixed = {str((curve.method, p.spearman, p.uniformity)) for p in curve.points}  # as text NaN equals itself
         seen.setdefault(curve if curve.trained else min(fixed), curve)
     return list(seen.values())
 

@@ -15,7 +15,7 @@ from flowbert.cli.sources import EncoderOptions, add_source_options, load_source
 from flowbert.cli.table import Table
 from flowbert.data.answers import load_answers
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
-from flowbert.data.sts import STSTask, Subset, load_task
+from flowbert.data.sts import STSTask, Subset, is_table, load_task
 from flowbert.errors import UserError, choices
 from flowbert.evaluation import (
     AnswersJob,
@@ -76,7 +76,11 @@ def make_parser() -> ToolParser:
         "--labels",
         type=str | None,
         default=None,
-        help="Task, or file of pairs, whose train split supervised methods learn from; default: the task's own.",
+        help="Task whose train split supervised methods learn from, or file of pairs; default: the task's own train "
+        "split. Pairs that are measured, too, are refused.",
+    )
+    group.add_argument(
+        "--drop_overlap", action="store_true", help="Learn without the labelled pairs that are measured, too."
     )
     group.add_argument(
         "--seeds", type=int | str | list[int], default=0, help="Seeds of flows fitted here: 0, or 0,1,2."
@@ -186,6 +190,7 @@ def _request(options: Namespace, device: torch.device) -> Request:
         corpus_of=corpus_loader(options.nli, options.column),
         labels_of=_labels(options),
         seeds=list(dict.fromkeys(seeds)),
+        drop_overlap=options.drop_overlap,
     )
 
 
@@ -263,8 +268,12 @@ def _labels(options: Namespace) -> Callable[[Job], Sequence[Subset]]:
     if options.labels is None:
         return lambda job: job.labelled()
     task = load_task(options.labels, options.senteval, columns=as_list(options.columns, "--columns"))
-    subsets = task.splits.get("train", next(iter(task.splits.values())))
-    return lambda _: subsets
+    split = "test" if is_table(options.labels) else "train"  # a file of pairs has one split, whatever its name
+    if split not in task.splits:
+        raise UserError(
+            f"--labels: task {task.name} has no train split; allowed: a task that has one, or a file of pairs"
+        )
+    return lambda _: task.splits[split]
 
 
 def _plain(options: Namespace) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 import difflib
 import re
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NoReturn
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 from pytorch_lightning.cli import LightningArgumentParser
 
 from flowbert.errors import UserError
@@ -38,6 +38,12 @@ def _is_value(word: str) -> bool:
 
 def _hint(word: str, names: list[str]) -> str:
     # `--data.taks` must find `data.task` although many options start with `data.`: compare the last part as well.
+    head = word.split(".")[0]
+    if head in names and not any(name.startswith(f"{head}.") for name in names):  # a group elsewhere, here an option
+        return f"--{word} (did you mean --{head}?)"
+    inside = [name for name in names if name.startswith(f"{word}.")]
+    if inside:
+        return f"--{word} (did you mean {' or '.join('--' + name for name in inside[:2])}?)"
     last = {name: name.split(".")[-1] for name in names}
     by_last = set(difflib.get_close_matches(word.split(".")[-1], last.values(), n=2, cutoff=0.7))
     near = [name for name in names if last[name] in by_last] or difflib.get_close_matches(word, names, n=2)
@@ -71,15 +77,26 @@ def _plain(message: str) -> str:
     match = re.search(r'[Pp]arser key "(?P<key>[\w.]+)": (?P<why>.*)', text)
     if match is None:
         return text
-    why = re.sub(r"<class '([\w.]+)'>", r"\1", match["why"])
+    why = re.sub(r"<class '([\w.]+)'>", r"\1", match["why"]).replace("NoneType", "null")
     union = re.search(r"Subtypes: [\[(](?P<types>.*?)[\])] .*Given value: (?P<value>.*)", why)
     if union is not None:
         return f"--{match['key']}: received {union['value']}; allowed: {union['types']}"
+    if "Unable to load config" in why:  # a group's name with a value that is no file
+        return f"--{match['key']}: {_GROUP_VALUE}"
     why = re.sub(r"Expected an? (.*?)\. Got value: (.*)", r"received \2; allowed: \1", why)
     return f"--{match['key']}: {why}"
 
 
+_GROUP_VALUE = "not a YAML file of options; allowed: one, or the options themselves, --help lists them"
 CONFIG_HELP = "YAML file with any of the options below, more than once if need be; the command line wins over files."
+
+
+def _known(word: str, options: Collection[str]) -> bool:
+    """Whether a word of a command line is a value, an option, or the beginning of one option alone."""
+    name = word.split("=")[0].removesuffix("+")
+    if not re.match(r"--[A-Za-z]", name) or name in options:
+        return True
+    return sum(option.startswith(name) for option in options) == 1
 
 
 class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
@@ -92,6 +109,14 @@ class ToolParser(_OneLineErrors):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.add_argument("--config", action="config", help=CONFIG_HELP)
+
+    def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
+        """Parse a command line; an option that there is not is an error before its value is looked at."""
+        options = _options(self)
+        unknown = [word for word in args or () if isinstance(word, str) and not _known(word, options)]
+        if unknown:
+            self.error(f"unrecognized arguments: {unknown[0]}")
+        return super().parse_args(args, *rest, **kwargs)
 
 
 class TrainingParser(_OneLineErrors, LightningArgumentParser):

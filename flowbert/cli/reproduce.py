@@ -245,11 +245,22 @@ class _Runner:
             self._figure(task, row.figures[task], mine, setting.aggregation, table, certainty)
             for task, mine in by_task.items()
         ]
-        if len(comparisons) > 1:
-            comparisons.append(_averaged(comparisons, list(by_task.values()), setting.aggregation, certainty))
+        seeds = max(map(len, by_task.values()), default=0)
+        whole = [
+            (comparison, mine)
+            for comparison, mine in zip(comparisons, by_task.values(), strict=True)
+            if math.isfinite(comparison.ours) and len(mine) == seeds
+        ]
+        lacking = [found.task for found in comparisons if found.task not in {item.task for item, _ in whole}]
+        if len(whole) > 1:
+            parts = [mine for _, mine in whole]
+            comparisons.append(_averaged([found for found, _ in whole], parts, setting.aggregation, certainty))
         other = self.substitute is not None and not _same_name(self.substitute, setting)
         if self.substitute is not None and not note:
             note = f"{self.substitute} {'in place of' if other else 'taken, by its name, for'} the published encoder"
+        told = [note, f"Avg is without {', '.join(lacking)}: no figure of all seeds" if lacking and whole else ""]
+        told += dict.fromkeys(r.reason for mine in by_task.values() for c in mine for r in table.rows_of[c.setting])
+        note = "; ".join(text for text in told if text)
         return Reproduction(row, setting, tuple(comparisons), other, note)
 
     def _figure(
@@ -292,7 +303,7 @@ def _pooled(certainty: Certainty, cells: Sequence[Cell]) -> Replicates:
 
 def _comparison(task: str, figures: Sequence[float], interval: Interval | None, theirs: float) -> Comparison:
     low, high = (math.nan, math.nan) if interval is None else (100 * interval.low, 100 * interval.high)
-    std = statistics.stdev(figures) if len(figures) > 1 else math.nan
+    std = statistics.stdev(figures) if len(figures) > 1 and all(map(math.isfinite, figures)) else math.nan
     return Comparison(task, statistics.fmean(figures), low, high, theirs, std)
 
 

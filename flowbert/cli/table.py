@@ -1,5 +1,6 @@
 """The table of ``evaluate`` and ``reproduce``: computed cell by cell, resumed, printed, written."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -9,8 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from flowbert.evaluation import Cell, Row, STSJob, load_results, run, write_results
+from flowbert.evaluation import Cell, Row, STSJob, load_results, merge_results, run
 from flowbert.evaluation.certainty import Certainty, EditDistances
+from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.jobs import lexical_rows
 from flowbert.evaluation.lexical import EDIT_DISTANCE, edit_distances
 from flowbert.evaluation.pairs import sentence_pairs
@@ -26,8 +28,11 @@ _SAVE_SECONDS = 2.0
 class Table:
     """The rows of a results file, computed cell by cell and kept whenever some are there.
 
+    Printed, averaged and ranked is what this run asks for; the file keeps the rows of earlier runs, too. A row of the
+    file is taken over if setting and code are the same; one that other code computed is computed anew.
+
     Args:
-        output: The file, which may hold rows of an earlier run.
+        output: The file, which may hold rows of earlier runs.
         cells: What it is to hold, in this order.
         record: Fingerprint of the run.
     """
@@ -45,18 +50,16 @@ class Table:
             return
         asked = {cell.setting: cell for cell in self.cells}
         earlier, _ = load_results(self.output)
-        others = 0
         for row in earlier:
             if row.metric.startswith(EDIT_DISTANCE):  # always made anew, from the similarities
                 continue
             cell = asked.get(row.setting)
-            if cell is None:
-                others += 1
-            elif self.scores.has(cell):
+            if cell is not None and row.code == code_digest() and self.scores.has(cell):
                 # The encoder may lie elsewhere by now, and still be the same.
                 self.rows_of.setdefault(row.setting, []).append(replace(row, **cell.columns))
-        if others:
-            print(f"note: {others} rows of {self.output} are not part of this run and leave the file", file=sys.stderr)
+        stale = {row.setting for row in earlier if row.setting in asked and row.code != code_digest()}
+        if stale:
+            print(f"note: {len(stale)} figures of {self.output} are of other code and computed anew", file=sys.stderr)
         if self.rows_of:
             print(f"{len(self.rows_of)} of {len(asked)} figures are in {self.output} already")
 
@@ -84,9 +87,9 @@ class Table:
             if self.rows_of:
                 self.save(self.rows())
 
-    def save(self, rows: Sequence[Row]) -> None:
-        """Write results.json with these rows."""
-        write_results(self.output, rows, self.record)
+    def save(self, rows: Sequence[Row]) -> list[Row]:
+        """Write results.json with these rows, and those of earlier runs behind them. Returns all of them."""
+        return merge_results(self.output, rows, self.record)
 
     def finish(self, resamples: int, seed: int, unit: str | None) -> list[Row]:
         """Add intervals and lexical figures, print everything, write all files. Returns the rows."""
@@ -98,16 +101,21 @@ class Table:
             seed=seed,
             distances=distances,
         )
-        rows = certainty.rows([*self.rows(), *([] if distances is None else self._lexical(distances))])
+        # Intervals are of this run, or there are none.
+        bare = [replace(row, low=math.nan, high=math.nan) for row in self.rows()]
+        rows = certainty.rows([*bare, *([] if distances is None else self._lexical(distances))])
         choices_made = [choice.text() for choice in best_layers(rows, _SHOWN)]
         verdicts = certainty.verdicts(_SHOWN)
+        left_out = certainty.left_out(_SHOWN)
         averages = {name: _ends(certainty, name) for name in AGGREGATIONS}
-        self._print(rows, averages[_SHOWN], [*verdicts, *choices_made])
+        self._print(rows, averages[_SHOWN], [*verdicts, *left_out, *choices_made])
         self.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, "verdicts": verdicts}
-        self.save(rows)
+        everything = self.save(rows)
+        kept = _kept(everything[len(rows) :], self.output)
         sections = {
-            f"Which method to use ({_SHOWN})": verdicts,
+            f"Which method to use ({_SHOWN})": [*verdicts, *left_out],
             "Which layers to use": choices_made,
+            "Also in the file": kept,
         }
         markdown = write_markdown(
             self.output.with_suffix(".md"),
@@ -116,7 +124,9 @@ class Table:
             {title: lines for title, lines in sections.items() if lines},
             _differences(certainty),
         )
-        table = write_csv(self.output.with_suffix(".csv"), rows)
+        table = write_csv(self.output.with_suffix(".csv"), everything)
+        for line in kept:
+            print(line)
         print(f"written: {self.output}, {markdown}, {table}")
         return rows
 
@@ -144,6 +154,14 @@ class Table:
             if pairs is not None:
                 rows += lexical_rows(pairs, values, distances.unit, {cell.setting: cell.columns for cell in mine})
         return rows
+
+
+def _kept(rows: Sequence[Row], output: Path) -> list[str]:
+    if not rows:
+        return []
+    other = sum(row.code != code_digest() for row in rows)
+    told = f", {other} of them by other code" if other else ""
+    return [f"{len(rows)} figures of earlier runs are kept in {output}{told}"]
 
 
 def _ends(certainty: Certainty, aggregation: str) -> dict[tuple[str, ...], tuple[float, float]]:

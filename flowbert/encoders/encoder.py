@@ -27,6 +27,7 @@ from flowbert.io.digest import digest_tensors
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
 _TOKENIZE_AT_ONCE = 1024
+_VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
 
 
 class SentenceEncoder(nn.Module):
@@ -285,7 +286,8 @@ class SentenceEncoder(nn.Module):
             weights = self._digests["weights"]
         else:
             weights = self._digests["weights"] = digest_tensors(self.backbone.state_dict())
-        return {"weights": weights, **self.kind(), "revision": self.revision}
+        identity = {"weights": weights, **self.kind(), "revision": self.revision}
+        return identity | ({"vectors": _VECTORS} if _VECTORS > 1 else {})
 
     def kind(self) -> dict[str, Any]:
         """The same without the weights and where they came from: what training does not change."""

@@ -17,7 +17,7 @@ from flowbert.evaluation.protocol import (
     similarities,
 )
 from flowbert.evaluation.ranking import RankingFigures, rank_answers
-from flowbert.evaluation.results import Row, fingerprint, load_results, rows_of, write_results
+from flowbert.evaluation.results import Row, fingerprint, load_results, merge_results, rows_of, write_results
 from flowbert.evaluation.retrieval import RetrievalFigures, retrieval_task, retrieve
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "fingerprint",
     "lexical_figures",
     "load_results",
+    "merge_results",
     "rank_answers",
     "retrieval_task",
     "retrieve",

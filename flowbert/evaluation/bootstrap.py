@@ -17,7 +17,7 @@ from flowbert.errors import UserError, choices
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.protocol import AGGREGATIONS, aggregate
 from flowbert.evaluation.resampling import Block, Counts, blocks, check_resampling
-from flowbert.metrics.functional import spearman
+from flowbert.metrics.functional import spearman_or_nan
 
 Floats = NDArray[np.float64]
 _LEVEL = 0.95
@@ -88,6 +88,17 @@ class Replicates:
         row, base, column = self._row(method), self._row(other), _column(aggregation)
         values = self.values[row, column] - self.values[base, column]
         return _interval(self.points[row, column] - self.points[base, column], values, level)
+
+    def usable(self, aggregation: str = "wmean") -> tuple[str, ...]:
+        """Methods with a finite figure that has resamples: what can be averaged, ranked and called better."""
+        column = _column(aggregation)
+        there = np.isfinite(self.points[:, column]) & np.isfinite(self.values[:, column]).any(axis=1)
+        return tuple(method for method, usable in zip(self.methods, there, strict=True) if usable)
+
+    def only(self, methods: Sequence[str]) -> "Replicates":
+        """Some of the methods, in this order."""
+        rows = [self._row(method) for method in methods]
+        return Replicates(self.task, tuple(methods), self.points[rows], self.values[rows], self.pairs, self.seed)
 
     def pooled(self, name: str, members: Sequence[str]) -> "Replicates":
         """Replace several methods, e.g. one per training seed, by their mean under ``name``.
@@ -242,7 +253,7 @@ def verdict(
         UserError: If there are fewer than two methods with a figure.
     """
     points = replicates.points[:, _column(aggregation)]
-    usable = [method for method, point in zip(replicates.methods, points, strict=True) if not math.isnan(point)]
+    usable = replicates.usable(aggregation)
     if len(usable) < 2:
         raise UserError(f"{replicates.task}: {len(usable)} methods have a figure; a verdict needs at least 2")
     base = baseline if baseline in usable else usable[0]
@@ -286,8 +297,8 @@ def _interval(value: float, values: Floats, level: float) -> Interval:
 
 def _point(gold: Sequence[Floats], predicted: Sequence[Floats]) -> list[float]:
     if len(gold) == 1:
-        return [spearman(predicted[0], gold[0])] * len(AGGREGATIONS)
-    found = aggregate(gold, predicted)
+        return [spearman_or_nan(predicted[0], gold[0])] * len(AGGREGATIONS)
+    found = aggregate(gold, predicted, warn=False)  # the evaluation told why there is no figure
     return [found["all"], found["mean"], found["wmean"]]
 
 

@@ -1,5 +1,6 @@
 """How sure the figures of a comparison are: intervals, differences, and which method to use."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.evaluation.bootstrap import Interval, Replicates, average, bootstrap, verdict
+from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.jobs import AnswersJob, Job, RetrievalJob, STSJob
 from flowbert.evaluation.lexical import GOLD
@@ -94,18 +96,34 @@ class Certainty:
         """Interval of the average over the tasks, by group and method (the last entry), for more than one task."""
         return {
             (*group, method): replicates.interval(method, aggregation)
-            for group, replicates in self.groups().items()
+            for group, replicates in self.groups(aggregation).items()
             for method in replicates.methods
         }
 
-    def groups(self) -> dict[Group, Replicates]:
-        """Average over the tasks, by group; methods by name, several seeds of one as their mean."""
+    def groups(self, aggregation: str = "wmean") -> dict[Group, Replicates]:
+        """Average over the tasks, by group; methods by name, several seeds of one as their mean.
+
+        All methods of a group have a figure on all of its tasks; :meth:`left_out` names the others.
+        """
+        return {group: found for group, (found, _) in self._averaged(aggregation).items() if found is not None}
+
+    def left_out(self, aggregation: str) -> list[str]:
+        """What is in no average or verdict because it lacks figures, in lines."""
+        lines = [line for _, told in self._averaged(aggregation).values() for line in told]
+        lines += [line for _, told in self._between(aggregation).values() for line in told]
+        for group, metric, part in self._others():
+            lacking = [method for method in part.methods if method not in part.usable(aggregation)]
+            if lacking and metric in _DECIDES:
+                lines.append(f"left out of the verdict on {part.task} ({', '.join(group)}): {', '.join(lacking)}")
+        return list(dict.fromkeys(lines))
+
+    def _averaged(self, aggregation: str) -> dict[Group, tuple[Replicates | None, list[str]]]:
         found = {}
         for group in self._group_names():
-            parts = [self._part(job, each, group) for job, each in self.by_job.items() if job.split == group[3]]
-            kept = [part for part in parts if part is not None]
-            if kept and all(part.methods == kept[0].methods for part in kept):
-                found[group] = kept[0] if len(kept) == 1 else average(kept, f"average of {len(kept)} tasks")
+            parts = {job: self._part(job, each, group) for job, each in self.by_job.items() if job.split == group[3]}
+            there = {job: part for job, part in parts.items() if part is not None}
+            if there:
+                found[group] = _average(there, aggregation, f"averages and verdicts ({', '.join(group)})")
         return found
 
     def _group_names(self) -> list[Group]:
@@ -122,30 +140,44 @@ class Certainty:
                 members.setdefault(cell.method.shown, []).append(cell.setting)
         if members and GOLD in replicates.methods:
             members[GOLD] = [GOLD]
-        return _pooled(replicates, members) if members else None
+        return _pooled(replicates, members, self._seeds(members)) if members else None
 
-    def _comparisons(self) -> list[tuple[Group, str, Replicates]]:
-        """Group, metric and replicates of everything that is compared: the average over the STS tasks, other jobs."""
-        found = [(group, _SPEARMAN, replicates) for group, replicates in self.groups().items()]
+    def _seeds(self, members: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """How many seeds each method has where it has most: with fewer a mean is of something else."""
+        counts: dict[tuple[str, Job, Group], int] = {}
+        for cell in self.cells:
+            key = (cell.method.shown, cell.job, group_of(cell))
+            counts[key] = counts.get(key, 0) + 1
+        return {name: max((n for (method, *_), n in counts.items() if method == name), default=1) for name in members}
+
+    def _others(self) -> list[tuple[Group, str, Replicates]]:
+        """Group, metric and replicates of every job that is not STS."""
+        found = []
         for job, by_metric in self.others.items():
             for metric, replicates in by_metric.items():
                 parts = ((group, self._part(job, replicates, group)) for group in self._group_names())
                 found += [(group, metric, part) for group, part in parts if part is not None]
-        return [item for item in found if len(item[2].methods) > 1 and not np.isnan(item[2].points).any()]
+        return found
+
+    def _comparisons(self, aggregation: str) -> list[tuple[Group, str, Replicates]]:
+        """What is compared, each method with a figure: the average over the STS tasks, other jobs."""
+        found = [(group, _SPEARMAN, replicates) for group, replicates in self.groups(aggregation).items()]
+        found += [(group, metric, part.only(part.usable(aggregation))) for group, metric, part in self._others()]
+        return [item for item in found if len(item[2].methods) > 1]
 
     def verdicts(self, aggregation: str) -> list[str]:
         """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders.
 
         Groups are the average over the STS tasks, each answer ranking (by AUC) and each retrieval (by MRR).
         """
-        found = [item for item in self._comparisons() if item[1] in (_SPEARMAN, *_DECIDES)]
+        found = [item for item in self._comparisons(aggregation) if item[1] in (_SPEARMAN, *_DECIDES)]
         names = [group for group, _, _ in found]
         varying = [len({name[place] for name in names}) > 1 for place in range(4)]
         lines = []
         for group, _, replicates in found:
             told = [part for part, differs in zip(group[:4], varying, strict=True) if differs]
             lines.append(_verdict(replicates, aggregation, [*told, f"corpus {group[4]}", replicates.task]))
-        for title, replicates in self.between_encoders().items():
+        for title, replicates in self.between_encoders(aggregation).items():
             lines.append(_verdict(replicates, aggregation, ["between encoders", title, replicates.task]))
         return lines
 
@@ -153,11 +185,11 @@ class Certainty:
         """Title -> names, and row minus column on the same resamples: of any two methods, of any two encoders."""
         found = {
             f"{f'{aggregation}, ' * (metric == _SPEARMAN)}{replicates.task}: {', '.join(group)}": replicates
-            for group, metric, replicates in self._comparisons()
+            for group, metric, replicates in self._comparisons(aggregation)
         }
         found |= {
             f"{aggregation}, {replicates.task}, between encoders: {title}": replicates
-            for title, replicates in self.between_encoders().items()
+            for title, replicates in self.between_encoders(aggregation).items()
         }
         return {
             title: (
@@ -167,8 +199,12 @@ class Certainty:
             for title, replicates in found.items()
         }
 
-    def between_encoders(self) -> dict[str, Replicates]:
+    def between_encoders(self, aggregation: str = "wmean") -> dict[str, Replicates]:
         """One method on several encoders, all else equal, averaged over the STS tasks: by what they share."""
+        found = {title: each for title, (each, _) in self._between(aggregation).items()}
+        return {title: each for title, each in found.items() if each is not None and len(each.methods) > 1}
+
+    def _between(self, aggregation: str) -> dict[str, tuple[Replicates | None, list[str]]]:
         shared: dict[tuple[str, ...], dict[Job, dict[str, list[str]]]] = {}
         for cell in self.cells:
             if cell.job in self.by_job:
@@ -177,10 +213,12 @@ class Certainty:
                 jobs.setdefault(cell.job, {}).setdefault(encoder, []).append(cell.setting)
         found = {}
         for (method, layers, pooling, split, corpus), by_job in shared.items():
-            parts = [_pooled(self.by_job[job], members) for job, members in by_job.items()]
-            if len(parts[0].methods) > 1 and all(part.methods == parts[0].methods for part in parts):
+            if len({encoder for members in by_job.values() for encoder in members}) > 1:
                 title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
-                found[title] = parts[0] if len(parts) == 1 else average(parts, f"average of {len(parts)} tasks")
+                seeds = max(len(settings) for members in by_job.values() for settings in members.values())
+                wanted = {encoder: seeds for members in by_job.values() for encoder in members}
+                parts = {job: _pooled(self.by_job[job], members, wanted) for job, members in by_job.items()}
+                found[title] = _average(parts, aggregation, f"the comparison of encoders ({title})")
         return found
 
 
@@ -189,11 +227,29 @@ def _verdict(replicates: Replicates, aggregation: str, label: Sequence[str]) -> 
     return f"{found.text}. Use: {found.use}"
 
 
-def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]]) -> Replicates:
-    """Replicates under new names, each the mean of its settings."""
+def _average(parts: Mapping[Job, Replicates], aggregation: str, what: str) -> tuple[Replicates | None, list[str]]:
+    """Average over the jobs of the methods with a figure on each of them, and lines about what is left out."""
+    figures: dict[str, dict[str, float]] = {method: {} for part in parts.values() for method in part.methods}
+    for job, part in parts.items():
+        for method in part.usable(aggregation):
+            figures[method][job.name] = part.interval(method, aggregation).value
+    found = Comparable.of(figures, [job.name for job in parts])
+    kept = [part.only(found.rows) for job, part in parts.items() if job.name in found.columns]
+    if not found.rows:
+        return None, found.told(what)
+    whole = kept[0] if len(kept) == 1 else average(kept, f"average of {len(kept)} tasks")
+    lines, usable = found.told(what), whole.usable(aggregation)
+    if len(usable) < len(found.rows):  # tiny tasks: on each resample some task has no figure
+        lines.append(f"left out of {what}, no resample has all tasks: {', '.join(set(found.rows) - set(usable))}")
+    return whole.only(usable) if usable else None, lines
+
+
+def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]], seeds: Mapping[str, int]) -> Replicates:
+    """Replicates under new names, each the mean of its settings; without a figure if some of its seeds are missing."""
     rows = [[replicates.methods.index(setting) for setting in settings] for settings in members.values()]
     points = np.stack([replicates.points[row].mean(axis=0) for row in rows])
     values = np.stack([replicates.values[row].mean(axis=0) for row in rows])
+    points[[len(row) < seeds[name] for name, row in zip(members, rows, strict=True)]] = np.nan
     return Replicates(replicates.task, tuple(members), points, values, replicates.pairs, replicates.seed)
 
 
@@ -206,7 +262,7 @@ def _name(row: Row) -> str:
 
 
 def _with_interval(row: Row, replicates: Replicates | None) -> Row:
-    if replicates is None:
+    if replicates is None or not math.isfinite(row.value):
         return row
     interval = replicates.interval(_name(row), row.aggregation)
     return replace(row, low=interval.low, high=interval.high)

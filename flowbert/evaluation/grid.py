@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flowbert import __version__
 from flowbert.calibration.chain import Chain, LabelledPairs
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
+from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.jobs import Job, Measured
+from flowbert.evaluation.labels import check_overlap, without_overlap
 from flowbert.evaluation.pairs import sentence_pairs
 from flowbert.evaluation.protocol import Embed, Transform
 from flowbert.evaluation.results import config_hash
@@ -80,6 +81,9 @@ class Cell:
         corpus: What the method is fitted on; None if it is not fitted here.
         seed: Seed of the method; None where nothing is random.
         labels: Labelled pairs that a supervised method learns from.
+
+    Raises:
+        UserError: If a supervised method has no labels, or a labelled pair is measured, too.
     """
 
     source: Source
@@ -88,6 +92,14 @@ class Cell:
     corpus: Corpus | None
     seed: int | None
     labels: tuple[Subset, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.method.supervised and not self.labels:
+            raise UserError(
+                f"method {self.method.name} learns from labelled pairs and task {self.job.name} has no train split, or "
+                "none beside what is measured; allowed with --labels TASK: a task that has one, or a file of pairs"
+            )
+        check_overlap(self.labels, self.job.pairs, f"{self.job.name} {self.job.split}")
 
     @cached_property
     def fit_key(self) -> str:
@@ -102,8 +114,9 @@ class Cell:
 
     @cached_property
     def setting(self) -> str:
-        """Digest of everything that decides the figures."""
-        return config_hash({"fit": self.fit_key, "job": self.job.key, "version": __version__})
+        """Digest of everything that decides the figures but the code."""
+        # The number is what it was when it stood for the code, so that older rows are still found, and replaced.
+        return config_hash({"fit": self.fit_key, "job": self.job.key, "version": "0.1.0"})
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -116,6 +129,7 @@ class Cell:
             "seed": self.seed,
             "supervised": method.supervised,
             "setting": self.setting,
+            "code": code_digest(),
         }
 
     def needed(self) -> list[str]:
@@ -136,6 +150,7 @@ class Request:
         corpus_of: Loads the corpus of a name for a job.
         labels_of: Labelled pairs for supervised methods on a job.
         seeds: Seeds of the methods with a random start.
+        drop_overlap: Learn without the labelled pairs that are measured, in place of refusing.
     """
 
     sources: Sequence[Source]
@@ -145,6 +160,7 @@ class Request:
     corpus_of: Callable[[str, Job], Corpus]
     labels_of: Callable[[Job], Sequence[Subset]]
     seeds: Sequence[int] = field(default=(0,))
+    drop_overlap: bool = False
 
     def cells(self) -> list[Cell]:
         """All cells, in the order of the tables: by source, job, corpus, method, seed; ready maps once per job."""
@@ -157,9 +173,21 @@ class Request:
                     if number == 0:
                         yield Cell(source, job, method, None, None)
                     continue
-                labels = tuple(self.labels_of(job)) if method.supervised else ()
+                labels = self._labels(job) if method.supervised else ()
                 for seed in self.seeds if method.seeded else (None,):
                     yield Cell(source, job, method, self.corpus_of(name, job), seed, labels)
+
+    def _labels(self, job: Job) -> tuple[Subset, ...]:
+        labels = tuple(self.labels_of(job))
+        return without_overlap(labels, job.pairs, f"{job.name} {job.split}") if self.drop_overlap else labels
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted map, None for raw embeddings, and why its figures would mean nothing."""
+
+    transform: Transform | None
+    flaw: str | None = None
 
 
 def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
@@ -177,21 +205,21 @@ def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
         prepared: dict[Job, Any] = {}
         for fit_key in dict.fromkeys(cell.fit_key for cell in mine):
             same = [cell for cell in mine if cell.fit_key == fit_key]
-            transform = fit(same[0])
+            fitted = fit(same[0])
             for cell in same:
                 if cell.job not in prepared:
                     prepared[cell.job] = cell.job.prepare(source.embed)
-                yield cell, cell.job.measure(prepared[cell.job], transform, cell.columns)
+                yield cell, cell.job.measure(prepared[cell.job], fitted.transform, cell.columns, fitted.flaw)
 
 
-def fit(cell: Cell) -> Transform | None:
+def fit(cell: Cell) -> Fitted:
     """The cell's map, fitted on its corpus block by block; None leaves the embeddings raw.
 
     Raises:
         UserError: If the method cannot be fitted on this corpus.
     """
     if cell.method.build is None or cell.corpus is None:
-        return cell.method.ready
+        return Fitted(cell.method.ready)
     texts, embed = cell.corpus.sentences, cell.source.embed
 
     def blocks() -> Iterator[Tensor]:
@@ -199,15 +227,12 @@ def fit(cell: Cell) -> Transform | None:
             yield torch.as_tensor(embed(texts[start : start + _CHUNK]))
 
     chain = cell.method.build(cell.seed or 0)
-    return chain.fit_blocks(blocks, _labelled_pairs(cell) if chain.supervised else None).transform
+    # A chain that learns from pairs without saying so (Method.supervised) gets none, and says that it needs some.
+    chain.fit_blocks(blocks, _labelled_pairs(cell) if cell.labels else None)
+    return Fitted(chain.transform, chain.flaw)
 
 
 def _labelled_pairs(cell: Cell) -> LabelledPairs:
-    if not cell.labels:
-        raise UserError(
-            f"method {cell.method.name} learns from labelled pairs and task {cell.job.name} has no train split; "
-            "allowed with --labels TASK: a task that has one, or a file of pairs"
-        )
     left, right = (torch.as_tensor(cell.source.embed(side)) for side in sentence_pairs(cell.labels))
     scores = np.concatenate([subset.scores for subset in cell.labels])
     return LabelledPairs(left, right, torch.from_numpy(scores))

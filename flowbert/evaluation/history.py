@@ -40,7 +40,8 @@ class Curve:
     @property
     def trained(self) -> bool:
         """Whether anything changes along the run; what does not is a baseline."""
-        return len({(p.spearman, p.alignment, p.uniformity) for p in self.points}) > 1
+        # As text: NaN, which no pair above the threshold leaves, equals itself there.
+        return len({str((p.spearman, p.alignment, p.uniformity)) for p in self.points}) > 1
 
 
 def read_curves(run: str | Path, task: str | None = None, aggregation: str = "all") -> list[Curve]:

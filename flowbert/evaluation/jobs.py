@@ -2,10 +2,10 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ from torch import Tensor
 from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
 from flowbert.data.sts import STSTask, Subset
-from flowbert.errors import UserError
-from flowbert.evaluation.lexical import GOLD, edit_distance_metric, lexical_figures
-from flowbert.evaluation.pairs import ScoredPairs
+from flowbert.errors import NoFigureError, UserError
+from flowbert.evaluation.code import code_digest
+from flowbert.evaluation.lexical import GOLD, edit_distance_metric, lexical_figures, lexical_pairs
+from flowbert.evaluation.pairs import ScoredPairs, sentence_pairs
 from flowbert.evaluation.protocol import (
     POSITIVE_ABOVE,
     Embed,
@@ -33,7 +34,9 @@ from flowbert.evaluation.ranking_bootstrap import METRICS
 from flowbert.evaluation.results import Row, rows_of
 from flowbert.evaluation.retrieval import METRICS as RETRIEVAL_METRICS
 from flowbert.evaluation.retrieval import retrieval_task, retrieve
+from flowbert.metrics.functional import no_spearman
 
+Result = TypeVar("Result")
 Kept = tuple[NDArray[np.float64], ...]
 
 
@@ -61,6 +64,10 @@ class Job(ABC):
         """What must be embedded."""
 
     @abstractmethod
+    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
+        """First and second sentences of the pairs that are measured: none of them may be learned from."""
+
+    @abstractmethod
     def corpus(self, name: str) -> Corpus:
         """Its own corpus ``target`` or ``train_only``."""
 
@@ -77,13 +84,16 @@ class Job(ABC):
         """Look up the embeddings once for all methods."""
 
     @abstractmethod
-    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
-        """Figures under one map.
+    def measure(
+        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
+    ) -> Measured:
+        """Figures under one map; what does not exist is NaN, and the rows say why.
 
         Args:
             prepared: From :meth:`prepare`.
             transform: Fitted map ``(M, D) -> (M, k)``; None leaves the embeddings raw.
             columns: The other columns of the rows, as :func:`flowbert.evaluation.rows_of` takes them.
+            flaw: Why the map's figures mean nothing, if they do: they are NaN then.
         """
 
 
@@ -100,6 +110,10 @@ class _TaskJob(Job):
     def sentences(self) -> list[str]:
         """What must be embedded."""
         return self.task.sentences([self.split])
+
+    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
+        """First and second sentences of the split."""
+        return sentence_pairs(self.task.split(self.split))
 
     def corpus(self, name: str) -> Corpus:
         """Its own corpus ``target`` or ``train_only``."""
@@ -153,13 +167,18 @@ class STSJob(_TaskJob):
         """Look up the embeddings once for all methods."""
         return embed_pairs(self.task, self.split, embed)
 
-    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+    def measure(
+        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
+    ) -> Measured:
         """Figures under one map."""
         pairs: PairEmbeddings = prepared
-        if transform is not None:
+        if transform is not None and flaw is None:
             pairs = replace(pairs, embeddings=transform(pairs.embeddings))
-        figures = evaluate_pairs(pairs, positive_above=self.positive_above, uniformity_limit=self.uniformity_limit)
-        return Measured(rows_of(figures, **columns), tuple(similarities(pairs)))
+        figures = evaluate_pairs(
+            pairs, positive_above=self.positive_above, uniformity_limit=self.uniformity_limit, flaw=flaw
+        )
+        kept = tuple(similarities(pairs)) if flaw is None else _nothing(self)
+        return Measured(rows_of(figures, **columns), kept)
 
 
 class RetrievalJob(_TaskJob):
@@ -183,12 +202,18 @@ class RetrievalJob(_TaskJob):
         """Look up the embeddings once for all methods."""
         return _looked_up(embed, [*self.retrieval.queries, *self.retrieval.documents])
 
-    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+    def measure(
+        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
+    ) -> Measured:
         """Figures under one map."""
-        figures = retrieve(self.retrieval, prepared, transform)
+        pairs = len(self.retrieval.relevant)
+        try:
+            figures = _unflawed(flaw, lambda: retrieve(self.retrieval, prepared, transform))
+        except NoFigureError as error:
+            return Measured(_no_rows(self, RETRIEVAL_METRICS, pairs, columns, str(error)), _nothing(self))
         values = {metric: float(by_query.mean()) for metric, by_query in figures.by_query.items()}
         kept = tuple(figures.by_query[metric] for metric in RETRIEVAL_METRICS)
-        return Measured(_rows(self, values, figures.relevant, columns), kept)
+        return Measured(_rows(self, values, pairs, columns), kept)
 
 
 class AnswersJob(Job):
@@ -210,6 +235,10 @@ class AnswersJob(Job):
         """What must be embedded."""
         return self.task.sentences()
 
+    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Question and candidate of each pair."""
+        return [self.task.questions[number] for number in self.task.question_of], self.task.answers
+
     def corpus(self, name: str) -> Corpus:
         """Its own corpus ``target`` or ``train_only``."""
         if name != "target":
@@ -228,10 +257,15 @@ class AnswersJob(Job):
         """Look up the embeddings once for all methods."""
         return _looked_up(embed, self.task.sentences())
 
-    def measure(self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any]) -> Measured:
+    def measure(
+        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
+    ) -> Measured:
         """Figures under one map."""
-        scores = answer_scores(self.task, prepared, transform)
-        figures = ranking_figures(self.task, scores)
+        try:
+            scores = _unflawed(flaw, lambda: answer_scores(self.task, prepared, transform))
+            figures = ranking_figures(self.task, scores)
+        except NoFigureError as error:
+            return Measured(_no_rows(self, METRICS, len(self.task), columns, str(error)), _nothing(self))
         values = {metric: getattr(figures, metric) for metric in METRICS}
         return Measured(_rows(self, values, figures.pairs, columns), (scores,))
 
@@ -256,10 +290,29 @@ def _looked_up(embed: Embed, sentences: list[str]) -> Embed:
     return from_memory
 
 
-def _rows(job: Job, values: Mapping[str, float], pairs: int, columns: Mapping[str, Any]) -> list[Row]:
+def _why(values: NDArray[np.float64], distances: NDArray[np.float64]) -> str:
+    return no_spearman(values, distances) or ""
+
+
+def _unflawed(flaw: str | None, compute: Callable[[], Result]) -> Result:
+    if flaw is not None:
+        raise NoFigureError(flaw)
+    return compute()
+
+
+def _nothing(job: Job) -> Kept:
+    """What is kept of a method without figures."""
+    return tuple(np.full(len(values), math.nan) for values in job.scored()[1])
+
+
+def _rows(job: Job, values: Mapping[str, float], pairs: int, columns: Mapping[str, Any], reason: str = "") -> list[Row]:
     same: dict[str, Any] = {"task": job.name, "split": job.split, "aggregation": "all", "pairs": pairs}
     same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
-    return [Row(**columns, **same, metric=metric, value=value) for metric, value in values.items()]
+    return [Row(**columns, **same, metric=metric, value=value, reason=reason) for metric, value in values.items()]
+
+
+def _no_rows(job: Job, metrics: Sequence[str], pairs: int, columns: Mapping[str, Any], reason: str) -> list[Row]:
+    return _rows(job, dict.fromkeys(metrics, math.nan), pairs, columns, reason)
 
 
 def lexical_rows(
@@ -273,7 +326,8 @@ def lexical_rows(
         unit: Their unit, for the metric's name.
         columns_of: Setting -> columns of its rows.
     """
-    gold = {"method": GOLD, "encoder": "none", "layers": "none", "pooling": "none", "corpus": "none"}
+    gold = dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none") | {"method": GOLD, "code": code_digest()}
+    by_distance = lexical_pairs(pairs, distances)
     same: dict[str, Any] = {"task": pairs.task, "split": pairs.split, "aggregation": "all", "pairs": len(pairs)}
     same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
     return [
@@ -282,6 +336,7 @@ def lexical_rows(
             **same,
             metric=edit_distance_metric(unit),
             value=found.with_edit_distance,
+            reason=_why(by_distance.concatenated(found.method), distances),
         )
         for found in lexical_figures(pairs, distances)
     ]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.pairs import ScoredPairs
-from flowbert.metrics.functional import spearman
+from flowbert.metrics.functional import spearman_or_nan
 
 UNITS = ("words", "characters")
 EDIT_DISTANCE = "edit_distance"
@@ -98,6 +98,8 @@ def edit_distances(
 def lexical_figures(pairs: ScoredPairs, distances: NDArray[np.float64]) -> list[LexicalFigures]:
     r"""Spearman of the gold score and of each method's similarity with the edit distance, over all pairs of the split.
 
+    NaN where it does not exist: constant or non-finite values.
+
     li2020 report -24.61 for the gold score on STS-B and say neither in which unit nor on which split. The nearest
     reading is the number of edited words, not normalized, on the development split: -24.55 (characters: -20.27). The
     test split gives -15.68. Hence unit and split belong beside every figure.
@@ -123,8 +125,8 @@ def lexical_figures(pairs: ScoredPairs, distances: NDArray[np.float64]) -> list[
     found = []
     for method in by_distance.predicted:
         values = by_distance.concatenated(method)
-        with_gold = 1.0 if method == GOLD else spearman(values, gold)
-        found.append(LexicalFigures(method, spearman(values, distances), with_gold))
+        with_gold = 1.0 if method == GOLD else spearman_or_nan(values, gold)
+        found.append(LexicalFigures(method, spearman_or_nan(values, distances), with_gold))
     return found
 
 

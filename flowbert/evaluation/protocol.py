@@ -13,7 +13,15 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import alignment, mean_cosine, sampled_uniformity, spearman, uniformity
+from flowbert.metrics.functional import (
+    alignment,
+    mean_cosine,
+    no_spearman,
+    sampled_uniformity,
+    spearman,
+    spearman_or_nan,
+    uniformity,
+)
 from flowbert.metrics.functional.arrays import unit_rows
 
 Embed = Callable[[Sequence[str]], Tensor | NDArray[Any]]
@@ -102,6 +110,7 @@ class TaskFigures:
         mean_cosine: Over the same pairs.
         sentences: Number of distinct sentences.
         uniformity_sentences: How many of them the uniformity saw; fewer than ``sentences`` means sampled.
+        reason: Why a Spearman is NaN, in one line; empty if none is.
     """
 
     task: str
@@ -117,6 +126,7 @@ class TaskFigures:
     mean_cosine: float
     sentences: int
     uniformity_sentences: int
+    reason: str = ""
 
     def spearman(self, aggregation: str) -> float:
         """The figure under ``all``, ``mean`` or ``wmean``."""
@@ -142,7 +152,7 @@ def cosine(left: Tensor, right: Tensor) -> NDArray[np.float64]:
     return _rounded(products)
 
 
-def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -> Aggregates:
+def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], *, warn: bool = True) -> Aggregates:
     """Spearman over subsets, aggregated in the three ways that papers use without saying which.
 
     ``all`` is one Spearman over the concatenated pairs, ``mean`` the plain average of the subsets' Spearmans, ``wmean``
@@ -156,6 +166,7 @@ def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -
     Args:
         gold: Gold scores by subset, each of shape ``(N_s,)``.
         predicted: Similarities by subset, each of shape ``(N_s,)``.
+        warn: Whether to warn of a figure that does not exist.
 
     Raises:
         UserError: If there are no subsets, or the numbers of subsets or of their pairs differ.
@@ -165,7 +176,7 @@ def aggregate(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -
         >>> round(aggregate(gold, [np.array([0.1, 0.2, 0.3]), np.array([0.9, 0.8])])["wmean"], 6)
         0.2
     """
-    return _aggregate(gold, predicted, _by_subset(gold, predicted))
+    return _aggregate(gold, predicted, _by_subset(gold, predicted, warn), warn)
 
 
 def embed_pairs(task: STSTask, split: str, embed: Embed) -> PairEmbeddings:
@@ -203,6 +214,7 @@ def evaluate_pairs(
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
     seed: int = 0,
+    flaw: str | None = None,
 ) -> TaskFigures:
     """All figures of a split under one map of its embeddings.
 
@@ -219,14 +231,18 @@ def evaluate_pairs(
         positive_above: Gold score above which a pair counts as positive.
         uniformity_limit: If there are more distinct sentences, draw this many for the uniformity; None is exact.
         seed: Seed of that draw.
+        flaw: Why the map's figures mean nothing (:attr:`flowbert.calibration.Calibration.flaw`): all are NaN then, with
+            this as the reason.
 
     Raises:
         UserError: If the map gives another number of rows.
     """
+    if flaw is not None:
+        return _no_figures(pairs, positive_above, uniformity_limit, flaw)
     unit = unit_rows(_mapped(pairs, transform))
     predicted = _similarities(pairs, unit)
     gold = [subset.scores for subset in pairs.subsets]
-    figures = _by_subset(gold, predicted)
+    figures = _by_subset(gold, predicted, warn=True)
     left, right, scores = (
         np.concatenate([getattr(subset, name) for subset in pairs.subsets]) for name in ("left", "right", "scores")
     )
@@ -236,7 +252,7 @@ def evaluate_pairs(
     return TaskFigures(
         task=pairs.task,
         split=pairs.split,
-        **_aggregate(gold, predicted, figures),
+        **_aggregate(gold, predicted, figures, warn=True),
         pairs=len(scores),
         subsets=tuple(
             SubsetFigures(subset.name, len(subset.scores), figure)
@@ -248,12 +264,37 @@ def evaluate_pairs(
         mean_cosine=mean_cosine(unit) if usable else math.nan,
         sentences=len(unit),
         uniformity_sentences=count,
+        reason=_reason(pairs, gold, predicted),
     )
 
 
 def evaluate_task(task: STSTask, split: str, embed: Embed, transform: Transform | None = None) -> TaskFigures:
     """All figures of a split in one go: :func:`embed_pairs`, then :func:`evaluate_pairs`."""
     return evaluate_pairs(embed_pairs(task, split, embed), transform)
+
+
+def _no_figures(pairs: PairEmbeddings, positive_above: float, limit: int | None, flaw: str) -> TaskFigures:
+    sizes, sentences = [len(subset.scores) for subset in pairs.subsets], len(pairs.embeddings)
+    return TaskFigures(
+        task=pairs.task,
+        split=pairs.split,
+        **dict.fromkeys(("all", "mean", "wmean", "alignment", "uniformity", "mean_cosine"), math.nan),
+        pairs=sum(sizes),
+        subsets=tuple(SubsetFigures(s.name, size, math.nan) for s, size in zip(pairs.subsets, sizes, strict=True)),
+        positives=sum(int((subset.scores > positive_above).sum()) for subset in pairs.subsets),
+        sentences=sentences,
+        uniformity_sentences=sentences if limit is None else min(limit, sentences),
+        reason=flaw,
+    )
+
+
+def _reason(pairs: PairEmbeddings, gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -> str:
+    """Why a figure does not exist: the first subset without one."""
+    for subset, scores, values in zip(pairs.subsets, gold, predicted, strict=True):
+        problem = no_spearman(values, scores)
+        if problem is not None:
+            return f"{pairs.task}{f' {subset.name}' * (len(gold) > 1)}: {problem}"
+    return ""
 
 
 def _mapped(pairs: PairEmbeddings, transform: Transform | None) -> Tensor:
@@ -271,22 +312,23 @@ def _rounded(products: Tensor) -> NDArray[np.float64]:
     return np.round(products.clamp(-1.0, 1.0).cpu().numpy(), _COSINE_DECIMALS)
 
 
-def _by_subset(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]]) -> list[float]:
+def _by_subset(gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], warn: bool) -> list[float]:
     if len(gold) != len(predicted) or not gold:
         raise UserError(
             f"{len(gold)} subsets of gold scores and {len(predicted)} of similarities; allowed: as many, >= 1"
         )
-    return [spearman(p, g) for g, p in zip(gold, predicted, strict=True)]
+    figure = spearman if warn else spearman_or_nan
+    return [figure(p, g) for g, p in zip(gold, predicted, strict=True)]
 
 
 def _aggregate(
-    gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], by_subset: Sequence[float]
+    gold: Sequence[NDArray[Any]], predicted: Sequence[NDArray[Any]], by_subset: Sequence[float], warn: bool
 ) -> Aggregates:
     if len(gold) == 1:
         return Aggregates(all=by_subset[0], mean=by_subset[0], wmean=by_subset[0])
     sizes = [len(scores) for scores in gold]
     return Aggregates(
-        all=spearman(np.concatenate(list(predicted)), np.concatenate(list(gold))),
+        all=(spearman if warn else spearman_or_nan)(np.concatenate(list(predicted)), np.concatenate(list(gold))),
         mean=sum(by_subset) / len(by_subset),
         wmean=sum(size * figure for size, figure in zip(sizes, by_subset, strict=True)) / sum(sizes),
     )

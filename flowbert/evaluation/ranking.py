@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from flowbert.data.answers import AnswerTask
-from flowbert.errors import UserError
+from flowbert.errors import NoFigureError, UserError
 from flowbert.evaluation.protocol import Embed, Transform, cosine
 from flowbert.evaluation.ties import expected_average_precision, expected_reciprocal_rank, tie_groups
 
@@ -159,7 +159,7 @@ def _checked(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, NDArray
         raise UserError(f"scores have the shape {scores.shape} and labels {labels.shape}; allowed: both (N,)")
     bad = int((~np.isfinite(scores)).sum())
     if bad:
-        raise UserError(f"{bad} of {len(scores)} scores are NaN or infinite; allowed: finite numbers")
+        raise NoFigureError(f"{bad} of {len(scores)} scores are NaN or infinite; allowed: finite numbers")
     return scores, labels
 
 

@@ -1,5 +1,6 @@
 """Paired bootstrap over questions: how sure the figures of an answer ranking, or a difference of two, are."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,7 +24,8 @@ def bootstrap_ranking(
     """Resample questions, with all their candidates, and compute every method's AUC, MAP and MRR on each resample.
 
     Questions, not pairs, are drawn: the candidates of one question are not independent. All methods see the same
-    resamples. A resample without an answer, or without a candidate that is none, has no figure and is left out.
+    resamples. A resample without an answer, or without a candidate that is none, has no figure and is left out. A
+    method with a score that is not finite has no figure at all.
 
     References:
         An Introduction to the Bootstrap (Efron, Tibshirani, 1993), chapter 8. https://doi.org/10.1007/978-1-4899-4541-9
@@ -51,25 +53,33 @@ def bootstrap_ranking(
     if len(pairs) != len(task):
         raise UserError(f"{len(pairs)} scores for {len(task)} pairs of {task.name}; allowed: as many")
     scores = [pairs.concatenated(method) for method in pairs.predicted]
-    methods = [_Method(task, each) for each in scores]
+    methods = [_Method(task, each) if np.isfinite(each).all() else None for each in scores]
     values = np.concatenate(
         [
-            np.array([method.figures(counts) for method in methods])
+            np.array([_figures(method, counts) for method in methods])
             for counts in _draws(task, len(pairs), resamples, seed)
         ],
         axis=2,
     )
-    points = [ranking_figures(task, each) for each in scores]
-    figures = {
-        metric: (np.array([getattr(point, metric) for point in points]), values[:, place])
-        for place, metric in enumerate(METRICS)
-    }
+    points = np.array([_points(task, each) for each in scores])
+    figures = {metric: (points[:, place], values[:, place]) for place, metric in enumerate(METRICS)}
     return by_metric(task.name, tuple(pairs.predicted), figures, len(task), seed)
 
 
 def _draws(task: AnswerTask, values: int, resamples: int, seed: int) -> Iterator[Counts]:
     for block in blocks(task.name, values, resamples, seed):
         yield block.multiplicities([len(task.questions)])
+
+
+def _points(task: AnswerTask, scores: Floats) -> list[float]:
+    if not np.isfinite(scores).all():
+        return [math.nan] * len(METRICS)
+    figures = ranking_figures(task, scores)
+    return [getattr(figures, metric) for metric in METRICS]
+
+
+def _figures(method: "_Method | None", counts: Counts) -> Floats:
+    return np.full((len(METRICS), len(counts)), math.nan) if method is None else method.figures(counts)
 
 
 class _Method:

@@ -51,7 +51,7 @@ class Comparison:
     @property
     def inside(self) -> bool | None:
         """Whether the published figure lies in our interval; None without an interval."""
-        return None if math.isnan(self.low) else self.low <= self.theirs <= self.high
+        return None if math.isnan(self.low + self.ours) else self.low <= self.theirs <= self.high
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 
 from flowbert import __version__
 from flowbert.errors import UserError, choices
+from flowbert.evaluation.lock import locked
 from flowbert.evaluation.protocol import AGGREGATIONS, TaskFigures
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
@@ -33,6 +34,7 @@ _FLOATS = ("spearman", "alignment", "uniformity", "mean_cosine")
 _WHOLE = ("pairs", "positives", "sentences", "uniformity_sentences")
 _FROM_FIGURES = ("task", "split", *_WHOLE, "alignment", "uniformity", "mean_cosine")
 _TEXTS = ("method", "encoder", "layers", "pooling", "corpus", "task", "split", "aggregation")
+_OPTIONAL_TEXTS = ("metric", "setting", "reason", "code")
 _OPTIONAL_FLOATS = ("value", "low", "high")
 
 
@@ -68,7 +70,9 @@ class Row:
         low: Lower end of the 95% interval over pairs; NaN if none was computed.
         high: Upper end.
         supervised: Whether the method learned from labels.
-        setting: Digest of everything that decides the figure; equal settings are not computed twice.
+        setting: Digest of everything that decides the figure but the code; with equal ``code``, not computed twice.
+        reason: Why there is no figure, in one line; empty if there is one.
+        code: Digest of the code that computed it, see :func:`flowbert.evaluation.code.code_digest`; empty in old files.
     """
 
     method: str
@@ -100,6 +104,14 @@ class Row:
     supervised: bool = False
     setting: str = ""
     fitted: int = 0
+    reason: str = ""
+    code: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the figure is of, whichever code computed it; rows of equal keys replace each other."""
+        where = (self.encoder, self.layers, self.pooling, self.corpus, self.seed)
+        return (self.setting or (self.method, *where), self.task, self.split, self.metric, self.aggregation)
 
     @property
     def shown_method(self) -> str:
@@ -123,6 +135,7 @@ def rows_of(
     supervised: bool = False,
     setting: str = "",
     fitted: int = 0,
+    code: str = "",
 ) -> list[Row]:
     """The three rows (``all``, ``mean``, ``wmean``) of a method's figures on a task; arguments as in :class:`Row`."""
     return [
@@ -144,6 +157,8 @@ def rows_of(
             supervised=supervised,
             setting=setting,
             fitted=fitted,
+            reason="" if math.isfinite(figures.spearman(aggregation)) else figures.reason,
+            code=code,
             **{name: getattr(figures, name) for name in _FROM_FIGURES},
         )
         for aggregation in AGGREGATIONS
@@ -194,6 +209,26 @@ def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mappin
     return path
 
 
+def merge_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> list[Row]:
+    """Write rows and keep those of the file that they do not replace (:attr:`Row.key`), behind them.
+
+    The file is read and written under a lock, so that several processes lose no row of each other.
+
+    Returns:
+        All rows of the file.
+
+    Raises:
+        UserError: If there is a file and it is no results.json.
+    """
+    path = Path(path)
+    with locked(path.parent):
+        earlier = load_results(path)[0] if path.exists() else []
+        new = {row.key for row in rows}
+        merged = [*rows, *(row for row in earlier if row.key not in new)]
+        write_results(path, merged, run_fingerprint)
+    return merged
+
+
 def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
     """Rows and fingerprint of a results.json, checked; null becomes NaN again.
 
@@ -231,7 +266,7 @@ def _row(value: Any, where: str) -> Row:
     for name in _WHOLE:
         if not isinstance(value.get(name, 0), int):
             raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a whole number")
-    for name in _TEXTS:
+    for name in (*_TEXTS, *(name for name in _OPTIONAL_TEXTS if name in value)):
         if not isinstance(value[name], str):
             raise UserError(f"{where}: {name} is {value[name]!r}; allowed: text")
     if checked["aggregation"] not in AGGREGATIONS:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.data.sts import STSTask
-from flowbert.errors import UserError
+from flowbert.errors import NoFigureError, UserError
 from flowbert.evaluation.protocol import Embed, Transform
 from flowbert.evaluation.ties import reciprocal_rank_in_run
 from flowbert.metrics.functional.arrays import Array, unit_rows
@@ -161,7 +161,9 @@ def _checked(relevant: NDArray[np.int64], queries: Tensor, documents: Tensor, cu
     for name, rows in (("queries", queries), ("documents", documents)):
         bad = int((~torch.isfinite(rows).all(dim=1)).sum())
         if bad:
-            raise UserError(f"{bad} of {len(rows)} {name} have no direction; allowed: finite vectors other than zero")
+            raise NoFigureError(
+                f"{bad} of {len(rows)} {name} have no direction; allowed: finite vectors other than zero"
+            )
     return pairs
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.jobs import Kept
+from flowbert.evaluation.lock import locked
 from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.results import config_hash
 
@@ -25,9 +27,10 @@ class ScoreFolder:
         path, job = self._path(cell), cell.job
         names, gold = job.scored()
         new = ScoredPairs(job.name, job.split, names, gold, {cell.setting: kept})
-        known = self._load(path)
-        self._pairs[path] = new if known is None else known.joined(new)
-        self._pairs[path].save(path)
+        with locked(self.folder):  # another process may have added to the file
+            known = ScoredPairs.load(path) if path.is_file() else None
+            self._pairs[path] = new if known is None else known.joined(new)
+            self._pairs[path].save(path)
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell's similarities are there."""
@@ -47,7 +50,9 @@ class ScoreFolder:
         return ScoredPairs(found.task, found.split, found.subsets, found.gold, predicted)
 
     def _path(self, cell: Cell) -> Path:
-        return self.folder / f"{config_hash({'source': cell.source.key, 'job': cell.job.key})}.safetensors"
+        # What other code computed lies in other files.
+        key = {"source": cell.source.key, "job": cell.job.key, "code": code_digest()}
+        return self.folder / f"{config_hash(key)}.safetensors"
 
     def _load(self, path: Path) -> ScoredPairs | None:
         if path not in self._pairs and path.is_file():

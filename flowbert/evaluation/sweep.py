@@ -1,12 +1,14 @@
 """Which layers to average: chosen on the development splits, beside what the test splits would have chosen."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
+from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.results import Row
 
-_SETTING = ("encoder", "pooling", "method", "corpus")
+_SETTING = ("encoder", "pooling", "method", "corpus", "revision", "dtype", "max_length", "code")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class LayerChoice:
         test_best: That average.
         settings: Number of layer settings compared.
         dev_tasks: Tasks with a development split, on which the choice rests.
+        left_out: Layers that lack a figure, and tasks where no layers have one, in lines.
     """
 
     encoder: str
@@ -38,14 +41,16 @@ class LayerChoice:
     test_best: float
     settings: int
     dev_tasks: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The choice in one line, figures x 100."""
         dev, test, best = (f"{100 * figure:.2f}" for figure in (self.dev, self.test, self.test_best))
         fitted = "" if self.corpus == "none" else f" ({self.corpus})"
+        left_out = "".join(f"; {line}" for line in self.left_out)
         return (
             f"{self.method}{fitted}: best by dev ({', '.join(self.dev_tasks)}) {self.by_dev}: dev {dev}, test {test}; "
-            f"best by test {self.by_test}: test {best} (of {self.settings} settings)"
+            f"best by test {self.by_test}: test {best} (of {self.settings} settings){left_out}"
         )
 
 
@@ -53,7 +58,8 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
     """Choose layers for each encoder, pooling, method and corpus that has rows of several layer settings.
 
     Rows of the split ``dev`` choose, rows of the split ``test`` report; a method without both is left out. Tasks
-    without a development split (STS12 to STS16) count in the test average only.
+    without a development split (STS12 to STS16) count in the test average only. Layers are compared on the same tasks
+    and seeds: without a finite figure on each of them they are left out.
 
     References:
         WhiteningBERT: An Easy Unsupervised Sentence Embedding Approach (Huang et al., 2021).
@@ -63,13 +69,12 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
     found = []
     for key in dict.fromkeys(tuple(getattr(row, name) for name in _SETTING) for row in chosen):
         mine = [row for row in chosen if tuple(getattr(row, name) for name in _SETTING) == key]
-        dev, test = (_averages(row for row in mine if row.split == split) for split in ("dev", "test"))
-        both = [layers for layers in test if layers in dev and math.isfinite(dev[layers] + test[layers])]
+        (dev, tasks, lines), (test, _, more) = (_averages(mine, split) for split in ("dev", "test"))
+        both = [layers for layers in test if layers in dev]
         if len(both) < 2:
             continue
         by_dev, by_test = max(both, key=dev.__getitem__), max(both, key=test.__getitem__)
-        tasks = tuple(dict.fromkeys(row.task for row in mine if row.split == "dev"))
-        encoder, pooling, method, corpus = key
+        encoder, pooling, method, corpus, *_ = key
         found.append(
             LayerChoice(
                 encoder=encoder,
@@ -83,17 +88,25 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
                 test_best=test[by_test],
                 settings=len(both),
                 dev_tasks=tasks,
+                left_out=(*lines, *more),
             )
         )
     return found
 
 
-def _averages(rows: Iterable[Row]) -> dict[str, float]:
-    """Layers -> average over tasks of the average over seeds."""
-    figures: dict[str, dict[str, list[float]]] = {}
+def _averages(rows: Sequence[Row], split: str) -> tuple[dict[str, float], tuple[str, ...], list[str]]:
+    """Layers -> average over tasks of the average over seeds; the tasks; what is left out, in lines."""
+    figures: dict[str, dict[tuple[str, int | None], float]] = {}
     for row in rows:
-        figures.setdefault(row.layers, {}).setdefault(row.task, []).append(row.spearman)
-    return {
-        layers: sum(sum(values) / len(values) for values in by_task.values()) / len(by_task)
-        for layers, by_task in figures.items()
+        if row.split == split:
+            figures.setdefault(row.layers, {})[row.task, row.seed] = row.spearman
+    columns = list(dict.fromkeys(column for mine in figures.values() for column in mine))
+    tasks = list(dict.fromkeys(task for task, _ in columns))
+    seeds = {task: [seed for name, seed in columns if name == task] for task in tasks}
+    by_task = {
+        layers: {task: fmean(mine.get((task, seed), math.nan) for seed in seeds[task]) for task in tasks}
+        for layers, mine in figures.items()
     }
+    found = Comparable.of(by_task, tasks)
+    averages = {layers: fmean(by_task[layers][task] for task in found.columns) for layers in found.rows}
+    return averages, found.columns, found.told(f"layers, {split}")

@@ -109,9 +109,13 @@ def test_a_second_run_computes_only_what_is_new(
     assert len(fitted) == 1
     assert "2 of 3 figures are in" in capsys.readouterr().out
     third = evaluate(pairs, output, "--methods", "whitening-9")
-    assert third == second[6:]
+    assert third == [*second[6:], *second[:6]]
     assert len(fitted) == 1
-    assert "6 rows of" in capsys.readouterr().err
+    assert f"6 figures of earlier runs are kept in {output}" in capsys.readouterr().out
+    assert len((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()) == 10
+    markdown = (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "whitening-9" in markdown
+    assert "whitening-8" not in markdown
 
 
 def test_lost_scores_are_computed_again(pairs: Path, tmp_path: Path) -> None:
@@ -174,7 +178,10 @@ def test_supervised_methods_learn_from_a_train_split(
 ) -> None:
     with pytest.raises(SystemExit):
         evaluate(pairs, tmp_path / "r.json", "--methods", "learned-removal-4")
-    assert "task mine has no train split; allowed with --labels" in capsys.readouterr().err
+    assert (
+        "task mine has no train split, or none beside what is measured; allowed with --labels"
+        in capsys.readouterr().err
+    )
     labels = tmp_path / "labels.tsv"
     lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("train")[:150]]
     labels.write_text("\n".join(["left\tright\tgold", *lines]) + "\n")

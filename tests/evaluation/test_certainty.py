@@ -175,10 +175,7 @@ def test_queries_are_resampled_for_every_metric_and_mrr_decides(tmp_path: Path) 
 def test_rows_get_their_interval(tmp_path: Path) -> None:
     mine = cells()
     certainty = Certainty.of(mine, filled(tmp_path, mine), resamples=100, seed=0)
-    empty = {"alignment": 0.1, "uniformity": -1.0, "mean_cosine": 0.1}
-    figures = TaskFigures(
-        "A", "test", 0.5, 0.5, 0.5, PAIRS, (), positives=1, sentences=2, uniformity_sentences=2, **empty
-    )
+    figures = TaskFigures("A", "test", 0.5, 0.5, 0.5, PAIRS, (), 0.1, 1, -1.0, 0.1, 2, 2)
     for row in certainty.rows(rows_of(figures, **mine[0].columns)):
         interval = certainty.by_job[mine[0].job].interval(mine[0].setting, row.aggregation)
         assert (row.low, row.high) == (interval.low, interval.high)

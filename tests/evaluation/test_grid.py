@@ -130,10 +130,13 @@ def test_only_what_is_needed_is_encoded() -> None:
 
 def test_supervised_methods_need_labels() -> None:
     removal = Method("removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
-    (cell,) = request(jobs=[STSJob(task("A"))], methods=[removal]).cells()
+    both = STSTask("A", {"train": task("A", 20).splits["test"], "test": task("A").splits["test"]})
+    (cell,) = request(jobs=[STSJob(both)], methods=[removal]).cells()
     ((_, measured),) = run([cell])
     assert measured.rows[0].supervised
-    with pytest.raises(UserError, match="task A has no train split; allowed with --labels"):
+    with pytest.raises(
+        UserError, match="task A has no train split, or none beside what is measured; allowed with --labels"
+    ):
         list(run(request(jobs=[STSJob(task("A", splits=["test"]))], methods=[removal]).cells()))
 
 

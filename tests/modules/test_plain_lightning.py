@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*logging interval:UserWarning",
     "ignore:The dirpath has changed:UserWarning",
 )
-SMALL: dict[str, Any] = {"max_sentences": 48, "batch_size": 8}
+SMALL: dict[str, Any] = {"max_sentences": 48, "batch_size": 8, "held_out": 0.0}
 Parts = tuple[EmbeddingModule, CorpusDataModule]
 
 

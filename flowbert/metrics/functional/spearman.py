@@ -36,16 +36,35 @@ def spearman(predictions: Array, target: Array) -> float:
     x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
     if len(x) != len(y):
         raise UserError(f"predictions have {len(x)} values and target has {len(y)}; allowed: equal lengths")
-    problem = _problem(x, y)
+    problem = no_spearman(x, y)
     if problem:
         warnings.warn(f"Spearman is NaN: {problem}", FlowbertWarning, stacklevel=2)
+    return spearman_or_nan(x, y)
+
+
+def spearman_or_nan(predictions: Array, target: Array) -> float:
+    """As :func:`spearman`, but NaN without a warning: for figures whose absence was told already.
+
+    Example:
+        >>> spearman_or_nan(np.ones(3), np.arange(3.0))
+        nan
+    """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
+    if no_spearman(x, y):
         return math.nan
     ranks_x, ranks_y = rankdata(x) - (len(x) + 1) / 2, rankdata(y) - (len(y) + 1) / 2
     norm = math.sqrt(float(ranks_x @ ranks_x)) * math.sqrt(float(ranks_y @ ranks_y))
     return min(1.0, max(-1.0, float(ranks_x @ ranks_y) / norm))
 
 
-def _problem(x: np.ndarray, y: np.ndarray) -> str | None:
+def no_spearman(predictions: Array, target: Array) -> str | None:
+    """Why the correlation of values of shape ``(N,)`` does not exist, in one line; None if it does.
+
+    Example:
+        >>> no_spearman(np.ones(3), np.arange(3.0))
+        'all 3 predictions are 1'
+    """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
     if len(x) < 2:
         return f"{len(x)} pairs; at least 2 are needed"
     for name, values in (("predictions", x), ("target", y)):

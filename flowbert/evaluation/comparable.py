@@ -1,0 +1,58 @@
+"""What may be averaged, ranked and called better: finite figures over the same columns, e.g. tasks."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+R = TypeVar("R", bound=Hashable)
+C = TypeVar("C", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Comparable(Generic[R, C]):
+    """Rows with a finite figure in each of the columns that any row has one in.
+
+    Attributes:
+        rows: These rows: their averages over ``columns`` can be compared.
+        columns: Columns in which some row has a figure.
+        left_out: Row -> columns in which it has none.
+        empty: Columns in which no row has one.
+    """
+
+    rows: tuple[R, ...]
+    columns: tuple[C, ...]
+    left_out: Mapping[R, tuple[C, ...]]
+    empty: tuple[C, ...]
+
+    @classmethod
+    def of(cls, figures: Mapping[R, Mapping[C, float]], columns: Sequence[C]) -> "Comparable[R, C]":
+        """Find them; a figure that is missing, NaN or infinite is none.
+
+        Example:
+            >>> nan = math.nan
+            >>> found = Comparable.of({"a": {"x": 1, "y": 2, "z": nan}, "b": {"x": 1, "y": nan}}, ["x", "y", "z"])
+            >>> found.rows, found.columns, found.left_out, found.empty
+            (('a',), ('x', 'y'), {'b': ('y',)}, ('z',))
+        """
+        finite = {row: {c for c, figure in mine.items() if math.isfinite(figure)} for row, mine in figures.items()}
+        used = tuple(column for column in columns if any(column in mine for mine in finite.values()))
+        lacking = {row: tuple(column for column in used if column not in mine) for row, mine in finite.items()}
+        return cls(
+            rows=tuple(row for row, columns_ in lacking.items() if used and not columns_),
+            columns=used,
+            left_out={row: columns_ for row, columns_ in lacking.items() if columns_},
+            empty=tuple(column for column in columns if column not in used),
+        )
+
+    def told(self, what: str) -> list[str]:
+        """What is left out of ``what``, a line each for rows and columns; nothing if nothing is."""
+        lines = []
+        if self.left_out:
+            rows = "; ".join(
+                f"{row} (no figure on {', '.join(map(str, lacking))})" for row, lacking in self.left_out.items()
+            )
+            lines.append(f"left out of {what}: {rows}")
+        if self.empty and self.columns:
+            lines.append(f"left out of {what}, as nothing has a figure there: {', '.join(map(str, self.empty))}")
+        return lines
