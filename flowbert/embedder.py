@@ -1,7 +1,9 @@
 """A frozen encoder and a fitted map behind one call: sentences in, vectors out."""
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from torch import Tensor
 
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
-from flowbert.errors import UserError, choices
+from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.flows import load_flow
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
@@ -67,12 +69,24 @@ def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = 
     Raises:
         UserError: If the folder holds no such map, or the encoder there has other weights than in the fit.
     """
-    transform = None if method == "raw" else load_transform(run_dir, method)
-    return Embedder(load_encoder(run_dir, path), transform)
+    if method == "raw":
+        return Embedder(load_encoder(run_dir, path))
+    fitted = load_map(run_dir, method)
+    if fitted.flaw is not None:
+        warnings.warn(f"{method} in {run_dir}: {fitted.flaw}", FlowbertWarning, stacklevel=2)
+    return Embedder(load_encoder(run_dir, path), fitted.transform)
 
 
-def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tensor]:
-    """Load one fitted map of a run folder: raw embeddings ``(N, D)`` -> ``(N, k)``, on the device of the embeddings.
+@dataclass(frozen=True)
+class FittedMap:
+    """A map of raw embeddings ``(N, D)`` -> ``(N, k)``, on their device, and why it means nothing, if it does not."""
+
+    transform: Callable[[Tensor], Tensor]
+    flaw: str | None
+
+
+def load_map(run_dir: str | Path, method: str) -> FittedMap:
+    """Load one fitted map of a run folder.
 
     Raises:
         UserError: If the folder holds no map of that name, or its file is damaged.
@@ -85,13 +99,14 @@ def load_transform(run_dir: str | Path, method: str) -> Callable[[Tensor], Tenso
         raise UserError(f"method: received {method!r}; {choices(['raw', *saved], method)} in {run_dir}")
     path = folder / f"{method}.safetensors"
     if method != "flow":
-        return Calibration.load(path).transform
-    flow, _ = load_flow(path)
+        calibration = Calibration.load(path)
+        return FittedMap(calibration.transform, calibration.flaw)
+    flow, metadata = load_flow(path)
 
     def latents(embeddings: Tensor) -> Tensor:
         return flow.to(embeddings.device).latents(embeddings)
 
-    return latents
+    return FittedMap(latents, metadata.get("flaw"))
 
 
 def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:

@@ -29,6 +29,7 @@ STREAMS = {
     "classifier": "start of Sentence-BERT's classifier",
     "network": "start of an encoder, or of prediction layers that a checkpoint lacks",
     "bootstrap": "resamples of a task; the batch is the number of a block",
+    "hashes": "numbers that rows are multiplied with to tell them apart",
     "uniformity": "sentences that stand for all in a sampled uniformity",
 }
 

@@ -9,7 +9,7 @@ from helpers.encoders import make_encoder
 
 from flowbert import SentenceEncoder, Whitening, load_embedder
 from flowbert.cli import main
-from flowbert.embedder import load_transform, save_encoder, saved_encoder
+from flowbert.embedder import load_map, save_encoder, saved_encoder
 from flowbert.errors import UserError
 from flowbert.flows import Glow, save_flow
 
@@ -20,7 +20,7 @@ SENTENCES = ["a cat runs", "the dog sleeps", "été"]
 def run(tmp_path: Path) -> Path:
     """A run folder as ``fit`` leaves it, and the encoder it was fitted on, at ``encoder``."""
     encoder = SentenceEncoder.from_pretrained(str(make_encoder(tmp_path / "encoder")))
-    x = torch.randn(60, 16, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(100, 16, generator=torch.Generator().manual_seed(0))
     flow = Glow(16, levels=1, depth=1, width=4)
     flow.initialize(x)
     model = tmp_path / "run" / "model"
@@ -115,7 +115,7 @@ def test_settings_of_a_trained_encoder_that_are_damaged(run: Path) -> None:
 
 @pytest.mark.parametrize("method", ["flow", "whitening"])
 def test_maps_give_float32_where_their_input_lies(run: Path, method: str) -> None:
-    transform = load_transform(run, method)
+    transform = load_map(run, method).transform
     x = torch.randn(5, 16)
     for dtype in (torch.float32, torch.float64):
         y = transform(x.to(dtype))
@@ -126,7 +126,7 @@ def test_maps_give_float32_where_their_input_lies(run: Path, method: str) -> Non
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("method", ["flow", "whitening"])
 def test_maps_follow_their_input_to_the_gpu(run: Path, method: str) -> None:
-    transform = load_transform(run, method)
+    transform = load_map(run, method).transform
     x = torch.randn(5, 16)
     expected = transform(x)
     there = transform(x.cuda())

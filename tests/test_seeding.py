@@ -30,7 +30,7 @@ def test_no_two_streams_are_alike(draw: str) -> None:
             return stream.rng().random(4, dtype=np.float32).tobytes()
         return str(stream.number if draw == "number" else [stream.python().random() for _ in range(4)]).encode()
 
-    assert len({values(stream) for stream in GRID}) == len(GRID) == 3420
+    assert len({values(stream) for stream in GRID}) == len(GRID) > 3000
 
 
 def test_a_stream_is_the_same_every_time_and_leaves_the_callers_randomness_alone() -> None:

@@ -7,7 +7,6 @@ from flowbert.calibration.base import NotFittedError as NotFittedError
 from flowbert.calibration.base import methods as methods
 from flowbert.calibration.chain import Chain as Chain
 from flowbert.calibration.chain import LabelledPairs as LabelledPairs
-from flowbert.calibration.few_rows import few_rows as few_rows
 from flowbert.calibration.identity import Identity as Identity
 from flowbert.calibration.learned_removal import LearnedRemoval as LearnedRemoval
 from flowbert.calibration.moments import Moments as Moments

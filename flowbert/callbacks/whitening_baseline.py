@@ -64,6 +64,11 @@ class WhiteningBaseline(Callback):
         for chunk in datamodule.corpus_chunks():
             self.calibration.partial_fit(chunk)
 
+    @property
+    def flaw(self) -> str | None:
+        """Why its figures mean nothing; None if they mean something."""
+        return self.calibration.flaw
+
     def transform(self, embeddings: Tensor) -> Tensor:
         """Whiten raw embeddings: ``(N, D)`` -> ``(N, k)``."""
         return self.calibration.transform(embeddings)

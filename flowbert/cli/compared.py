@@ -12,9 +12,8 @@ from torch import Tensor
 
 from flowbert.calibration import Calibration, Chain, make_calibration, methods, split_chain
 from flowbert.calibration.chain import Step
-from flowbert.calibration.few_rows import DistinctRows, few_rows
 from flowbert.calibration.registry import checked_options, parse_spec
-from flowbert.embedder import load_transform, saved_encoder
+from flowbert.embedder import load_map, saved_encoder
 from flowbert.encoders import check_same_encoder
 from flowbert.errors import UserError
 from flowbert.evaluation import Method, Source
@@ -59,9 +58,9 @@ class FlowStep:
         if epochs < 1:
             order = torch.randperm(len(x), generator=Stream(self.seed, "subset").generator())
             x = x[order[: max(2, round(epochs * len(x)))]]
-        self.flaw = few_rows(int(DistinctRows(x.shape[1] + 1).update(x)), x.shape[1])
         options = self.options | {"epochs": max(1, int(epochs))}
-        self._embed = fit_flow(x, seed=self.seed, accelerator=self.accelerator, **options).embed
+        fitted = fit_flow(x, seed=self.seed, accelerator=self.accelerator, **options)
+        self._embed, self.flaw = fitted.embed, fitted.flaw
         return self
 
     def transform(self, x: Tensor) -> Tensor:
@@ -149,6 +148,8 @@ def _trained(run_dir: str) -> Method:
         check_same_encoder(identity, source.key, f"flow in {run_dir}")
 
     digest = hashlib.blake2b((Path(run_dir) / "model" / "flow.safetensors").read_bytes(), digest_size=16)
-    transform = load_transform(run_dir, FLOW)
+    fitted = load_map(run_dir, FLOW)
     fitted_on = f"that of {run_dir}"
-    return Method(FLOW, ready=transform, fitted_on=fitted_on, identity=digest.hexdigest(), check=check)
+    return Method(
+        FLOW, ready=fitted.transform, flaw=fitted.flaw, fitted_on=fitted_on, identity=digest.hexdigest(), check=check
+    )

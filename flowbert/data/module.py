@@ -169,6 +169,10 @@ class EmbeddingDataModule(CorpusDataModule):
         """Raw embeddings of any sentences, shape ``(N, D)``, float32 on the CPU; new ones are encoded and kept."""
         return torch.from_numpy(self._embedder().embeddings(sentences))
 
+    def distinct_examples(self) -> int:
+        """Number of distinct sentences that are fitted on."""
+        return len(set(self._sentences(self._fit_index)))
+
     def start_sample(self) -> Tensor:
         """The first ``start_size`` fitting sentences of a seeded shuffle, shape ``(n, D)``; equal in all processes."""
         size = min(self.hparams["start_size"], len(self._fit_index))

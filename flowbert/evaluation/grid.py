@@ -48,6 +48,7 @@ class Method:
         name: Its name.
         build: Makes the unfitted map for a seed; None for a map that is not fitted here.
         ready: The map if it is not fitted here; None leaves the embeddings raw.
+        flaw: Why the figures of a ready map mean nothing, if they do.
         fitted_on: What a ready map was fitted on, for the column ``corpus``.
         seeded: Whether the seed plays a role.
         supervised: Whether it learns from labels.
@@ -58,6 +59,7 @@ class Method:
     name: str
     build: Callable[[int], Chain] | None = None
     ready: Transform | None = None
+    flaw: str | None = None
     fitted_on: str = "none"
     seeded: bool = False
     supervised: bool = False
@@ -219,7 +221,7 @@ def fit(cell: Cell) -> Fitted:
         UserError: If the method cannot be fitted on this corpus.
     """
     if cell.method.build is None or cell.corpus is None:
-        return Fitted(cell.method.ready)
+        return Fitted(cell.method.ready, cell.method.flaw)
     texts, embed = cell.corpus.sentences, cell.source.embed
 
     def blocks() -> Iterator[Tensor]:

@@ -38,6 +38,7 @@ class EmbeddingModule(LightningModule, ABC):
         # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
         self._connected: list[SentenceEncoder] = []
         self._saved: dict[str, Any] = {}  # of a checkpoint: what the encoder was, until it is loaded
+        self.flaw: str | None = None  # why the figures of what was fitted mean nothing, if they do
         self._gradients: dict[str, Tensor] = {}
         self._unseen_losses: list[tuple[int, Tensor]] = []
 
@@ -173,6 +174,7 @@ class EmbeddingModule(LightningModule, ABC):
             checkpoint["encoder_key"] = self.identity_of(self.encoder)
             checkpoint["encoder"] = self.encoder.describe()
         record_corpus(self, checkpoint)
+        checkpoint["flaw"] = self.flaw
         if _accumulating(self):
             gradients = {name: p.grad for name, p in self.named_parameters() if p.grad is not None}
             checkpoint["gradients"] = gradients
@@ -184,6 +186,7 @@ class EmbeddingModule(LightningModule, ABC):
             UserError: If the checkpoint was made with other weights, layers, pooling, length or precision.
         """
         self._gradients = dict(checkpoint.get("gradients", {}))
+        self.flaw = checkpoint.get("flaw")
         if "encoder_key" not in checkpoint:
             return
         if self._connected:

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from flowbert.data.batches import BatchSampler, TrainingLoader
 from flowbert.errors import UserError
+from flowbert.metrics.functional.few_rows import DistinctRows
 from flowbert.modules.flow import FlowModule
 from flowbert.quiet import quiet_lightning
 from flowbert.seeding import Stream
@@ -25,6 +26,9 @@ class _TensorData(LightningDataModule):
         self._batch_size = batch_size
         self._start_size = start_size
         self._seed = seed
+
+    def distinct_examples(self) -> int:
+        return int(DistinctRows(self._embeddings.shape[1] + 1).update(self._embeddings))
 
     def start_sample(self) -> Tensor:
         order = Stream(self._seed, "start sample").rng().permutation(len(self._embeddings))

@@ -1,5 +1,6 @@
 """BERT-flow as a LightningModule: a Glow-style flow on frozen sentence embeddings, by maximum likelihood."""
 
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,9 +12,10 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
+from flowbert.metrics.functional.few_rows import few_rows
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.modules.optim import BertAdam
 from flowbert.modules.schedules import warmup_then
@@ -120,7 +122,10 @@ class FlowModule(FullPrecision, EmbeddingModule):
     # -------------------------------------------------------------- training
 
     def on_fit_start(self) -> None:
-        """Start the flow's actnorms and set the noise from the start sample; a resumed flow is left as it is."""
+        """Start the flow's actnorms and set the noise from the start sample; a resumed flow is left as it is.
+
+        Too few distinct sentences make the likelihood meaningless: a warning says so, and :attr:`flaw` keeps it.
+        """
         flow = self._flow()
         if self.has_encoder:
             self.encoder.to(self.device)
@@ -130,6 +135,9 @@ class FlowModule(FullPrecision, EmbeddingModule):
         sample: Tensor = datamodule.start_sample().to(self.device)
         self.noise_std = (self.hparams["noise"] * sample.var(dim=0).mean()).sqrt()
         flow.initialize(self._start_from(sample))
+        self.flaw = few_rows(datamodule.distinct_examples(), flow.dim)
+        if self.flaw is not None:
+            warnings.warn(self.flaw, FlowbertWarning, stacklevel=2)
 
     def _start_from(self, sample: Tensor) -> Tensor:
         """The sample, with the training's noise in dimensions that hardly vary.
@@ -212,6 +220,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
     def save_fitted(self, folder: Path) -> None:
         """Write ``flow.safetensors``: the parameters, and which encoder they belong to."""
         metadata: dict[str, Any] = {"encoder": self.encoder.describe() | self.encoder.key()} if self.has_encoder else {}
+        metadata["flaw"] = self.flaw
         save_flow(self._flow(), folder / "flow.safetensors", metadata)
 
 

@@ -48,7 +48,7 @@ def test_a_share_of_an_epoch_sees_that_share_of_the_rows(monkeypatch: pytest.Mon
 
     def spy(x: torch.Tensor, **options: object) -> object:
         seen.update(rows=x, **options)
-        return type("Fitted", (), {"embed": staticmethod(lambda y: y)})
+        return type("Fitted", (), {"embed": staticmethod(lambda y: y), "flaw": None})
 
     monkeypatch.setattr("flowbert.modules.fit_flow", spy)
     x = torch.arange(200.0)[:, None].expand(-1, 4)

@@ -30,7 +30,8 @@ Parts = tuple[EmbeddingModule, CorpusDataModule]
 
 
 def _flow() -> Parts:
-    return FlowModule(depth=1), EmbeddingDataModule("builtin-sample", start_size=48, store="memory", **SMALL)
+    options = {**SMALL, "max_sentences": 192, "batch_size": 32, "start_size": 48, "store": "memory"}
+    return FlowModule(depth=1), EmbeddingDataModule("builtin-sample", **options)
 
 
 def _simcse() -> Parts:

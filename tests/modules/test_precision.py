@@ -48,7 +48,7 @@ def _trainer(folder: Path, precision: Any, **options: Any) -> Trainer:
 def _fit(folder: Path, precision: str, store: str) -> tuple[FlowModule, dict[str, float], Sequence[Any], Tensor]:
     encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last")
     data = EmbeddingDataModule("builtin-sample", max_sentences=160, start_size=64, store=store, batch_size=32)
-    module, evaluation, whitening = FlowModule(learning_rate=2e-3), STSEvaluation(), WhiteningBaseline()
+    module, evaluation, whitening = FlowModule(learning_rate=2e-3), STSEvaluation(), WhiteningBaseline(shrinkage=0.1)
     data.connect(encoder)
     module.connect(encoder)
     trainer = _trainer(folder, precision, max_epochs=1, num_sanity_val_steps=0, callbacks=[evaluation, whitening])

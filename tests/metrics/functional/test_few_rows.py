@@ -19,12 +19,11 @@ from flowbert.calibration import (
     RemoveDirections,
     Standardization,
     Whitening,
-    few_rows,
 )
-from flowbert.calibration.few_rows import ENOUGH, DistinctRows
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import STSJob, embed_pairs, evaluate_pairs
+from flowbert.metrics.functional.few_rows import ENOUGH, DistinctRows, few_rows
 
 QUIET = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import UserError
+from flowbert.seeding import Stream
 
 _AT_ONCE = 1024
 
@@ -136,4 +137,4 @@ def _hashes(block: Tensor) -> NDArray[np.int64]:
 
 @cache
 def _multipliers(dim: int) -> NDArray[np.int64]:
-    return np.random.default_rng(0).integers(-(2**63), 2**63, dim, dtype=np.int64) | 1
+    return Stream(0, "hashes").rng().integers(-(2**63), 2**63, dim, dtype=np.int64) | 1
