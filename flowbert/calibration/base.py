@@ -59,6 +59,14 @@ class Calibration(ABC):
     def dim(self) -> int | None:
         """Embedding size D the map was fitted for; None before the first rows."""
 
+    def output_dim(self, dim: int) -> int:
+        """Size k of the mapped rows, given the size D of the rows.
+
+        Raises:
+            UserError: If an argument does not fit D; nothing needs to be fitted to find that out.
+        """
+        return dim
+
     @property
     @abstractmethod
     def fitted(self) -> bool:

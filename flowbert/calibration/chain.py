@@ -31,6 +31,9 @@ class Step(Protocol):
     def transform(self, x: Tensor, /) -> Tensor:
         """Map rows ``(N, D)`` to ``(N, k)``."""
 
+    def output_dim(self, dim: int, /) -> int:
+        """Size k for rows of size D, or a UserError if these do not fit."""
+
 
 @runtime_checkable
 class Supervised(Protocol):
@@ -74,6 +77,16 @@ class Chain:
     def flaw(self) -> str | None:
         """Why the figures of the fitted chain would mean nothing: the first flaw of a step; None without any."""
         return next((flaw for step in self.steps if (flaw := getattr(step, "flaw", None)) is not None), None)
+
+    def output_dim(self, dim: int) -> int:
+        """Size k after the last step, given the size D of the rows.
+
+        Raises:
+            UserError: If a step's arguments do not fit what the steps before it give.
+        """
+        for step in self.steps:
+            dim = step.output_dim(dim)
+        return dim
 
     def fit(self, x: Rows, pairs: LabelledPairs | None = None) -> Self:
         """Fit all steps on rows ``(N, D)``. Returns self."""

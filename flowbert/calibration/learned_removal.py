@@ -165,10 +165,15 @@ class LearnedRemoval(AffineCalibration, method="learned-removal"):
     def _center(self, moments: Moments) -> Tensor:
         return moments.mean if self.center else torch.zeros_like(moments.mean)
 
+    def output_dim(self, dim: int) -> int:
+        """The size of the rows: what is removed stays as zeros."""
+        if self.n_directions is not None and self.n_directions > dim:
+            raise UserError(f"n_directions is {self.n_directions}; allowed: 1 to {dim}, the size of the embeddings")
+        return dim
+
     def _directions(self, moments: Moments) -> Tensor:
-        count = min(_DIRECTIONS, moments.dim) if self.n_directions is None else self.n_directions
-        if count > moments.dim:
-            raise UserError(f"n_directions is {count}; allowed: 1 to {moments.dim}, the size of the embeddings")
+        dim = self.output_dim(moments.dim)
+        count = min(_DIRECTIONS, dim) if self.n_directions is None else self.n_directions
         if not self.center:
             moments = moments.to("cpu")
             moments.scatter = moments.scatter + moments.count * torch.outer(moments.mean, moments.mean)

@@ -51,11 +51,16 @@ class RemoveDirections(AffineCalibration, method="nulling"):
     def _count(self, dim: int) -> int:
         return max(1, round(dim / 100)) if self.n_directions is None else self.n_directions
 
+    def output_dim(self, dim: int) -> int:
+        """The size of the rows: what is nulled stays as zeros."""
+        count = self._count(dim)
+        if count >= dim:
+            raise UserError(f"n_directions is {count}; allowed: 1 to {dim - 1}, below the embedding size")
+        return dim
+
     def solve(self, moments: Moments) -> AffineMap:
         """The projection of these statistics."""
-        count = self._count(moments.dim)
-        if count >= moments.dim:
-            raise UserError(f"n_directions is {count}; allowed: 1 to {moments.dim - 1}, below the embedding size")
+        count = self._count(self.output_dim(moments.dim))
         std = standard_deviations(moments) if self.standardize else torch.ones(moments.dim, dtype=torch.float64)
         scaled = moments.to("cpu")
         scaled.scatter = scaled.scatter / torch.outer(std, std)

@@ -78,11 +78,16 @@ class Whitening(AffineCalibration, method="whitening"):
         dim = self.moments.dim
         return few_to_whiten(self.method, self.moments.distinct, dim, kept, self.n_components or dim)
 
+    def output_dim(self, dim: int) -> int:
+        """Number of directions kept."""
+        wanted = dim if self.n_components is None else self.n_components
+        if wanted > dim:
+            raise UserError(f"n_components is {wanted}; allowed: 1 to {dim}, the size of the embeddings")
+        return wanted
+
     def solve(self, moments: Moments) -> AffineMap:
         """The whitening map of these statistics."""
-        wanted = moments.dim if self.n_components is None else self.n_components
-        if wanted > moments.dim:
-            raise UserError(f"n_components is {wanted}; allowed: 1 to {moments.dim}, the size of the embeddings")
+        wanted = self.output_dim(moments.dim)
         found = spectrum(moments, self.shrinkage, self.rank_tolerance)
         if found.rank < wanted:
             warn_of_rank_cut("whitening", moments, found, wanted, self.rank_tolerance)

@@ -23,7 +23,7 @@ FLOW = "flow"
 FIT_HERE = "fit"
 _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 _TRAINING = {"epochs": 3, "batch_size": 64, "start_size": 1024}  # and their defaults, as fit_flow has them
-_TRIAL_DIM = 64  # of a flow that is built only to check its options
+_TRIAL_DIM = 2**8  # of a flow that is built only to check its options: more levels fit than anybody wants
 
 
 class FlowStep:
@@ -63,6 +63,11 @@ class FlowStep:
         self._embed, self.flaw = fitted.embed, fitted.flaw
         return self
 
+    def output_dim(self, dim: int) -> int:
+        """The same size, if the levels of the flow divide it."""
+        _check_flow_options(self.options, dim)
+        return dim
+
     def transform(self, x: Tensor) -> Tensor:
         """Latents of rows ``(N, D)``."""
         if self._embed is None:
@@ -70,7 +75,7 @@ class FlowStep:
         return self._embed(x)
 
 
-def _check_flow_options(options: Mapping[str, Any]) -> None:
+def _check_flow_options(options: Mapping[str, Any], dim: int = _TRIAL_DIM) -> None:
     from flowbert.modules import FlowModule
 
     training = _TRAINING | {name: value for name, value in options.items() if name in _TRAINING}
@@ -80,7 +85,7 @@ def _check_flow_options(options: Mapping[str, Any]) -> None:
     for name, least in (("batch_size", 1), ("start_size", 2)):
         if training[name] < least or training[name] != int(training[name]):
             raise UserError(f"{name}: received {training[name]}; allowed: a whole number of at least {least}")
-    FlowModule(_TRIAL_DIM, **{name: value for name, value in options.items() if name not in _TRAINING})
+    FlowModule(dim, **{name: value for name, value in options.items() if name not in _TRAINING})
 
 
 def parse_methods(names: Sequence[str], flow: str | None, device: torch.device) -> list[Method]:
@@ -112,6 +117,7 @@ def _parse(name: str, flow: str | None, device: torch.device) -> Method:
         build=lambda seed: Chain([make(seed) for make in makers]),
         seeded=any(isinstance(step, FlowStep) for step in trial.steps),
         supervised=trial.supervised,
+        output_dim=trial.output_dim,
     )
 
 

@@ -74,6 +74,8 @@ def main(argv: list[str]) -> None:
 
 def _sentences(options: Namespace) -> list[str]:
     if options.sentences is not None:
+        if not options.sentences:
+            raise UserError("--sentences: received no sentence; allowed: at least one")
         return list(options.sentences)
     read = read_sentences(options.input, options.column)
     if read.blank:

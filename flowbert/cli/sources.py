@@ -197,6 +197,7 @@ def _layer_source(encoder: LayerwiseEncoder, layers: Layers, stores: PartStores,
     return Source(
         columns=columns,
         key=encoder.key_of(layers),
+        dim=encoder.layer_dim,
         embed=lambda sentences: stores.embeddings(sentences, parts),
         prepare=lambda sentences: stores.add(sentences, progress=True),
     )
@@ -215,6 +216,7 @@ def _static(path: str, options: EncoderOptions, store_dir: str | None, corpus: C
     return Source(
         columns={"encoder": path, "layers": "words", "pooling": pooling, "dtype": "float32"},
         key=encoder.key(),
+        dim=encoder.dim,
         embed=store.embeddings,
         prepare=lambda sentences: store.add(sentences, progress=True),
     )

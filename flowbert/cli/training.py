@@ -158,8 +158,8 @@ class TrainingCLI(LightningCLI):
             self.model.on_load_checkpoint(self._checkpoint)
         if self._method.frozen_encoder:
             self._get(self.config_init, "whitening").check_dim(encoder.dim)
-        self._say_what_is_fitted_on()
         self.trainer = self.instantiate_trainer()
+        self._say_what_is_fitted_on()
         if self.subcommand == "fit" and self.trainer.strategy.root_device.type == "cpu":
             keep_freed_memory()
         if self.subcommand == "predict" and self.trainer.world_size > 1:

@@ -30,12 +30,14 @@ class Source:
     Attributes:
         columns: Columns of a results row that describe it: encoder, layers, pooling and so on.
         key: Identity of the embeddings as JSON values.
+        dim: Their size D.
         embed: From M sentences to embeddings ``(M, D)``.
         prepare: Encodes what is missing of some sentences, with progress.
     """
 
     columns: Mapping[str, Any]
     key: Mapping[str, Any]
+    dim: int
     embed: Embed
     prepare: Callable[[Iterable[str]], None]
 
@@ -54,6 +56,8 @@ class Method:
         supervised: Whether it learns from labels.
         identity: What else decides its figures, as JSON values, e.g. the digest of a file.
         check: Refuses a source that a ready map does not belong to.
+        output_dim: Size of the vectors under a map that is fitted here, given that of the embeddings; refuses a size
+            that does not fit.
     """
 
     name: str
@@ -65,6 +69,21 @@ class Method:
     supervised: bool = False
     identity: Any = None
     check: Callable[[Source], None] | None = None
+    output_dim: Callable[[int], int] | None = None
+
+    def check_source(self, source: Source) -> None:
+        """Refuse embeddings that the map does not fit, before anything is encoded.
+
+        Raises:
+            UserError: If it does not.
+        """
+        if self.check is not None:
+            self.check(source)
+        if self.output_dim is not None:
+            try:
+                self.output_dim(source.dim)
+            except UserError as error:
+                raise UserError(f"method {self.name!r}: {error}") from error
 
     @property
     def shown(self) -> str:
@@ -198,11 +217,10 @@ def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
     Yields:
         Each cell with its rows as soon as they are there.
     """
+    for source, method in dict.fromkeys((cell.source, cell.method) for cell in cells):
+        method.check_source(source)
     for source in dict.fromkeys(cell.source for cell in cells):
         mine = [cell for cell in cells if cell.source is source]
-        for method in dict.fromkeys(cell.method for cell in mine):
-            if method.check is not None:
-                method.check(source)
         source.prepare(text for cell in mine for text in cell.needed())
         prepared: dict[Job, Any] = {}
         for fit_key in dict.fromkeys(cell.fit_key for cell in mine):

@@ -56,7 +56,7 @@ class LastCheckpoint(Checkpoint):
         self._every_n_steps = every_n_steps
         self._every_n_minutes = every_n_minutes
         self._saved = (0, time.monotonic())  # step and moment
-        self._before = (-1, -1)  # optimizer steps and batch, when the batch at hand began
+        self._updated_by = 0  # number of the batch, from 1, that has begun to change the parameters
         self._between_batches = False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -69,9 +69,13 @@ class LastCheckpoint(Checkpoint):
         del pl_module, batch
         # Lightning counts one step too many after some resumes, which moves every logged figure.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
-        self._before = trainer.global_step, batch_idx
         if batch_idx and batch_idx % trainer.accumulate_grad_batches == 0 and self._is_due(trainer, batch_idx):
             self._save(trainer, between_batches=True)
+
+    def on_before_optimizer_step(self, trainer: Trainer, *_: Any) -> None:
+        """From here on the batch at hand changes something."""
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress
+        self._updated_by = progress.total.ready
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write."""
@@ -81,12 +85,11 @@ class LastCheckpoint(Checkpoint):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Write if the batch at hand has changed nothing yet; a training that diverged is not kept."""
         del pl_module
-        if isinstance(exception, UserError) or not trainer.training or self._before[0] < 0:
-            return
-        loop: Any = trainer.fit_loop.epoch_loop
-        step = loop.automatic_optimization.optim_progress.optimizer.step.total
-        untouched = self._before == (trainer.global_step, loop.batch_progress.current.completed)
-        if untouched and step.ready == step.completed and self._before[1] % trainer.accumulate_grad_batches == 0:
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress
+        total, current = progress.total, progress.current
+        begun = self._updated_by == total.ready or total.processed > total.completed
+        waiting = current.completed % trainer.accumulate_grad_batches  # gradients of batches before, half added to
+        if trainer.training and total.ready and not (begun or waiting or isinstance(exception, UserError)):
             self._save(trainer, between_batches=True)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from flowbert.calibration import Chain, LabelledPairs, LearnedRemoval, Standardization, Whitening
+from flowbert.calibration import Chain, LabelledPairs, LearnedRemoval, RemoveDirections, Standardization, Whitening
 from flowbert.errors import UserError
 
 
@@ -24,6 +24,9 @@ class Halve:
 
     def transform(self, x: Tensor) -> Tensor:
         return x / 2
+
+    def output_dim(self, dim: int) -> int:
+        return dim
 
 
 def test_steps_are_fitted_on_mapped_rows() -> None:
@@ -64,3 +67,15 @@ def test_mistakes() -> None:
         Chain([])
     with pytest.raises(UserError, match="supervised and has no labelled pairs"):
         Chain([LearnedRemoval()]).fit(data())
+
+
+def test_sizes_are_checked_before_anything_is_fitted() -> None:
+    assert Chain([Whitening(n_components=3), Standardization()]).output_dim(8) == 3
+    for steps in (
+        [Whitening(n_components=9)],
+        [Whitening(n_components=4), Whitening(n_components=5)],
+        [Whitening(n_components=4), RemoveDirections(4)],
+        [Whitening(n_components=4), LearnedRemoval(5)],
+    ):
+        with pytest.raises(UserError, match=r"is \d; allowed: 1 to \d"):
+            Chain(steps).output_dim(8)

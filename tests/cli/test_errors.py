@@ -86,7 +86,8 @@ def test_mistake_is_one_clear_line(case: str, folder: Path, capsys: pytest.Captu
     argv, pattern = CASES[case]
     with pytest.raises(SystemExit) as stopped:
         main(argv)
-    error = capsys.readouterr().err.strip().splitlines()[-1]
+    *said, error = capsys.readouterr().err.strip().splitlines()
+    assert not said, "what is cheap to check is checked before anything is said or done"
     assert stopped.value.code == 2
     assert error.startswith("error: ")
     assert "Traceback" not in error

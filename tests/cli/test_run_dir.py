@@ -1,8 +1,9 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from flowbert.cli.run_dir import resolve_run_dir
+from flowbert.cli.run_dir import resolve_run_dir, run_dir_shared
 from flowbert.errors import UserError
 
 
@@ -32,3 +33,16 @@ def test_processes_started_for_ddp_share_the_first_ones_folder(monkeypatch: pyte
     first = resolve_run_dir(None, "configs/quickstart.yaml")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert resolve_run_dir(None, "configs/quickstart.yaml") == first.resolve()
+
+
+@pytest.mark.parametrize("before", [None, "/elsewhere"])
+def test_the_shared_folder_is_forgotten_after_the_run(
+    before: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("FLOWBERT_RUN_DIR", raising=False)
+    if before is not None:
+        monkeypatch.setenv("FLOWBERT_RUN_DIR", before)
+    with run_dir_shared():
+        resolve_run_dir(str(tmp_path / "run"), None)
+        assert os.environ["FLOWBERT_RUN_DIR"] == str(tmp_path / "run")
+    assert os.environ.get("FLOWBERT_RUN_DIR") == before

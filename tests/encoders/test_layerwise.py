@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from helpers.encoders import make_encoder
 
 from flowbert.encoders import SentenceEncoder
@@ -51,3 +52,17 @@ def test_pooler_reads_the_last_layer_alone() -> None:
     encoder.pooling = "cls_pooler"
     with pytest.raises(UserError, match="reads the last layer alone"):
         encoder.select([(1,), (4,)])
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("architecture", ["bert", "distilbert"])
+def test_packed_sentences_give_the_same_vectors_of_every_setting(
+    architecture: str, pooling: str, tmp_path: Path
+) -> None:
+    encoder = LayerwiseEncoder.from_pretrained(str(make_encoder(tmp_path, architecture)), pooling=pooling)
+    encoder.select([(1,), (3,), (1, 3), (0, 1, 2)])
+    chunks = [encoder.tokenize(SENTENCES[:1]), encoder.tokenize(SENTENCES[1:])]
+    padded = encoder.embed_chunks(chunks)
+    assert padded.shape == (len(SENTENCES), 4 * encoder.layer_dim)
+    assert encoder.pack_sentences()
+    torch.testing.assert_close(encoder.embed_chunks(chunks), padded, atol=2e-6, rtol=1e-5)

@@ -36,7 +36,7 @@ def cells(tasks: Sequence[str] = ("A",), seeds: Sequence[int] = (0,), subsets: i
         for name in tasks
     ]
     source = Source(
-        {"encoder": "e", "layers": "last", "pooling": "mean"}, {}, lambda _: np.zeros((1, 1)), lambda _: None
+        {"encoder": "e", "layers": "last", "pooling": "mean"}, {}, 1, lambda _: np.zeros((1, 1)), lambda _: None
     )
     corpus = Corpus.of("target", texts)
     methods = [Method("raw"), Method("good", build=build), Method("twin", build=build, seeded=True)]

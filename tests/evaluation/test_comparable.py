@@ -51,7 +51,7 @@ def random_grid(number: int, folder: Path) -> Grid:
     scores, cells, rows = ScoreFolder(folder), [], []
     for layers in LAYERS[: rng.integers(1, 4)]:
         columns = {"encoder": "e", "layers": layers, "pooling": "mean"}
-        source = Source(columns, {"layers": layers}, lambda _: np.zeros((1, 1)), lambda _: None)
+        source = Source(columns, {"layers": layers}, 1, lambda _: np.zeros((1, 1)), lambda _: None)
         for name in METHODS[: rng.integers(1, 5)]:
             seeds: Sequence[int | None] = SEEDS if name == "three" else (None,)
             method = Method(name, build=None if name == "raw" else lambda _: Chain([Standardization()]))

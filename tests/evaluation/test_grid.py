@@ -34,7 +34,7 @@ def source(key: str = "k", seen: list[str] | None = None) -> Source:
         if seen is not None:
             seen.extend(sentences)
 
-    return Source({"encoder": key, "layers": "last", "pooling": "mean"}, {"key": key}, vectors, prepare)
+    return Source({"encoder": key, "layers": "last", "pooling": "mean"}, {"key": key}, DIM, vectors, prepare)
 
 
 def whitening(built: list[int] | None = None, seeded: bool = False) -> Method:

@@ -48,7 +48,7 @@ def jobs() -> list[Job]:
 
 def request(job: Job, labels: Sequence[Subset], drop: bool = False) -> Request:
     return Request(
-        sources=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, embed, lambda _: None)],
+        sources=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
         jobs=[job],
         methods=[REMOVAL],
         corpora=["c"],
