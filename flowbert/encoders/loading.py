@@ -13,11 +13,13 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from flowbert.errors import UserError, choices
+from flowbert.io.digest import digest_file
 from flowbert.quiet import quiet_transformers
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
+FILES = "files"  # in it: digests of the files beside it
 _IN_RUN = Path("model") / "encoder"  # where a run folder keeps the encoder that it trained
 
 _SAFE_WEIGHTS = "model*.safetensors"
@@ -73,6 +75,7 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
     if dtype not in DTYPES:
         raise UserError(f"dtype {dtype!r} unknown; {choices(DTYPES, dtype)}")
     folder, revision = find_checkpoint(path, revision)
+    _check_unchanged(path, folder)
     with quiet_transformers():
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -168,6 +171,18 @@ def _check_files(path: str, folder: Path) -> None:
         # Without this look transformers would make up a tokenizer of five tokens and go on.
         if not any(any(folder.glob(pattern)) for pattern in patterns):
             raise UserError(f"encoder {path!r} has no {what}; needed in its folder: {' or '.join(patterns)}")
+
+
+def _check_unchanged(path: str, folder: Path) -> None:
+    """Refuse files that are not as they were written here."""
+    for name, digest in trained_settings(str(folder)).get(FILES, {}).items():
+        if not (folder / name).is_file():
+            raise UserError(f"encoder {path!r}: {name} is gone; needed: the folder as it was written")
+        if digest_file(folder / name) != digest:
+            raise UserError(
+                f"encoder {path!r}: {folder / name} is damaged or was changed; needed: the folder as it was written, "
+                f"or {SETTINGS_FILE} without {FILES!r} if the change is meant"
+            )
 
 
 def _load_backbone(

@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a process that digests bytes alone does not wait for torch
     from torch import Tensor
 
 DIGEST_BYTES = 16
+_PIECE = 1 << 24
 Bytes = bytes | bytearray | memoryview
 
 
@@ -28,6 +30,12 @@ def digest_chunks(chunks: Iterable[Bytes]) -> str:
     for chunk in chunks:
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Hexadecimal digest of a file's content, read piece by piece."""
+    with path.open("rb") as file:
+        return digest_chunks(iter(lambda: file.read(_PIECE), b""))
 
 
 def canonical_json(value: object, *, compact: bool = False) -> str:

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flowbert.encoders.loading import SETTINGS_FILE
+from flowbert.encoders.loading import FILES, SETTINGS_FILE
 from flowbert.io.atomic import folder_written_atomically
+from flowbert.io.digest import digest_file
 from flowbert.quiet import quiet_transformers
 
 
@@ -16,13 +17,15 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
         target: The folder; missing parents are made.
         network: A Hugging Face model, with or without a head.
         tokenizer: The tokenizer that belongs to it.
-        settings: JSON values for ``flowbert.json`` in the folder; default: no such file.
+        settings: JSON values for ``flowbert.json`` in the folder, which also gets the digests of all other files, so
+            that a damaged one is not used; default: no such file.
     """
     with folder_written_atomically(target) as folder:
         with quiet_transformers():
             network.save_pretrained(folder)
         _save_tokenizer(tokenizer, folder)
         if settings is not None:
+            settings = settings | {FILES: {path.name: digest_file(path) for path in sorted(folder.iterdir())}}
             (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 

@@ -52,3 +52,16 @@ def test_contrastive_training_on_two_processes_is_that_of_one_with_the_joined_ba
     apart = sum(float(((first[name] - second[name]) ** 2).sum()) for name in first) ** 0.5
     assert moved > 0.1
     assert apart < 0.01 * moved  # rounding, which Adam blows up where a gradient is almost 0
+
+
+@pytest.mark.slow
+def test_a_flow_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: Path) -> None:
+    options = [*FLOW, "--model.noise", "0"]  # the noise of a process is its own
+    one = fit(tmp_path / "one", 1, [*options, "--data.batch_size", "64"])
+    two = fit(tmp_path / "two", 2, [*options, "--data.batch_size", "32"])
+    start = fit(tmp_path / "start", 1, [*options, "--data.batch_size", "64", "--model.learning_rate", "1e-12"])
+    first, second, before = (load_file(f / "run/model/flow.safetensors") for f in (one, two, start))
+    moved = sum(float(((first[name] - before[name]) ** 2).sum()) for name in first if first[name].dtype.kind == "f")
+    apart = sum(float(((first[name] - second[name]) ** 2).sum()) for name in first if first[name].dtype.kind == "f")
+    assert moved > 0
+    assert apart < 1e-6 * moved

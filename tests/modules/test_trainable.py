@@ -54,12 +54,33 @@ def test_saved_folder_is_an_encoder_with_the_same_embeddings(architecture: str, 
         module.save_fitted(tmp_path / "model")
     folder = tmp_path / "model" / "encoder"
     settings = json.loads((folder / "flowbert.json").read_text())
+    digests = settings.pop("files")
+    assert set(digests) == {path.name for path in folder.iterdir()} - {"flowbert.json"}
     assert settings == {"layers": list(encoder.layers), "pooling": pooling, "max_length": 40}
     again = SentenceEncoder.from_pretrained(str(folder), **settings)
     np.testing.assert_allclose(again.encode(SENTENCES), embeddings, atol=1e-6)
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["encoder"]
     assert not list(folder.glob("*.bin"))
     assert json.loads((folder / "tokenizer.json").read_text())["truncation"] is None
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_damaged_file_of_a_trained_encoder_is_not_used(name: str, tmp_path: Path) -> None:
+    _module(_encoder(tmp_path / "start")).save_fitted(tmp_path / "run" / "model")
+    file = tmp_path / "run" / "model" / "encoder" / name
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name} is damaged or was changed; needed: the folder as it was written"):
+        SentenceEncoder.from_pretrained(str(tmp_path / "run"))
+    settings = json.loads((file.parent / "flowbert.json").read_text())
+    del settings["files"][name]
+    (file.parent / "flowbert.json").write_text(json.dumps(settings))
+    if name == "model.safetensors":
+        assert SentenceEncoder.from_pretrained(str(tmp_path / "run")).dim == 16  # the change is meant
+    (file.parent / "config.json").unlink()
+    with pytest.raises(UserError, match=r"config.json"):
+        SentenceEncoder.from_pretrained(str(tmp_path / "run"))
 
 
 def test_head_that_is_kept_becomes_the_pooler(tmp_path: Path) -> None:
