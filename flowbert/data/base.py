@@ -68,13 +68,14 @@ class CorpusDataModule(LightningDataModule, ABC):
             lambda epoch, chosen: self.batch(epoch, index[chosen].tolist()), sampler, lambda: self._position(sampler)
         )
         if self._resumed is not None:
+            self._check_corpus(self._resumed)
             loader.load_state_dict(self._resumed)
         self._loader, self._resumed = loader, None
         return loader
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the training batches have come to."""
-        return {} if self._loader is None else self._loader.state_dict()
+        """Where the training batches have come to, and of which corpus."""
+        return {} if self._loader is None else {**self._loader.state_dict(), "corpus": self.corpus_digest}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next training batches go on from there.
@@ -82,6 +83,13 @@ class CorpusDataModule(LightningDataModule, ABC):
         Lightning restores the state of loaders, too, but not where a schedule has asked for the number of steps before.
         """
         self._resumed = state_dict
+
+    def _check_corpus(self, state: dict[str, Any]) -> None:
+        if state["batch"] and state["corpus"] != self.corpus_digest:
+            raise UserError(
+                f"the checkpoint is from batch {state['batch']} of epoch {state['epoch']} of another corpus than "
+                f"{self.corpus_name}; allowed: the corpus of its run, or a checkpoint from the end of an epoch"
+            )
 
     def _pool(self) -> int:
         """Batches whose examples are sorted by length together."""

@@ -4,6 +4,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -68,6 +69,7 @@ class Examples:
         targets = None if self.targets is None else self.targets[chosen]
         return Examples(self.name, tuple(tuple(s[i] for i in chosen) for s in self.sides), targets)
 
+    @cached_property
     def digest(self) -> str:
         """Digest of all sentences, side after side, and targets."""
         targets = [] if self.targets is None else [str(value) for value in self.targets.tolist()]
@@ -169,7 +171,7 @@ class ExampleDataModule(CorpusDataModule):
     @property
     def corpus_digest(self) -> str:
         """Digest of the examples in order."""
-        return self._loaded().digest()
+        return self._loaded().digest
 
     def embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Embeddings with the encoder's weights of this moment, ``(N, D)``, float32 on the CPU; nothing is kept."""

@@ -78,9 +78,10 @@ class LastCheckpoint(Checkpoint):
         self._updated_by = progress.total.ready
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write."""
+        """Write; an epoch that is left early, by ``max_steps`` or an early stop, is not over."""
         del pl_module
-        self._save(trainer)
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.current
+        self._save(trainer, between_batches=progress.processed < trainer.num_training_batches)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Write if the batch at hand has changed nothing yet; a training that diverged is not kept."""
@@ -101,10 +102,12 @@ class LastCheckpoint(Checkpoint):
                 checkpoint["metric_rows"] = logger.count
         if self._between_batches:
             # The batch at hand does not count yet, and the one before it is done with.
-            progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
-            for part in (progress["total"], progress["current"]):
-                part.update(dict.fromkeys(part, part["completed"]))
-            progress["is_last_batch"] = False
+            loops = checkpoint["loops"]["fit_loop"]
+            batches, epochs = loops["epoch_loop.batch_progress"], loops["epoch_progress"]
+            for which in ("total", "current"):
+                batches[which].update(dict.fromkeys(batches[which], batches[which]["completed"]))
+                epochs[which]["processed"] = epochs[which]["completed"]
+            batches["is_last_batch"] = False
 
     def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
         step, moment = self._saved

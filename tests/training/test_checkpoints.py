@@ -31,7 +31,7 @@ class _Watch(AtomicCheckpointIO):
 
 
 def _fit(folder: Path, last: LastCheckpoint, *callbacks: Callback, **options: Any) -> tuple[Trainer, list[int]]:
-    module, watch = FlowModule(depth=1), _Watch()
+    module, watch = FlowModule(depth=1, schedule="constant"), _Watch()
     data = EmbeddingDataModule("builtin-sample", max_sentences=192, batch_size=24, held_out=0.0, store="memory")
     module.connect(SentenceEncoder.from_pretrained("builtin-sample"))
     last.dirpath = folder
@@ -69,7 +69,8 @@ def test_between_batches_the_one_at_hand_does_not_count(tmp_path: Path) -> None:
 
     _fit(tmp_path, LastCheckpoint(every_n_steps=4, every_n_minutes=None), Stop(), limit_train_batches=5, max_epochs=1)
     content = torch.load(tmp_path / "last.ckpt", weights_only=True)
-    assert content["EmbeddingDataModule"] == {"epoch": 1, "batch": 0, "order": content["EmbeddingDataModule"]["order"]}
+    position = content["EmbeddingDataModule"]
+    assert (position["epoch"], position["batch"]) == (1, 0)
     assert content["metric_rows"] == len((tmp_path / "metrics.csv").read_text().splitlines()) - 1
 
 
@@ -170,3 +171,50 @@ def test_the_best_so_far_is_taken_over_from_another_folder(tmp_path: Path) -> No
     with pytest.warns(FlowbertWarning, match="is not there any more"):
         fresh.load_state_dict(state)
     assert fresh.best_model_path == ""
+
+
+@pytest.mark.parametrize("steps", [3, 8, 11])
+def test_a_run_that_had_fewer_steps_goes_on(steps: int, tmp_path: Path) -> None:
+    whole, _ = _fit(tmp_path / "whole", LastCheckpoint(every_n_minutes=None))
+    _fit(tmp_path / "short", LastCheckpoint(every_n_minutes=None), max_steps=steps)
+    checkpoint = tmp_path / "short" / "last.ckpt"
+    saved = torch.load(checkpoint, weights_only=True)
+    assert saved["global_step"] == steps
+    data = EmbeddingDataModule("builtin-sample", max_sentences=192, batch_size=24, held_out=0.0, store="memory")
+    module = FlowModule.load_from_checkpoint(checkpoint, weights_only=True)
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=2, logger=False, enable_checkpointing=False, enable_model_summary=False
+    )
+    trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+    assert trainer.global_step == 16
+    for name, value in whole.lightning_module.state_dict().items():
+        assert torch.equal(module.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"batch_size": 16}, r"from batch 5 of epoch 0, whose order was another \(batch 24 there, 16 here\)"),
+        ({"seed": 1}, r"of another corpus than builtin-sample"),
+        ({"max_sentences": 180}, r"of another corpus than builtin-sample"),
+        ({"held_out": 0.1}, r"whose order was another \(examples 192 there, 173 here\)"),
+        ({}, None),
+    ],
+)
+def test_within_an_epoch_the_batches_must_be_those_of_the_run(
+    changed: dict[str, Any], message: str | None, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"max_sentences": 192, "batch_size": 24, "held_out": 0.0, "store": "memory"}
+    with pytest.raises(SystemExit):
+        _fit(tmp_path, LastCheckpoint(every_n_minutes=None), _Interrupt("on_train_batch_start", 5))
+    data = EmbeddingDataModule("builtin-sample", **{**options, **changed})
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_model_summary=False
+    )
+    module = FlowModule.load_from_checkpoint(tmp_path / "last.ckpt", weights_only=True)
+    if message is None:
+        trainer.fit(module, datamodule=data, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+        assert trainer.global_step == 8
+        return
+    with pytest.raises(UserError, match=message):
+        trainer.fit(module, datamodule=data, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
