@@ -84,12 +84,15 @@ def equalizes(moments: Moments, shrinkage: Shrinkage, exponent: float, rank_tole
     return exponent == -0.5 and shrinkage_weight(moments, shrinkage) <= rank_tolerance
 
 
-def warn_of_few_rows(name: str, moments: Moments) -> None:
-    """Warn that there are so few distinct rows that shrinkage is advised; nothing if there are enough."""
-    if moments.distinct < ENOUGH * moments.dim:
+def warn_of_few_rows(name: str, moments: Moments, kept: int) -> None:
+    """Warn that there are so few distinct rows for the directions kept that shrinkage is advised.
+
+    Nothing is said if there are enough, or so few that the map means nothing: its flaw says that.
+    """
+    if kept + 1 < moments.distinct < ENOUGH * kept:
         warnings.warn(
-            f"{name}: N={moments.distinct} distinct sentences in D={moments.dim} dimensions are few; below {ENOUGH} D "
-            f"shrinkage is advised ({name}:shrinkage=0.1)",
+            f"{name}: N={moments.distinct} distinct sentences for {kept} directions are few; below {ENOUGH} for each "
+            f"direction shrinkage is advised ({name}:shrinkage=0.1)",
             FlowbertWarning,
             stacklevel=3,
         )

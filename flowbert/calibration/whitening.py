@@ -91,8 +91,8 @@ class Whitening(AffineCalibration, method="whitening"):
         found = spectrum(moments, self.shrinkage, self.rank_tolerance)
         if found.rank < wanted:
             warn_of_rank_cut("whitening", moments, found, wanted, self.rank_tolerance)
-        elif wanted == moments.dim and equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
-            warn_of_few_rows("whitening", moments)
+        if equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
+            warn_of_few_rows("whitening", moments, min(wanted, found.rank))
         if found.rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return AffineMap(moments.mean, identity[:, :wanted].clone(), identity[:wanted].clone())

@@ -67,8 +67,8 @@ class ZCA(AffineCalibration, method="zca"):
         found = spectrum(moments, self.shrinkage, self.rank_tolerance)
         if found.rank < moments.dim:
             warn_of_rank_cut("zca", moments, found, moments.dim, self.rank_tolerance)
-        elif equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
-            warn_of_few_rows("zca", moments)
+        if equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
+            warn_of_few_rows("zca", moments, found.rank)
         if found.rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return AffineMap(moments.mean, identity, identity.clone())

@@ -12,7 +12,9 @@ from jsonargparse import Namespace
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.modules import EmbeddingModule
 from flowbert.training import read_metrics
-from flowbert.training.metrics_log import METRICS
+from flowbert.training.metrics_log import METRICS, digest_rows
+
+_OPTIONS = {"seed": "seed_everything"}  # of the module, with a name of their own on the command line
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:
@@ -47,21 +49,22 @@ def earlier_metrics(path: str, content: dict[str, Any]) -> list[dict[str, str]]:
         content: What is in it.
     """
     file = Path(path).resolve().parents[1] / METRICS
-    rows = content.get("metric_rows", 0)
-    found = read_metrics(file, rows) if file.is_file() else []
-    if len(found) < rows:
-        warnings.warn(
-            f"{file} has {len(found)} of the {rows} rows logged before {path}: metrics.csv begins with what is there",
-            FlowbertWarning,
-            stacklevel=2,
-        )
-    return found
+    logged = content.get("metrics", {"rows": 0, "digest": ""})
+    found = read_metrics(file, logged["rows"]) if file.is_file() else []
+    if digest_rows(found) == logged["digest"]:
+        return found
+    warnings.warn(
+        f"{file} does not hold the {logged['rows']} rows that were logged before {path}: metrics.csv begins here",
+        FlowbertWarning,
+        stacklevel=2,
+    )
+    return []
 
 
 def match_structure(
     options: Namespace, content: dict[str, Any], module: type[EmbeddingModule], path: str, *, adopt: bool
 ) -> None:
-    """Make the options that decide the shape of the network agree with a checkpoint.
+    """Make the options that decide the shape of the network agree with a checkpoint; all, when its run goes on.
 
     Args:
         options: The group ``model`` of the configuration; changed in place if ``adopt``.
@@ -73,13 +76,14 @@ def match_structure(
     Raises:
         UserError: If an option has another value than in the checkpoint.
     """
+    if content and content.get("module") != module.__name__:
+        raise UserError(f"--ckpt_path: {path} is of {content.get('module')}; allowed: one of {module.__name__}")
     saved = content.get("hyper_parameters", {})
-    for name, default in module.structural.items():
-        if name not in saved or options[name] == saved[name]:
+    for name, received in vars(options).items():
+        if name not in saved or received == saved[name] or (adopt and name not in module.structural):
             continue
-        if adopt and options[name] == default:
+        if (adopt and received == module.structural[name]) or (name == "dim" and received is None):
             options[name] = saved[name]
-        else:
-            raise UserError(
-                f"--model.{name}: received {options[name]!r}; allowed with the checkpoint {path}: {saved[name]!r}"
-            )
+            continue
+        option = _OPTIONS.get(name, f"model.{name}")
+        raise UserError(f"--{option}: received {received!r}; allowed with the checkpoint {path}: {saved[name]!r}")

@@ -1,6 +1,5 @@
 """Methods of ``evaluate`` by name: calibrations, flows fitted here or before, and compositions of them."""
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,9 @@ from flowbert.embedder import load_map, saved_encoder
 from flowbert.encoders import check_same_encoder
 from flowbert.errors import UserError
 from flowbert.evaluation import Method, Source
+from flowbert.flows.serialization import FILE_NAME
+from flowbert.io.digest import digest_file
+from flowbert.metrics.functional.few_rows import few_rows
 from flowbert.seeding import Stream
 
 FLOW = "flow"
@@ -58,6 +60,9 @@ class FlowStep:
         if epochs < 1:
             order = torch.randperm(len(x), generator=Stream(self.seed, "subset").generator())
             x = x[order[: max(2, round(epochs * len(x)))]]
+        if len(x) < 2:  # nothing to start from
+            self.flaw = few_rows(len(x), x.shape[1])
+            return self
         options = self.options | {"epochs": max(1, int(epochs))}
         fitted = fit_flow(x, seed=self.seed, accelerator=self.accelerator, **options)
         self._embed, self.flaw = fitted.embed, fitted.flaw
@@ -153,9 +158,9 @@ def _trained(run_dir: str) -> Method:
     def check(source: Source) -> None:
         check_same_encoder(identity, source.key, f"flow in {run_dir}")
 
-    digest = hashlib.blake2b((Path(run_dir) / "model" / "flow.safetensors").read_bytes(), digest_size=16)
     fitted = load_map(run_dir, FLOW)
+    identity_of_map = digest_file(Path(run_dir) / "model" / FILE_NAME)
     fitted_on = f"that of {run_dir}"
     return Method(
-        FLOW, ready=fitted.transform, flaw=fitted.flaw, fitted_on=fitted_on, identity=digest.hexdigest(), check=check
+        FLOW, ready=fitted.transform, flaw=fitted.flaw, fitted_on=fitted_on, identity=identity_of_map, check=check
     )

@@ -10,7 +10,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from flowbert.errors import UserError, choices
-from flowbert.training.metrics_log import METRICS, MetricsLog
+from flowbert.training.metrics_log import METRICS, MetricsLog, digest_rows, read_metrics
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
@@ -32,7 +32,7 @@ def make_loggers(names: Sequence[str], run_dir: Path, earlier: Sequence[dict[str
         run_dir: The run folder.
         earlier: Rows of ``metrics.csv`` up to the checkpoint that a run goes on from; None for a new run.
     """
-    if earlier is None:
+    if not earlier or digest_rows(read_metrics(run_dir / METRICS, len(earlier))) != digest_rows(earlier):
         _keep_earlier(run_dir / METRICS)
     loggers: list[Logger] = [MetricsLog(run_dir, earlier or ())]
     for name in names:

@@ -136,6 +136,11 @@ class TrainingCLI(LightningCLI):
             raise UserError(
                 "--trainer.max_epochs, max_steps, limit_train_batches: received 0, nothing to train; allowed: above 0"
             )
+        if not self._method.frozen_encoder and options.precision in ("bf16-true", "16-true"):
+            raise UserError(
+                f"--trainer.precision: received {options.precision}; allowed when the encoder is trained: 32-true, "
+                "bf16-mixed, 16-mixed (weights and losses stay in float32)"
+            )
         if isinstance(options.logger, bool):
             raise UserError("--trainer.logger: received a switch; allowed: --log_to; metrics.csv is always written")
 
@@ -149,9 +154,18 @@ class TrainingCLI(LightningCLI):
         """Build data and model, connect the encoder to both, and only then the trainer and what it writes."""
         self.config_init = self.parser.instantiate_classes(self.config)
         self.datamodule, self.model = self._get(self.config_init, "data"), self._get(self.config_init, "model")
-        self.model.check_encoder(self._get(self.config_init, "encoder"))
+        self.model.check_data(self.datamodule)
+        # A new vocabulary is in its checkpoint alone: the encoder need not be made again from the corpus.
+        made = "tokenizer" in self._checkpoint
+        if not made:
+            self.model.check_encoder(self._get(self.config_init, "encoder"))
         self.datamodule.load()
-        encoder = self.model.load_encoder(self._get(self.config_init, "encoder"), self.datamodule)
+        self._check_corpus()
+        if made:
+            self.model.on_load_checkpoint(self._checkpoint)
+            encoder = self.model.encoder
+        else:
+            encoder = self.model.load_encoder(self._get(self.config_init, "encoder"), self.datamodule)
         self.datamodule.connect(encoder)
         self.model.connect(encoder)
         if self._checkpoint:
@@ -164,6 +178,18 @@ class TrainingCLI(LightningCLI):
             keep_freed_memory()
         if self.subcommand == "predict" and self.trainer.world_size > 1:
             raise UserError(f"--trainer.devices: received {self.trainer.world_size}; allowed for predict: 1")
+
+    def _check_corpus(self) -> None:
+        """A run goes on with what it began with: its maps and its rows belong to one corpus."""
+        saved = self._checkpoint.get("corpus")
+        if self.subcommand != "fit" or saved is None:
+            return
+        here = self.datamodule.describe_corpus()
+        if any(saved[name] != here[name] for name in ("digest", "fitted")):
+            raise UserError(
+                f"--ckpt_path: the checkpoint was fitted on {saved['fitted']} of {saved['name']}, this run on "
+                f"{here['fitted']} of {here['name']}; allowed: the same sentences"
+            )
 
     def _say_what_is_fitted_on(self) -> None:
         if self.subcommand != "fit" or "LOCAL_RANK" in os.environ:

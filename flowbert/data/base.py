@@ -85,10 +85,9 @@ class CorpusDataModule(LightningDataModule, ABC):
         self._resumed = state_dict
 
     def _check_corpus(self, state: dict[str, Any]) -> None:
-        if state["batch"] and state["corpus"] != self.corpus_digest:
+        if state["corpus"] != self.corpus_digest:
             raise UserError(
-                f"the checkpoint is from batch {state['batch']} of epoch {state['epoch']} of another corpus than "
-                f"{self.corpus_name}; allowed: the corpus of its run, or a checkpoint from the end of an epoch"
+                f"the checkpoint was fitted on another corpus than {self.corpus_name}; allowed: the same sentences"
             )
 
     def _pool(self) -> int:

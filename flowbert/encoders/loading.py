@@ -13,13 +13,14 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from flowbert.errors import UserError, choices
-from flowbert.io.digest import digest_file
+from flowbert.io.digest import digest_file, digest_json
 from flowbert.quiet import quiet_transformers
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
 FILES = "files"  # in it: digests of the files beside it
+DIGEST = "digest"  # of all that it holds beside this
 _IN_RUN = Path("model") / "encoder"  # where a run folder keeps the encoder that it trained
 
 _SAFE_WEIGHTS = "model*.safetensors"
@@ -56,6 +57,12 @@ def trained_settings(path: str) -> dict[str, Any]:
                 raise UserError(f"{file}: not readable ({_first_line(error)}); needed: JSON as written here") from error
             if not isinstance(settings, dict):
                 raise UserError(f"{file}: holds {type(settings).__name__}; needed: an object as written here")
+            digest = settings.pop(DIGEST, None)
+            if (digest is not None or FILES in settings) and digest != digest_json(settings):
+                raise UserError(
+                    f"{file}: damaged, or changed; needed: the file as it was written, or one without {DIGEST!r} and "
+                    f"{FILES!r} if the change is meant"
+                )
             return settings
     return {}
 
@@ -181,7 +188,7 @@ def _check_unchanged(path: str, folder: Path) -> None:
         if digest_file(folder / name) != digest:
             raise UserError(
                 f"encoder {path!r}: {folder / name} is damaged or was changed; needed: the folder as it was written, "
-                f"or {SETTINGS_FILE} without {FILES!r} if the change is meant"
+                f"or {SETTINGS_FILE} without {FILES!r} and {DIGEST!r} if the change is meant"
             )
 
 

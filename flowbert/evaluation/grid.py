@@ -11,11 +11,11 @@ from torch import Tensor
 
 from flowbert.calibration.chain import Chain, LabelledPairs
 from flowbert.data.corpus import Corpus, sentences_digest
+from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.jobs import Job, Measured
-from flowbert.evaluation.labels import check_overlap, without_overlap
 from flowbert.evaluation.pairs import sentence_pairs
 from flowbert.evaluation.protocol import Embed, Transform
 from flowbert.evaluation.results import config_hash
@@ -248,7 +248,13 @@ def fit(cell: Cell) -> Fitted:
 
     chain = cell.method.build(cell.seed or 0)
     # A chain that learns from pairs without saying so (Method.supervised) gets none, and says that it needs some.
-    chain.fit_blocks(blocks, _labelled_pairs(cell) if cell.labels else None)
+    try:
+        chain.fit_blocks(blocks, _labelled_pairs(cell) if cell.labels else None)
+    except UserError:
+        if chain.flaw is None:
+            raise
+        # A step that saw too few sentences leaves the next ones something they cannot be fitted on.
+        return Fitted(None, chain.flaw)
     return Fitted(chain.transform, chain.flaw)
 
 

@@ -237,6 +237,8 @@ def evaluate_pairs(
     Raises:
         UserError: If the map gives another number of rows.
     """
+    # The map of a calibration or a flow is a method of it, and it knows what it was fitted on.
+    flaw = flaw or getattr(getattr(transform, "__self__", None), "flaw", None)
     if flaw is not None:
         return _no_figures(pairs, positive_above, uniformity_limit, flaw)
     unit = unit_rows(_mapped(pairs, transform))

@@ -49,7 +49,10 @@ class EmbeddingModule(LightningModule, ABC):
         """The encoder given by :meth:`connect`, or the one that a checkpoint belongs to."""
         self.load_saved_encoder()
         if not self._connected:
-            raise RuntimeError(f"{type(self).__name__} has no encoder: call connect(encoder) first")
+            name = type(self).__name__
+            raise RuntimeError(
+                f"{name} has no encoder: call connect(encoder) first, or use {name}.load_from_checkpoint"
+            )
         return self._connected[0]
 
     def load_saved_encoder(self) -> None:
@@ -97,6 +100,13 @@ class EmbeddingModule(LightningModule, ABC):
     def _encoder_of(self, saved: Mapping[str, Any]) -> SentenceEncoder:
         """The encoder that a checkpoint names, from where it came from."""
         return SentenceEncoder.from_pretrained(**saved["encoder"], frozen=self.frozen_encoder)
+
+    def check_data(self, datamodule: Any) -> None:
+        """Find out whether the data are such that this method can train on them.
+
+        Raises:
+            UserError: If they are not.
+        """
 
     # ------------------------------------------------------------- embedding
 
@@ -174,7 +184,7 @@ class EmbeddingModule(LightningModule, ABC):
             checkpoint["encoder_key"] = self.identity_of(self.encoder)
             checkpoint["encoder"] = self.encoder.describe()
         record_corpus(self, checkpoint)
-        checkpoint["flaw"] = self.flaw
+        checkpoint["module"], checkpoint["flaw"] = type(self).__name__, self.flaw
         if _accumulating(self):
             gradients = {name: p.grad for name, p in self.named_parameters() if p.grad is not None}
             checkpoint["gradients"] = gradients
@@ -185,6 +195,9 @@ class EmbeddingModule(LightningModule, ABC):
         Raises:
             UserError: If the checkpoint was made with other weights, layers, pooling, length or precision.
         """
+        method = checkpoint.get("module", type(self).__name__)
+        if method != type(self).__name__:
+            raise UserError(f"the checkpoint is of {method}; allowed: one of {type(self).__name__}")
         self._gradients = dict(checkpoint.get("gradients", {}))
         self.flaw = checkpoint.get("flaw")
         if "encoder_key" not in checkpoint:

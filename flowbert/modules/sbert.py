@@ -76,14 +76,18 @@ class SBERTModule(TrainableEncoderModule):
                 self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)
 
     def on_fit_start(self) -> None:
+        """Check that data and objective belong together."""
+        super().on_fit_start()
+        self.check_data(getattr(self.trainer, "datamodule", None))
+
+    def check_data(self, datamodule: Any) -> None:
         """Check that data and objective belong together.
 
         Raises:
             UserError: If they do not.
         """
-        super().on_fit_start()
         objective = self.hparams["objective"]
-        source = getattr(getattr(self.trainer, "datamodule", None), "source", OBJECTIVES[objective])
+        source = getattr(datamodule, "source", OBJECTIVES[objective])
         if source != OBJECTIVES[objective]:
             raise UserError(
                 f"data.source: received {source!r} with model.objective {objective!r}; allowed with it: "

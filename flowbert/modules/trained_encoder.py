@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flowbert.encoders.loading import FILES, SETTINGS_FILE
+from flowbert.encoders.loading import DIGEST, FILES, SETTINGS_FILE
 from flowbert.io.atomic import folder_written_atomically
-from flowbert.io.digest import digest_file
+from flowbert.io.digest import digest_file, digest_json
 from flowbert.quiet import quiet_transformers
 
 
@@ -26,6 +26,7 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
         _save_tokenizer(tokenizer, folder)
         if settings is not None:
             settings = settings | {FILES: {path.name: digest_file(path) for path in sorted(folder.iterdir())}}
+            settings |= {DIGEST: digest_json(settings)}
             (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 

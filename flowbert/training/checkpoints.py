@@ -99,7 +99,7 @@ class LastCheckpoint(Checkpoint):
         for logger in trainer.loggers:
             if isinstance(logger, MetricsLog):
                 logger.save()
-                checkpoint["metric_rows"] = logger.count
+                checkpoint["metrics"] = {"rows": logger.count, "digest": logger.digest}
         if self._between_batches:
             # The batch at hand does not count yet, and the one before it is done with.
             loops = checkpoint["loops"]["fit_loop"]

@@ -12,6 +12,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 
 from flowbert.io.atomic import written_atomically
+from flowbert.io.digest import digest_json
 
 METRICS = "metrics.csv"
 _AT_ONCE = 100  # rows that wait in memory; every checkpoint writes what waits
@@ -40,9 +41,9 @@ class MetricsLog(Logger):
         super().__init__()
         self.path = Path(folder) / METRICS
         self._columns: list[str] = []
-        self._written: list[dict[str, str]] = []
         self._waiting = list(rows)
         self._count = 0
+        self.digest = digest_rows(rows)
 
     @property
     def name(self) -> str:
@@ -72,7 +73,9 @@ class MetricsLog(Logger):
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         """Add a row."""
         values = {name: _text(value) for name, value in metrics.items()}
-        self._waiting.append({**values, "step": str(self.count if step is None else step)})
+        row = {**values, "step": str(self.count if step is None else step)}
+        self._waiting.append(row)
+        self.digest = digest_rows([row], self.digest)
         if len(self._waiting) >= _AT_ONCE:
             self.save()
 
@@ -107,12 +110,21 @@ def read_metrics(path: str | Path, rows: int | None = None) -> list[dict[str, st
     """Rows of a ``metrics.csv``: column -> text, empty cells left out.
 
     Args:
-        path: The file.
+        path: The file; without it there are none.
         rows: Read only the first ones.
     """
+    if not Path(path).is_file():
+        return []
     with Path(path).open(newline="", encoding="utf-8") as file:
         found = [{name: value for name, value in row.items() if value} for row in csv.DictReader(file)]
     return found[:rows]
+
+
+def digest_rows(rows: Sequence[dict[str, str]], before: str = "") -> str:
+    """Digest of rows, behind those with the digest ``before``; empty cells play no role."""
+    for row in rows:
+        before = digest_json([before, {name: value for name, value in row.items() if value}])
+    return before
 
 
 def _write(file: Any, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:

@@ -44,6 +44,8 @@ CASES = {
     "many levels": (["fit", "--model.levels", "20000"], r"cannot be halved 20000 times.*allowed: levels 1 to 7"),
     "store file": (["fit", "--data.store_dir", "t.csv"], r"data.store_dir: t.csv is a file; allowed: a folder"),
     "predict file": (["fit", "--data.predict", "no.txt"], r"no.txt: no such file"),
+    "objective": (["fit", "--method", "sbert", "--model.objective", "cosine"], r"data.source: received 'nli'.*: sts"),
+    "half": (["fit", "--method", "mlm", "--trainer.precision", "bf16-true"], r"received bf16-true; allowed .*32-true"),
     "logger": (["fit", "--trainer.logger", "true"], r"--trainer.logger: .*allowed: --log_to"),
     "offline first": (["fit", "--encoder.path", "/no/x", "--log_to", "[wandb-offline]"], r"'/no/x': no such folder"),
     "hub option": (["fit", "--data.corpus", "hub:a/b?splt=x"], r"unknown option 'splt'.*did you mean 'split'"),

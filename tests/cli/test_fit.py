@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import yaml
 
 from flowbert import load_embedder
 from flowbert.cli import main
+from flowbert.cli.training import TrainingCLI
+from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import load_results
 from flowbert.modules import FlowModule
 
@@ -253,3 +256,63 @@ def test_embedder_loads_each_fitted_map(run: Path) -> None:
     assert all(value.shape == (2, 128) for value in vectors.values())
     assert not np.allclose(vectors["raw"], vectors["flow"])
     assert json.loads((run / "model" / "encoder.json").read_text())["layers"] == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--model.learning_rate", "0.1"],
+            r"--model.learning_rate: received 0.1; allowed with .*: 0.0005",
+        ),
+        (["--model.noise", "0.5"], r"--model.noise: received 0.5; allowed with the checkpoint .*: 0.05"),
+        (["--seed_everything", "1"], r"--seed_everything: received 1; allowed with the checkpoint .*: 0"),
+        (
+            ["--data.corpus", "builtin-sample"],
+            r"fitted on 882 of target, this run on \d+ of builtin-sample; all",
+        ),
+        (
+            ["--data.held_out", "0.1"],
+            r"fitted on 882 of target, this run on \d+ of target; allowed: the same",
+        ),
+        (["--method", "simcse", "--data.corpus", "target"], r"is of FlowModule; allowed: one of SimCSEModule"),
+    ],
+)
+def test_a_run_goes_on_with_what_it_began_with(
+    options: list[str], message: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = str(run / "checkpoints" / "last.ckpt")
+    common = SMALL[:4] if options[0] == "--method" else SMALL
+    with pytest.raises(SystemExit) as stopped:
+        main(
+            [
+                "fit",
+                *common,
+                "--trainer.max_epochs",
+                "2",
+                *options,
+                "--ckpt_path",
+                checkpoint,
+                "--run_dir",
+                str(tmp_path / "x"),
+            ]
+        )
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error), error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_rows_of_another_run_are_not_taken_for_those_before(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "other" / "checkpoints").mkdir(parents=True)
+    moved = tmp_path / "other" / "checkpoints" / "last.ckpt"
+    moved.write_bytes((run / "checkpoints" / "last.ckpt").read_bytes())
+    lines = (run / "metrics.csv").read_text().splitlines()
+    (tmp_path / "other" / "metrics.csv").write_text("\n".join([*lines[:2], *lines[2:3] * 40]) + "\n")
+    epochs = ["fit", *SMALL, "--trainer.max_epochs", "2"]
+    with pytest.warns(FlowbertWarning, match=r"does not hold the \d+ rows that were logged before"):
+        TrainingCLI(
+            ["fit", *SMALL, "--trainer.max_epochs", "2", "--ckpt_path", str(moved), "--run_dir", str(tmp_path / "run")]
+        )
+    assert metrics(tmp_path / "run")["step"][0] > metrics(run)["step"][0]

@@ -1,6 +1,7 @@
 """What SimCSE and Sentence-BERT share: saving, resuming, the optimizer, and the encoder they accept."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from safetensors.torch import load_file
 
 from flowbert.data.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.loading import trained_settings
 from flowbert.errors import UserError
+from flowbert.io.digest import digest_json
 from flowbert.modules.sbert import SBERTModule
 from flowbert.modules.simcse import SimCSEModule
 from flowbert.modules.trainable import dropout_rate, set_dropout
@@ -54,6 +57,7 @@ def test_saved_folder_is_an_encoder_with_the_same_embeddings(architecture: str, 
         module.save_fitted(tmp_path / "model")
     folder = tmp_path / "model" / "encoder"
     settings = json.loads((folder / "flowbert.json").read_text())
+    assert settings.pop("digest") == digest_json(settings)
     digests = settings.pop("files")
     assert set(digests) == {path.name for path in folder.iterdir()} - {"flowbert.json"}
     assert settings == {"layers": list(encoder.layers), "pooling": pooling, "max_length": 40}
@@ -74,13 +78,26 @@ def test_a_damaged_file_of_a_trained_encoder_is_not_used(name: str, tmp_path: Pa
     with pytest.raises(UserError, match=rf"{name} is damaged or was changed; needed: the folder as it was written"):
         SentenceEncoder.from_pretrained(str(tmp_path / "run"))
     settings = json.loads((file.parent / "flowbert.json").read_text())
-    del settings["files"][name]
+    del settings["files"], settings["digest"]
     (file.parent / "flowbert.json").write_text(json.dumps(settings))
     if name == "model.safetensors":
         assert SentenceEncoder.from_pretrained(str(tmp_path / "run")).dim == 16  # the change is meant
     (file.parent / "config.json").unlink()
     with pytest.raises(UserError, match=r"config.json"):
         SentenceEncoder.from_pretrained(str(tmp_path / "run"))
+
+
+def test_no_bit_of_the_settings_can_flip_unseen(tmp_path: Path) -> None:
+    _module(_encoder(tmp_path / "start")).save_fitted(tmp_path / "run" / "model")
+    file = tmp_path / "run" / "model" / "encoder" / "flowbert.json"
+    good = file.read_bytes()
+    for place in range(len(good)):
+        content = bytearray(good)
+        content[place] ^= 1 << place % 7
+        file.write_bytes(content)
+        with suppress(UserError):  # or the flip is one of white space, which plays no role
+            found = trained_settings(str(tmp_path / "run"))
+            assert found == {name: value for name, value in json.loads(good).items() if name != "digest"}, place
 
 
 def test_head_that_is_kept_becomes_the_pooler(tmp_path: Path) -> None:

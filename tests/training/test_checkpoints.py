@@ -12,7 +12,8 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.modules import FlowModule
 from flowbert.modules.optim import BertAdam
-from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint, MetricsLog
+from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint, MetricsLog, read_metrics
+from flowbert.training.metrics_log import digest_rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*does not have many workers:UserWarning", "ignore:.*logging interval:UserWarning"
@@ -71,7 +72,8 @@ def test_between_batches_the_one_at_hand_does_not_count(tmp_path: Path) -> None:
     content = torch.load(tmp_path / "last.ckpt", weights_only=True)
     position = content["EmbeddingDataModule"]
     assert (position["epoch"], position["batch"]) == (1, 0)
-    assert content["metric_rows"] == len((tmp_path / "metrics.csv").read_text().splitlines()) - 1
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert content["metrics"] == {"rows": len(rows), "digest": digest_rows(rows)}
 
 
 class _Interrupt(Callback):
@@ -195,8 +197,8 @@ def test_a_run_that_had_fewer_steps_goes_on(steps: int, tmp_path: Path) -> None:
     ("changed", "message"),
     [
         ({"batch_size": 16}, r"from batch 5 of epoch 0, whose order was another \(batch 24 there, 16 here\)"),
-        ({"seed": 1}, r"of another corpus than builtin-sample"),
-        ({"max_sentences": 180}, r"of another corpus than builtin-sample"),
+        ({"seed": 1}, r"fitted on another corpus than builtin-sample"),
+        ({"max_sentences": 180}, r"fitted on another corpus than builtin-sample"),
         ({"held_out": 0.1}, r"whose order was another \(examples 192 there, 173 here\)"),
         ({}, None),
     ],

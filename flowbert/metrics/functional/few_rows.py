@@ -14,7 +14,7 @@ from flowbert.seeding import Stream
 _AT_ONCE = 1024
 
 ENOUGH = 5
-"""Distinct sentences per dimension below which shrinkage is advised: docs/how-it-works.md has the measurement."""
+"""Distinct sentences per direction below which shrinkage is advised: docs/how-it-works.md has the measurement."""
 
 
 class DistinctRows:
@@ -95,7 +95,7 @@ def few_to_whiten(name: str, distinct: int, dim: int, kept: int, wanted: int) ->
     fewer = f"fewer than {distinct - 1} directions, " if distinct > 2 else ""
     return (
         f"{name} of N={distinct} distinct sentences in D={dim} dimensions makes all of them equally similar; "
-        f"needed: shrinkage ({name}:shrinkage=0.1), {fewer}or more than {wanted + 1} distinct sentences"
+        f"needed: shrinkage ({name}:shrinkage=0.1), {fewer}or {ENOUGH * wanted} distinct sentences"
     )
 
 

@@ -11,11 +11,11 @@ from flowbert.calibration import Chain, LearnedRemoval
 from flowbert.cli import main
 from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus
+from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation import AnswersJob, Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
-from flowbert.evaluation.labels import check_overlap, without_overlap
 
 REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
 
