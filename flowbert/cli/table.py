@@ -10,12 +10,12 @@ from typing import Any
 
 from tqdm import tqdm
 
+from flowbert.data.sts import sentence_pairs
 from flowbert.evaluation import Cell, Row, STSJob, load_results, merge_results, run
 from flowbert.evaluation.certainty import Certainty, EditDistances
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.jobs import lexical_rows
 from flowbert.evaluation.lexical import EDIT_DISTANCE, edit_distances
-from flowbert.evaluation.pairs import sentence_pairs
 from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers

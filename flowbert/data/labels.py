@@ -28,7 +28,7 @@ def check_overlap(labels: Sequence[Subset], measured: Measured, where: str) -> N
         example = " | ".join(_cut(side[row]) for side in (subset.sentences1, subset.sentences2))
         raise UserError(
             f"{len(rows)} of {sum(map(len, labels))} labelled pairs are among those measured, {where} (the first: "
-            f"{example}); allowed: other labels, or --drop_overlap, which learns without these"
+            f"{example}); allowed: other labels, or drop_overlap, which learns without these"
         )
 
 

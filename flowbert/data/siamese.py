@@ -1,11 +1,15 @@
 """The Lightning data module of Sentence-BERT: labelled pairs, or triples."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
 from flowbert.data.contrastive import nli_triples
 from flowbert.data.examples import ExampleDataModule, Examples
+from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.data.sts import load_task
+from flowbert.data.sts import Subset, load_task, sentence_pairs
 from flowbert.errors import UserError, choices
 
 SOURCES = ("nli", "sts", "nli_triples")
@@ -29,6 +33,7 @@ class SiameseDataModule(ExampleDataModule):
         max_length: Tokens after which a sentence is cut in training; evaluation cuts at the encoder's own length.
         pool: Batches whose sentences are sorted by length together; 1: plain random batches.
         predict: Text file whose sentences ``predict`` embeds; default: the first sentences.
+        drop_overlap: With ``source=sts``: leave out training pairs that the evaluation measures; else they are refused.
         seed: Seed of the subset, the held-out split and the shuffling.
 
     Raises:
@@ -48,6 +53,7 @@ class SiameseDataModule(ExampleDataModule):
         max_length: int = 128,
         pool: int = 32,
         predict: str | None = None,
+        drop_overlap: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -69,8 +75,19 @@ class SiameseDataModule(ExampleDataModule):
         if self.source == "nli":
             data = load_nli(h["nli"])
             return Examples("nli", (data.premises, data.hypotheses), np.array([LABELS.index(x) for x in data.labels]))
-        subsets = load_task(h["task"], h["senteval"]).split("train")
+        subsets = self._apart(load_task(h["task"], h["senteval"]).split("train"))
         first = tuple(sentence for subset in subsets for sentence in subset.sentences1)
         second = tuple(sentence for subset in subsets for sentence in subset.sentences2)
         scores = np.concatenate([subset.scores for subset in subsets]) / _MAX_SCORE
         return Examples(f"{h['task']} train", (first, second), scores.astype(np.float32))
+
+    def _apart(self, subsets: Sequence[Subset]) -> Sequence[Subset]:
+        """Labelled pairs that the evaluation does not measure."""
+        for task in self.tasks:
+            for split in ("dev", "test"):
+                measured, where = task.splits.get(split, []), f"{task.name} {split}"
+                if self.hparams["drop_overlap"]:
+                    subsets = without_overlap(subsets, partial(sentence_pairs, measured), where)
+                else:
+                    check_overlap(subsets, partial(sentence_pairs, measured), where)
+        return subsets

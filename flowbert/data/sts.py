@@ -78,6 +78,13 @@ class STSTask:
         return [sentence for s in subsets for side in (s.sentences1, s.sentences2) for sentence in side]
 
 
+def sentence_pairs(subsets: Sequence[Subset]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """First and second sentences of all subsets, subset after subset."""
+    first = tuple(sentence for subset in subsets for sentence in subset.sentences1)
+    second = tuple(sentence for subset in subsets for sentence in subset.sentences2)
+    return first, second
+
+
 def load_task(
     name: str,
     senteval: str | Path | None = None,

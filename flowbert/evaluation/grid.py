@@ -12,11 +12,10 @@ from torch import Tensor
 from flowbert.calibration.chain import Chain, LabelledPairs
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.labels import check_overlap, without_overlap
-from flowbert.data.sts import Subset
+from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.jobs import Job, Measured
-from flowbert.evaluation.pairs import sentence_pairs
 from flowbert.evaluation.protocol import Embed, Transform
 from flowbert.evaluation.results import config_hash
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
-from flowbert.data.sts import STSTask, Subset
+from flowbert.data.sts import STSTask, Subset, sentence_pairs
 from flowbert.errors import NoFigureError, UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.lexical import GOLD, edit_distance_metric, lexical_figures, lexical_pairs
-from flowbert.evaluation.pairs import ScoredPairs, sentence_pairs
+from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.protocol import (
     POSITIVE_ABOVE,
     Embed,

@@ -1,13 +1,12 @@
 """Similarities of several methods on the same pairs: what the bootstrap and the lexical figures start from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.data.sts import Subset
 from flowbert.errors import UserError
 from flowbert.evaluation.protocol import PairEmbeddings, Transform, similarities
 from flowbert.io.container import read_container, write_container
@@ -110,10 +109,3 @@ def score_pairs(pairs: PairEmbeddings, methods: Mapping[str, Transform | None]) 
         tuple(subset.scores for subset in pairs.subsets),
         {name: tuple(similarities(pairs, transform)) for name, transform in methods.items()},
     )
-
-
-def sentence_pairs(subsets: Sequence[Subset]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """First and second sentences of all subsets, in the order of :meth:`ScoredPairs.concatenated`."""
-    first = tuple(sentence for subset in subsets for sentence in subset.sentences1)
-    second = tuple(sentence for subset in subsets for sentence in subset.sentences2)
-    return first, second

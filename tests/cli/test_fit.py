@@ -312,7 +312,5 @@ def test_rows_of_another_run_are_not_taken_for_those_before(run: Path, tmp_path:
     (tmp_path / "other" / "metrics.csv").write_text("\n".join([*lines[:2], *lines[2:3] * 40]) + "\n")
     epochs = ["fit", *SMALL, "--trainer.max_epochs", "2"]
     with pytest.warns(FlowbertWarning, match=r"does not hold the \d+ rows that were logged before"):
-        TrainingCLI(
-            ["fit", *SMALL, "--trainer.max_epochs", "2", "--ckpt_path", str(moved), "--run_dir", str(tmp_path / "run")]
-        )
+        TrainingCLI([*epochs, "--ckpt_path", str(moved), "--run_dir", str(tmp_path / "run")])
     assert metrics(tmp_path / "run")["step"][0] > metrics(run)["step"][0]

@@ -13,6 +13,7 @@ from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus
 from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sample import sample_pairs
+from flowbert.data.siamese import SiameseDataModule
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation import AnswersJob, Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
@@ -169,3 +170,17 @@ def test_real_tasks(labels: str, measured: str, real: Path) -> None:
             check_overlap(train, job.pairs, measured)
     else:
         check_overlap(train, job.pairs, measured)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_sentence_bert_is_not_trained_on_pairs_that_are_measured(swap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = subset(8, 4)
+    shared = STSTask("T", {"train": [subset(0)], "test": [swapped(measured) if swap else measured]})
+    for module in ("siamese", "examples"):
+        monkeypatch.setattr(f"flowbert.data.{module}.load_task", lambda *_: shared)
+    with pytest.raises(UserError, match=r"4 of 12 labelled pairs are among those measured, T test .*drop_overlap"):
+        SiameseDataModule("sts", task="T", batch_size=2).load()
+    data = SiameseDataModule("sts", task="T", batch_size=2, drop_overlap=True)
+    with pytest.warns(FlowbertWarning, match=r"4 of 12 labelled pairs .*: learning without them"):
+        data.load()
+    assert data.fitted_examples == 8

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from flowbert.data.sts import load_task
+from flowbert.data.sts import load_task, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.lexical import edit_distances, levenshtein, lexical_figures
-from flowbert.evaluation.pairs import ScoredPairs, sentence_pairs
+from flowbert.evaluation.pairs import ScoredPairs
 
 letters = st.text(alphabet="abcé ", max_size=80)
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from flowbert.data.sts import STSTask, Subset
+from flowbert.data.sts import STSTask, Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation import embed_pairs, evaluate_pairs
 from flowbert.evaluation.bootstrap import bootstrap
-from flowbert.evaluation.pairs import ScoredPairs, score_pairs, sentence_pairs
+from flowbert.evaluation.pairs import ScoredPairs, score_pairs
 
 
 def made_task() -> STSTask:
