@@ -6,7 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
-from flowbert.data.store import Encoder, Floats, Store
+from flowbert.data.shards import Floats
+from flowbert.data.store import Encoder, Store
 
 _AT_ONCE = 2048
 

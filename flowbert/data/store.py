@@ -4,13 +4,9 @@ import json
 import os
 import sys
 import time
-import warnings
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from io import BufferedReader
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,20 +14,30 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.data.shards import (
+    DIGEST_TYPE,
+    SUFFIX,
+    Digests,
+    Floats,
+    Shard,
+    mapped,
+    read_shard,
+    reading,
+    set_aside,
+    stamp,
+    unreadable,
+    unwritable,
+    write_shard,
+    writing,
+)
+from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
-from flowbert.io.container import DamagedError, Entry, check_tensor, read_header, read_tensor, write_container
-from flowbert.io.digest import DIGEST_BYTES, canonical_json, digest_bytes, digest_json, raw_digest
+from flowbert.io.container import DamagedError, check_tensor
+from flowbert.io.digest import digest_bytes, digest_json, raw_digest
 
-Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
-Digests = npt.NDArray[np.bytes_]
 
-_DIGEST_TYPE = f"S{DIGEST_BYTES}"
-_FORMAT = "flowbert-embeddings-2"
-_SUFFIX = ".shard"  # not that of format 1: the two versions share folders and leave each other's files alone
 _ABANDONED_SECONDS = 600.0  # a shard is written in seconds; a temporary file this old has no writer any more
-_SHARE_OF_OPEN_FILES = 4  # of the files that this process may have open, one in so many is a mapped shard
 
 
 class Encoder(Protocol):
@@ -162,7 +168,7 @@ class Store(ABC):
 
     def _drop(self, shard: int) -> None:
         """Forget the sentences of a shard; the row numbers of all others stay."""
-        self._digests[shard] = np.empty(0, dtype=_DIGEST_TYPE)
+        self._digests[shard] = np.empty(0, dtype=DIGEST_TYPE)
         self._index = None
 
     def _shard_of(self, rows: Rows) -> Rows:
@@ -177,7 +183,7 @@ class Store(ABC):
 
     def _look_up(self, digests: Digests) -> Rows:
         if self._index is None:
-            known = np.concatenate([np.empty(0, dtype=_DIGEST_TYPE), *self._digests])
+            known = np.concatenate([np.empty(0, dtype=DIGEST_TYPE), *self._digests])
             rows = [start + np.arange(len(part)) for start, part in zip(self._starts, self._digests, strict=False)]
             order = np.argsort(known, kind="stable")
             self._index = known[order], np.concatenate([np.empty(0, dtype=np.int64), *rows])[order]
@@ -248,18 +254,6 @@ class MemoryStore(Store):
         return self._parts[shard]
 
 
-@dataclass(frozen=True, eq=False)
-class _Shard:
-    """A shard whose sentences are known: where its embeddings lie, and which version of the file that was."""
-
-    path: Path
-    entry: Entry
-    stamp: tuple[int, int]  # size in bytes, time of the last change in ns
-
-
-_MAPS: OrderedDict[_Shard, Floats] = OrderedDict()
-
-
 class EmbeddingStore(Store):
     """A store in a folder of safetensors shards, memory-mapped, shared by runs and processes.
 
@@ -295,13 +289,13 @@ class EmbeddingStore(Store):
         super().__init__(encoder, shard_rows)
         self._key = encoder.key()
         self.folder = (default_root() if root is None else Path(root)) / digest_json(self._key)
-        self._shards: list[_Shard] = []
+        self._shards: list[Shard] = []
         self._opened: set[str] = set()
         self._verified: set[int] = set()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _unwritable(self.folder, error) from error
+            raise unwritable(self.folder, error) from error
         self._write_key()
         self._clean()
         self.refresh()
@@ -311,32 +305,27 @@ class EmbeddingStore(Store):
         try:
             names = sorted(os.listdir(self.folder))
         except OSError as error:
-            raise _unreadable(self.folder, error) from error
+            raise unreadable(self.folder, error) from error
         for name in names:
-            if name.endswith(_SUFFIX) and not name.startswith(".") and name not in self._opened:
+            if name.endswith(SUFFIX) and not name.startswith(".") and name not in self._opened:
                 self._open(self.folder / name)
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
-        content: dict[str, npt.NDArray[Any]] = {
-            "digests": digests.view(np.uint8).reshape(-1, DIGEST_BYTES),
-            "embeddings": np.asarray(embeddings, dtype=np.float32),
-        }
-        path = self.folder / f"{digest_bytes(digests.tobytes())}{_SUFFIX}"
-        with _writing(path):
-            write_container(path, _FORMAT, content, {"key": self._key})
+        path = self.folder / f"{digest_bytes(digests.tobytes())}{SUFFIX}"
+        write_shard(path, digests, embeddings, self._key)
         self._open(path)
 
     def _open(self, path: Path) -> None:
         """Take in the sentences of a shard, verified."""
-        with _reading(path) as file:
+        with reading(path) as file:
             if file is None:
                 return  # another process has just set it aside
             try:
-                digests, entry = _read_shard(file, self._key, self.encoder.dim)
+                digests, entry = read_shard(file, self._key, self.encoder.dim)
             except DamagedError as error:
-                _set_aside(path, file, error)
+                set_aside(path, file, error)
                 return
-            self._shards.append(_Shard(path, entry, _stamp(file)))
+            self._shards.append(Shard(path, entry, stamp(file)))
         self._opened.add(path.name)
         self._append(digests)
 
@@ -348,14 +337,14 @@ class EmbeddingStore(Store):
         """Verify the embeddings of a shard; one that is damaged or gone is dropped."""
         shard = self._shards[number]
         gone = True  # set aside by another process, and perhaps made again
-        with _reading(shard.path) as file:
-            if file is not None and _stamp(file) == shard.stamp:
+        with reading(shard.path) as file:
+            if file is not None and stamp(file) == shard.stamp:
                 try:
                     check_tensor(file, shard.entry)
                     self._verified.add(number)
                     return True
                 except DamagedError as error:
-                    gone = _set_aside(shard.path, file, error)
+                    gone = set_aside(shard.path, file, error)
         self._drop(number)
         if gone:
             self._opened.discard(shard.path.name)
@@ -364,13 +353,13 @@ class EmbeddingStore(Store):
 
     def _embeddings(self, shard: int) -> Floats:
         if shard in self._verified or self._verify(shard):
-            return _mapped(self._shards[shard])
+            return mapped(self._shards[shard])
         raise UserError(f"{self._shards[shard].path}: damaged or gone; run again: its sentences are encoded again")
 
     def _write_key(self) -> None:
         path = self.folder / "key.json"
         if not path.exists():
-            with _writing(path), written_atomically(path) as temporary:
+            with writing(path), written_atomically(path) as temporary:
                 temporary.write_text(json.dumps(self._key, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     def _clean(self) -> None:
@@ -388,97 +377,10 @@ def default_root() -> Path:
 
 def _digest_all(sentences: Sequence[str]) -> Digests:
     """Digest of the UTF-8 bytes of each sentence: shape ``(N,)``."""
-    digests = np.empty(len(sentences), dtype=_DIGEST_TYPE)
+    digests = np.empty(len(sentences), dtype=DIGEST_TYPE)
     for i, sentence in enumerate(sentences):
         try:
             digests[i] = raw_digest(sentence.encode())
         except UnicodeEncodeError:
             raise UserError(f"sentence {sentence!r} holds a lone surrogate; allowed: valid Unicode text") from None
     return digests
-
-
-def _read_shard(file: BufferedReader, key: dict[str, Any], dim: int) -> tuple[Digests, Entry]:
-    """Digests of the sentences, verified, and where the embeddings lie.
-
-    Raises:
-        DamagedError: If the file is damaged or holds something else; the message says what.
-    """
-    header = read_header(file, _FORMAT)
-    if canonical_json(header.metadata.get("key")) != canonical_json(key):
-        raise DamagedError("the embeddings are of another encoder")
-    entry, embeddings = header.entries["digests"], header.entries["embeddings"]
-    needed = (entry.shape[0], dim)
-    if embeddings.dtype != "F32" or embeddings.shape != needed:
-        found = f"{list(embeddings.shape)} {embeddings.dtype}"
-        raise DamagedError(f"the embeddings are {found} instead of {list(needed)} F32")
-    return np.frombuffer(read_tensor(file, entry), dtype=_DIGEST_TYPE), embeddings
-
-
-def _mapped(shard: _Shard) -> Floats:
-    """Map the embeddings of a shard, or take the map from among those last used, of all stores of this process."""
-    found = _MAPS.pop(shard, None)
-    if found is None:
-        # Each map keeps a file open.
-        most = max(1, os.sysconf("SC_OPEN_MAX") // _SHARE_OF_OPEN_FILES)
-        while len(_MAPS) >= most:
-            _MAPS.popitem(last=False)
-        with _reading(shard.path) as file:
-            if file is None or _stamp(file) != shard.stamp:
-                raise UserError(f"{shard.path}: replaced by another process while it was in use; run again")
-            found = np.memmap(file, np.float32, "r", shard.entry.begin, shard.entry.shape)
-    _MAPS[shard] = found
-    return found
-
-
-def _stamp(file: BufferedReader) -> tuple[int, int]:
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
-
-
-def _set_aside(path: Path, file: BufferedReader, error: DamagedError) -> bool:
-    """Take a shard out of the way; whether its name no longer stands for it."""
-    warnings.warn(f"{path}: {error}; it is not used and its sentences are encoded again", FlowbertWarning, 2)
-    try:
-        # Another process may have done so, and have written the shard again.
-        if os.path.samestat(path.stat(), os.fstat(file.fileno())):
-            path.replace(path.with_name(f"{path.name}.rejected"))
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[BufferedReader | None]:
-    """Give the open file, None if there is none.
-
-    Raises:
-        UserError: If it cannot be read: nothing is wrong with it, as far as anyone can tell, so it stays.
-    """
-    try:
-        with path.open("rb") as file:
-            yield file
-    except FileNotFoundError:
-        yield None
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> UserError:
-    return UserError(f"cannot read {path}: {error.strerror or error}; the file stays as it is; allowed: a readable one")
-
-
-def _unwritable(path: Path, error: OSError) -> UserError:
-    reason = error.strerror or str(error)
-    return UserError(
-        f"cannot write {path}: {reason}; allowed: a folder with space, chosen by FLOWBERT_CACHE or the options"
-    )

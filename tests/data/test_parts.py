@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from flowbert.data.parts import PartStores
-from flowbert.data.store import EmbeddingStore, Floats
+from flowbert.data.shards import Floats
+from flowbert.data.store import EmbeddingStore
 
 
 class Wide:
