@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from helpers.encoders import make_encoder
@@ -44,6 +45,7 @@ def encode(run: Path, method: str, *options: str) -> None:
 def test_an_intact_run_encodes(run: Path) -> None:
     for method in ("raw", "whitening", "flow"):
         encode(run, method)
+        assert np.load(run.parent / "v.npy").shape == (1, 16)
 
 
 @pytest.mark.parametrize(

@@ -56,22 +56,21 @@ class STSEvaluation(Callback):
         self._evaluate(trainer, pl_module, "test")
 
     def _evaluate(self, trainer: Any, pl_module: Any, wanted: str) -> None:
-        baselines = [callback for callback in trainer.callbacks if isinstance(callback, Baseline)]
-        fixed: dict[str, tuple[Transform | None, str | None]] = {"raw": (None, None)}
-        fixed |= {each.name: (each.transform, getattr(each, "flaw", None)) for each in baselines}
+        fixed: dict[str, Transform | None] = {"raw": None}
+        fixed |= {callback.name: callback.transform for callback in trainer.callbacks if isinstance(callback, Baseline)}
         self.figures = []
         measured = [(task, wanted if wanted in task.splits else "test") for task in trainer.datamodule.tasks]
         self._embed_start(measured, pl_module)
         for task, split in measured:
             start = self._start[task.name, split]
             now = start if pl_module.frozen_encoder else embed_pairs(task, split, pl_module.sentence_embeddings)
-            for name, (transform, flaw) in fixed.items():
+            for name, transform in fixed.items():
                 key = (name, task.name, split)
                 if key not in self._fixed:
-                    self._fixed[key] = evaluate_pairs(start, transform, flaw=flaw)
+                    self._fixed[key] = evaluate_pairs(start, transform)
                 self._add(pl_module, name, self._fixed[key], trained=False)
-            for name, trained in pl_module.transforms().items():
-                self._add(pl_module, name, evaluate_pairs(now, trained, flaw=pl_module.flaw), trained=True)
+            for name, transform in pl_module.transforms().items():
+                self._add(pl_module, name, evaluate_pairs(now, transform), trained=True)
 
     def _embed_start(self, measured: Sequence[tuple[STSTask, str]], pl_module: Any) -> None:
         """Look up the embeddings before any training, once and in one call: it may load an encoder."""

@@ -50,7 +50,7 @@ def earlier_metrics(path: str, content: dict[str, Any]) -> list[dict[str, str]]:
     """
     file = Path(path).resolve().parents[1] / METRICS
     logged = content.get("metrics", {"rows": 0, "digest": ""})
-    found = read_metrics(file, logged["rows"]) if file.is_file() else []
+    found = read_metrics(file, logged["rows"])
     if digest_rows(found) == logged["digest"]:
         return found
     warnings.warn(
@@ -61,7 +61,7 @@ def earlier_metrics(path: str, content: dict[str, Any]) -> list[dict[str, str]]:
     return []
 
 
-def match_structure(
+def match_options(
     options: Namespace, content: dict[str, Any], module: type[EmbeddingModule], path: str, *, adopt: bool
 ) -> None:
     """Make the options that decide the shape of the network agree with a checkpoint; all, when its run goes on.

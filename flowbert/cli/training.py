@@ -13,7 +13,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
-from flowbert.cli.checkpoints import earlier_metrics, match_structure, read_checkpoint
+from flowbert.cli.checkpoints import earlier_metrics, match_options, read_checkpoint
 from flowbert.cli.loggers import check_log_to, make_loggers
 from flowbert.cli.methods import METHODS, chosen_method
 from flowbert.cli.options import add_encoder_options, setting_of
@@ -126,7 +126,7 @@ class TrainingCLI(LightningCLI):
         self._checkpoint = {} if path is None else read_checkpoint(path)
         resumed = path is not None and self.subcommand == "fit"
         self._earlier = earlier_metrics(path, self._checkpoint) if resumed else None
-        match_structure(config.model, self._checkpoint, self._method.module, path, adopt=self.subcommand != "fit")
+        match_options(config.model, self._checkpoint, self._method.module, path, adopt=self.subcommand != "fit")
         config_files = [str(file) for file in config.get("config") or []]
         self.run_dir = resolve_run_dir(config.run_dir, config_files[-1] if config_files else None)
         config.run_dir = None  # so that the saved config.yaml can be used again

@@ -130,15 +130,14 @@ class EmbeddingModule(LightningModule, ABC):
 
     # -------------------------------------------------------------- training
 
-    def stream(self, name: str, batch: int = 0, *, shared: bool = False) -> Stream:
+    def stream(self, name: str, batch: int = 0) -> Stream:
         """Random numbers of a batch of this epoch.
 
         Args:
             name: One of :data:`flowbert.seeding.STREAMS`.
             batch: Number of the batch in the epoch.
-            shared: Whether all processes draw the same.
         """
-        return Stream(self.hparams["seed"], name, self.current_epoch, batch, 0 if shared else self.global_rank)
+        return Stream(self.hparams["seed"], name, self.current_epoch, batch, self.global_rank)
 
     def check_loss(self, loss: Tensor, batch_idx: int) -> None:
         """Stop the training at a loss that is not finite.

@@ -92,6 +92,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
         warmup_then(schedule, warmup, total=1)  # checks both, so that a typo shows before anything is encoded
         self.save_hyperparameters()
         self.flow: Glow | None = None
+        self._last_batch: Tensor | None = None  # to find the layer where a loss ceased to be finite
         self.register_buffer("noise_std", torch.zeros(()))
         if dim is not None:
             self._build(dim)
@@ -154,6 +155,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
         if self.hparams["noise"]:
             embeddings = embeddings + self.noise_std * _gaussian(embeddings, self.stream("noise", batch_idx))
         nll = self._flow().nll(embeddings).mean()
+        self._last_batch = embeddings.detach()
         self.check_loss(nll, batch_idx)
         loss = bits_per_dim(nll, embeddings.shape[1])
         self.log_dict({"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()}, prog_bar=False)
@@ -163,12 +165,12 @@ class FlowModule(FullPrecision, EmbeddingModule):
         """Look at the losses that nobody has looked at yet.
 
         Raises:
-            UserError: If one is not finite; the message names the parameter that is not, if there is one.
+            UserError: If one is not finite; the message names the parameter or layer that is not, if there is one.
         """
         try:
             super().check_losses()
         except UserError:
-            self._flow().check_finite()
+            self._flow().check_finite(self._last_batch)
             raise
 
     def _embeddings(self, batch: Batch) -> Tensor:

@@ -314,3 +314,28 @@ def test_rows_of_another_run_are_not_taken_for_those_before(run: Path, tmp_path:
     with pytest.warns(FlowbertWarning, match=r"does not hold the \d+ rows that were logged before"):
         TrainingCLI([*epochs, "--ckpt_path", str(moved), "--run_dir", str(tmp_path / "run")])
     assert metrics(tmp_path / "run")["step"][0] > metrics(run)["step"][0]
+
+
+@pytest.mark.filterwarnings("default::flowbert.errors.FlowbertWarning")
+def test_maps_of_too_few_sentences_have_no_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.txt").write_text("".join(f"sentence number {n} of a dog\n" for n in range(100)))
+    run = fit(tmp_path / "run", "--data.corpus", str(tmp_path / "c.txt"), "--data.start_size", "64")
+    shown = capsys.readouterr()
+    assert "warning: a flow of N=98 distinct sentences in D=128 dimensions has no maximal likelihood" in shown.err
+    for row in load_results(run / "results.json")[0]:
+        assert math.isnan(row.spearman) == (row.method != "raw")
+        assert ("N=98 distinct sentences" in row.reason) == (row.method != "raw")
+    main(
+        [
+            "evaluate",
+            "--encoder.layers",
+            "first_last",
+            "--methods",
+            "flow",
+            "--flow",
+            str(run),
+            "--output",
+            str(tmp_path / "r.json"),
+        ]
+    )
+    assert all(math.isnan(row.spearman) and row.reason for row in load_results(tmp_path / "r.json")[0])
