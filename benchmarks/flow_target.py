@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flowbert.cli import main
-from flowbert.cli.run_dir import RESULTS
 from flowbert.data.sts import TASKS
 from flowbert.evaluation import load_results
+from flowbert.io.run_folder import RESULTS
 
 ROOT = Path(__file__).parents[1]
 

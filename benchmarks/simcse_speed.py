@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from flowbert.data.contrastive import ContrastiveDataModule
+from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.cpu.allocation import keep_freed_memory
 from flowbert.io.atomic import written_atomically
-from flowbert.modules.allocation import keep_freed_memory
 from flowbert.modules.simcse import SimCSEModule
 
 Times = tuple[float, float]  # wall and processor, in seconds

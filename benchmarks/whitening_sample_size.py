@@ -17,9 +17,9 @@ import torch
 
 from flowbert import SentenceEncoder, Whitening, load_task
 from flowbert.data.readers import read_sentences
-from flowbert.data.store import EmbeddingStore
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import PairEmbeddings, embed_pairs, evaluate_pairs
+from flowbert.store.embedding_store import EmbeddingStore
 
 TASKS = ("STSB", "SICKR")
 

@@ -6,28 +6,29 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flowbert.calibration import Calibration, Whitening, make_calibration
+    from flowbert.calibration import Calibration, Whitening
     from flowbert.data.corpus import load_corpus
     from flowbert.data.sts import load_task
-    from flowbert.embedder import Embedder, load_embedder
     from flowbert.encoders import SentenceEncoder
     from flowbert.evaluation import evaluate_task
     from flowbert.flows import Glow
-    from flowbert.modules import FlowModule, fit_flow
+    from flowbert.methods import fit_flow, make_calibration
+    from flowbert.methods.embedder import Embedder, load_embedder
+    from flowbert.modules import FlowModule
 
 _WHERE = {
     "Calibration": "flowbert.calibration",
-    "Embedder": "flowbert.embedder",
+    "Embedder": "flowbert.methods.embedder",
     "FlowModule": "flowbert.modules",
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
     "evaluate_task": "flowbert.evaluation",
-    "fit_flow": "flowbert.modules",
+    "fit_flow": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
-    "load_embedder": "flowbert.embedder",
+    "load_embedder": "flowbert.methods.embedder",
     "load_task": "flowbert.data.sts",
-    "make_calibration": "flowbert.calibration",
+    "make_calibration": "flowbert.methods",
 }
 __all__ = [
     "Calibration",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from flowbert.cli.options import check_output
 from flowbert.cli.parser import ToolParser
-from flowbert.evaluation.history import Curve, read_curves
 from flowbert.io.atomic import written_atomically
 from flowbert.report.curve import curve_svg
+from flowbert.report.history import Curve, read_curves
 
 _EXAMPLE = """examples:
   python train.py curve --runs runs/simcse_unsup/TIME

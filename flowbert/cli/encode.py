@@ -11,10 +11,10 @@ from tqdm import tqdm
 from flowbert.cli.options import add_encoder_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.data.readers import read_sentences
-from flowbert.embedder import Embedder, load_embedder
 from flowbert.encoders import SentenceEncoder, resolve_layers
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically
+from flowbert.methods.embedder import Embedder, load_embedder
 
 _SAMPLE = "builtin-sample"  # the default of --encoder.path: nothing was asked for
 _EXAMPLE = """examples:

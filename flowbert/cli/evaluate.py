@@ -8,11 +8,8 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 
-from flowbert.cli.compared import parse_methods
 from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
-from flowbert.cli.sources import EncoderOptions, add_source_options, load_sources
-from flowbert.cli.table import Table
 from flowbert.data.answers import load_answers
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.sts import STSTask, Subset, is_table, load_task
@@ -26,7 +23,10 @@ from flowbert.evaluation import (
     STSJob,
     fingerprint,
 )
-from flowbert.evaluation.lexical import UNITS
+from flowbert.evaluation.run import Table
+from flowbert.evaluation.sources import EncoderOptions, add_source_options, load_sources
+from flowbert.methods.parse import parse_methods
+from flowbert.tasks.lexical import UNITS
 
 _EXAMPLE = """examples:
   python train.py evaluate --encoder.path DIR --encoder.layers first_last --methods raw,whitening,whitening-128 \\

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from flowbert.data.base import CorpusDataModule
-from flowbert.data.contrastive import ContrastiveDataModule
-from flowbert.data.mlm import MLMDataModule
-from flowbert.data.module import EmbeddingDataModule
-from flowbert.data.siamese import SiameseDataModule
+from flowbert.datamodules.base import CorpusDataModule
+from flowbert.datamodules.contrastive import ContrastiveDataModule
+from flowbert.datamodules.embedding import EmbeddingDataModule
+from flowbert.datamodules.mlm import MLMDataModule
+from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import UserError, choices
 from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule
 

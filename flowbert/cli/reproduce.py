@@ -12,21 +12,21 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 
-from flowbert.cli.compared import parse_methods
 from flowbert.cli.evaluate import corpora_of, corpus_loader
 from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
-from flowbert.cli.sources import EncoderOptions, load_sources
-from flowbert.cli.table import Table
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.sts import TASKS, load_task
 from flowbert.errors import UserError, choices
 from flowbert.evaluation import Cell, Job, Request, Source, STSJob, fingerprint
-from flowbert.evaluation.bootstrap import Interval, Replicates, average
-from flowbert.evaluation.certainty import Certainty
-from flowbert.evaluation.published import PublishedRow, Setting, explain, published_row, published_rows, setting_of
-from flowbert.evaluation.reproduce import Comparison, Reproduction, describe, method_of, record_of, select_rows
+from flowbert.evaluation.intervals import Certainty
+from flowbert.evaluation.run import Table
+from flowbert.evaluation.sources import EncoderOptions, load_sources
 from flowbert.io.atomic import written_atomically
+from flowbert.methods.parse import parse_methods
+from flowbert.reproduction.compare import Comparison, Reproduction, describe, method_of, record_of, select_rows
+from flowbert.reproduction.published import PublishedRow, Setting, explain, published_row, published_rows, setting_of
+from flowbert.tasks.bootstrap import Interval, Replicates, average
 
 _EXAMPLE = """examples:
   python train.py reproduce --list

@@ -2,7 +2,7 @@
 
 from flowbert.cli.parser import ToolParser
 from flowbert.modules.sample_encoder import pretrain_sample_encoder
-from flowbert.quiet import quiet_lightning
+from flowbert.notices import quiet_lightning
 
 
 def make_parser() -> ToolParser:

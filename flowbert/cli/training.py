@@ -18,17 +18,17 @@ from flowbert.cli.loggers import check_log_to, make_loggers
 from flowbert.cli.methods import METHODS, chosen_method
 from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import CONFIG_HELP, TrainingParser
-from flowbert.cli.run_dir import RESULTS, resolve_run_dir, run_dir_shared
-from flowbert.data.base import CorpusDataModule
 from flowbert.data.sts import SAMPLE
-from flowbert.embedder import save_encoder
+from flowbert.datamodules.base import CorpusDataModule
+from flowbert.encoders.cpu.allocation import keep_freed_memory
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.io.atomic import written_atomically
+from flowbert.io.run_folder import RESULTS, resolve_run_dir, run_dir_shared
+from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
-from flowbert.modules.allocation import keep_freed_memory
-from flowbert.quiet import quiet_lightning
+from flowbert.notices import quiet_lightning
 from flowbert.report import print_table
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from flowbert.encoders.batching import plan_batches
+from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing, can_pack
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint, trained_settings
-from flowbert.encoders.packing import PACKED_ATTENTION, Packing, can_pack
 from flowbert.encoders.pooling import check_pooling, mix_layers, pool
 from flowbert.encoders.positions import first_position, longest_input
 from flowbert.errors import FlowbertWarning, UserError

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig,
 
 from flowbert.errors import UserError, choices
 from flowbert.io.digest import digest_file, digest_json
-from flowbert.quiet import quiet_transformers
+from flowbert.notices import quiet_transformers
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"

@@ -1,10 +1,11 @@
 """Evaluation by one protocol: cosine, Spearman, three aggregations that are always named."""
 
 from flowbert.evaluation.grid import Cell, Method, Request, Source, run
-from flowbert.evaluation.jobs import AnswersJob, Job, Measured, RetrievalJob, STSJob
-from flowbert.evaluation.lexical import edit_distances, lexical_figures
-from flowbert.evaluation.pairs import ScoredPairs, score_pairs
-from flowbert.evaluation.protocol import (
+from flowbert.evaluation.results import Row, fingerprint, load_results, merge_results, rows_of, write_results
+from flowbert.tasks.base import AnswersJob, Job, Measured, RetrievalJob, STSJob
+from flowbert.tasks.lexical import edit_distances, lexical_figures
+from flowbert.tasks.pairs import ScoredPairs, score_pairs
+from flowbert.tasks.protocol import (
     Aggregates,
     PairEmbeddings,
     SubsetFigures,
@@ -16,9 +17,8 @@ from flowbert.evaluation.protocol import (
     evaluate_task,
     similarities,
 )
-from flowbert.evaluation.ranking import RankingFigures, rank_answers
-from flowbert.evaluation.results import Row, fingerprint, load_results, merge_results, rows_of, write_results
-from flowbert.evaluation.retrieval import RetrievalFigures, retrieval_task, retrieve
+from flowbert.tasks.ranking import RankingFigures, rank_answers
+from flowbert.tasks.retrieval import RetrievalFigures, retrieval_task, retrieve
 
 __all__ = [
     "Aggregates",

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flowbert.calibration.chain import Chain, LabelledPairs
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
-from flowbert.evaluation.jobs import Job, Measured
-from flowbert.evaluation.protocol import Embed, Transform
 from flowbert.evaluation.results import config_hash
+from flowbert.methods.chain import Chain, LabelledPairs
+from flowbert.tasks.base import Job, Measured
+from flowbert.tasks.protocol import Embed, Transform
 
 _CHUNK = 8192  # rows at a time: bounds the memory whatever the corpus
 

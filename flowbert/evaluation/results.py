@@ -14,10 +14,10 @@ import torch
 
 from flowbert import __version__
 from flowbert.errors import UserError, choices
-from flowbert.evaluation.lock import locked
-from flowbert.evaluation.protocol import AGGREGATIONS, TaskFigures
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
+from flowbert.io.lock import locked
+from flowbert.tasks.protocol import AGGREGATIONS, TaskFigures
 
 _PACKAGES = (
     "torch",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.jobs import Kept
-from flowbert.evaluation.lock import locked
-from flowbert.evaluation.pairs import ScoredPairs
 from flowbert.evaluation.results import config_hash
+from flowbert.io.lock import locked
+from flowbert.tasks.base import Kept
+from flowbert.tasks.pairs import ScoredPairs
 
 
 class ScoreFolder:

@@ -1,10 +1,9 @@
-"""The LightningModules, and a function that fits a flow on a tensor."""
+"""The LightningModules."""
 
 from flowbert.modules.base import EmbeddingModule
-from flowbert.modules.fit import fit_flow
 from flowbert.modules.flow import FlowModule
 from flowbert.modules.mlm import MLMModule
 from flowbert.modules.sbert import SBERTModule
 from flowbert.modules.simcse import SimCSEModule
 
-__all__ = ["EmbeddingModule", "FlowModule", "MLMModule", "SBERTModule", "SimCSEModule", "fit_flow"]
+__all__ = ["EmbeddingModule", "FlowModule", "MLMModule", "SBERTModule", "SimCSEModule"]

@@ -17,9 +17,9 @@ from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
 from flowbert.metrics.functional.few_rows import few_rows
 from flowbert.modules.base import EmbeddingModule, Transform
-from flowbert.modules.optim import BertAdam
-from flowbert.modules.schedules import warmup_then
 from flowbert.seeding import Stream
+from flowbert.training.optim import BertAdam
+from flowbert.training.schedules import warmup_then
 
 Batch = Tensor | npt.NDArray[np.float32] | dict[str, Tensor]
 """Embeddings ``(B, D)``, or token features for the encoder."""

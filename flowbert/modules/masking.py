@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.quiet import quiet_transformers
+from flowbert.notices import quiet_transformers
 from flowbert.seeding import Stream
 
 IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out

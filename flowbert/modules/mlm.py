@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoTokenizer, BertConfig
 
-from flowbert.data.wordpiece import train_wordpiece
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.saved_tokenizer import tokenizer_files, tokenizer_of
+from flowbert.encoders.wordpiece import train_wordpiece
 from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine
 from flowbert.modules.masking import mask_features, new_predictor, predict_chosen, predictor_above
-from flowbert.modules.saved_tokenizer import tokenizer_files, tokenizer_of
-from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule
 from flowbert.seeding import Stream
+from flowbert.training.schedules import warmup_then
 
 SCRATCH_PATH = "scratch"  # what a new encoder is called in tables and messages
 _MAX_LENGTH, _LEAST_LENGTH = 128, 3  # of a new encoder: [CLS], a token, [SEP]

@@ -10,9 +10,9 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.utils.data import DataLoader
 
 from flowbert.data.sample import sample_corpus
+from flowbert.encoders.saving import write_encoder
 from flowbert.errors import UserError
 from flowbert.modules.mlm import MLMModule
-from flowbert.modules.trained_encoder import write_encoder
 from flowbert.seeding import Stream
 
 SIZES: dict[str, Any] = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 2000}

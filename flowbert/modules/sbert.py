@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, choices
 from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
-from flowbert.modules.grad_cache import check_chunk_size
-from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule
 from flowbert.seeding import Stream
+from flowbert.training.grad_cache import check_chunk_size
+from flowbert.training.schedules import warmup_then
 
 OBJECTIVES = {"softmax": "nli", "cosine": "sts", "triplet": "nli_triples"}  # and the data that each needs
 _CLASSES = 3

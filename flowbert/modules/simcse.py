@@ -10,12 +10,12 @@ from torch import Tensor
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.losses.info_nce import check_temperature, info_nce
-from flowbert.modules.gather import gather_rows
-from flowbert.modules.grad_cache import check_chunk_size
 from flowbert.modules.heads import DenseTanh, check_head
 from flowbert.modules.masking import mask_features, predict_chosen, predictor_above
-from flowbert.modules.schedules import warmup_then
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
+from flowbert.training.gather import gather_rows
+from flowbert.training.grad_cache import check_chunk_size
+from flowbert.training.schedules import warmup_then
 
 
 class SimCSEModule(TrainableEncoderModule):

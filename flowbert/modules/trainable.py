@@ -13,12 +13,12 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.dropout import use_fast_dropout
+from flowbert.encoders.cpu.dropout import use_fast_dropout
+from flowbert.encoders.saving import write_encoder
 from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule
-from flowbert.modules.grad_cache import encode_cached
-from flowbert.modules.schedules import warmup_then
-from flowbert.modules.trained_encoder import write_encoder
+from flowbert.training.grad_cache import encode_cached
+from flowbert.training.schedules import warmup_then
 
 
 class TrainableEncoderModule(EmbeddingModule):

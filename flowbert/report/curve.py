@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from flowbert.evaluation.history import Curve, Point
+from flowbert.report.history import Curve, Point
 
 _WIDTH, _HEIGHT = 720, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 200, 30, 60  # margins; the legend stands in the right one

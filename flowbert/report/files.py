@@ -7,10 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.results import Row
 from flowbert.io.atomic import written_atomically
 from flowbert.report.table import Averages, grid_to_markdown, other_grid, to_markdown
+from flowbert.tasks.protocol import AGGREGATIONS
 
 _LEFT_OUT = ("subsets",)
 

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from flowbert.errors import UserError
 from flowbert.evaluation.comparable import Comparable
-from flowbert.evaluation.lexical import EDIT_DISTANCE
-from flowbert.evaluation.protocol import AGGREGATIONS
 from flowbert.evaluation.results import Row
+from flowbert.tasks.lexical import EDIT_DISTANCE
+from flowbert.tasks.protocol import AGGREGATIONS
 
 _AVERAGE = "Avg"
 _GEOMETRY = ("alignment", "uniformity")  # lower is better

@@ -13,10 +13,10 @@ from flowbert.calibration import (
     Identity,
     NotFittedError,
     Whitening,
-    make_calibration,
     methods,
 )
 from flowbert.errors import UserError
+from flowbert.methods import make_calibration
 
 SPECS = ["raw", "whitening", "whitening-5:shrinkage=0.1", "whitening:shrinkage=ledoit-wolf:exponent=-0.35", "zca"]
 SPECS += ["standardization", "nulling-2", "nulling:standardize=true"]

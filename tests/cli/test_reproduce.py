@@ -9,7 +9,7 @@ import pytest
 
 from flowbert.cli import main
 from flowbert.data.sample import sample_pairs
-from flowbert.evaluation.published import published_rows
+from flowbert.reproduction.published import published_rows
 
 RAW = "li2020-2-bert-base-uncased-first-last"
 FLOW = "li2020-2-bert-base-uncased-flow-target"

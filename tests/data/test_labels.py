@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from flowbert.calibration import Chain, LearnedRemoval
+from flowbert.calibration import LearnedRemoval
 from flowbert.cli import main
 from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus
 from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sample import sample_pairs
-from flowbert.data.siamese import SiameseDataModule
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
+from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation import AnswersJob, Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
+from flowbert.methods import Chain
 
 REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flowbert.data.store import Encoder, MemoryStore
 from flowbert.encoders.static import StaticEncoder, count_words, words_of
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.store.embedding_store import Encoder, MemoryStore
 
 LINES = ["the 1 0 0", "dog 0 2 0", "runs 0 0 -4.5e-1", ". 1 1 1"]
 

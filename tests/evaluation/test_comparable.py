@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flowbert.calibration import Chain, Standardization
+from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.evaluation import Cell, Method, Row, Source, STSJob, rows_of
-from flowbert.evaluation.certainty import Certainty
-from flowbert.evaluation.protocol import AGGREGATIONS, SubsetFigures, TaskFigures, aggregate
+from flowbert.evaluation.intervals import Certainty
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
+from flowbert.methods import Chain
 from flowbert.report import grid, print_grid, to_markdown, write_csv, write_markdown
 from flowbert.report.table import _best
+from flowbert.tasks.protocol import AGGREGATIONS, SubsetFigures, TaskFigures, aggregate
 
 METHODS = ("raw", "one", "two", "three")
 LAYERS = ("last", "first", "both")

@@ -8,11 +8,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from flowbert.calibration import Chain, LearnedRemoval, Whitening
+from flowbert.calibration import LearnedRemoval, Whitening
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
 from flowbert.evaluation import Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
+from flowbert.methods import Chain
 
 WORDS = [f"sentence {number}" for number in range(40)]
 DIM = 5

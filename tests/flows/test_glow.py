@@ -8,7 +8,7 @@ from torch import Tensor
 from flowbert.errors import UserError
 from flowbert.flows import ActNorm, Glow
 from flowbert.losses.nll import bits_per_dim
-from flowbert.modules.optim import BertAdam
+from flowbert.training.optim import BertAdam
 
 
 def batch(rows: int = 200, dim: int = 12, seed: int = 0) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flowbert.data.store import EmbeddingStore
+from flowbert.store.embedding_store import EmbeddingStore
 
 DIM = 3
 

@@ -11,11 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from flowbert.calibration import Calibration, make_calibration
+from flowbert.calibration import Calibration
 from flowbert.errors import UserError
 from flowbert.evaluation import ScoredPairs
 from flowbert.flows import Glow, load_flow, save_flow
 from flowbert.io.container import read_container, write_container
+from flowbert.methods import make_calibration
 
 TENSORS = {
     "z.half": torch.arange(5, dtype=torch.float16),

@@ -21,8 +21,8 @@ from transformers import (
 )
 
 from flowbert.callbacks import STSEvaluation
-from flowbert.data.mlm import MLMDataModule
 from flowbert.data.sample import sample_corpus
+from flowbert.datamodules.mlm import MLMDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.modules.masking import IGNORED, mask_tokens

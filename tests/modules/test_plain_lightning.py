@@ -11,11 +11,11 @@ from helpers.encoders import make_encoder
 from pytorch_lightning import Trainer
 
 from flowbert.callbacks import STSEvaluation
-from flowbert.data.base import CorpusDataModule
-from flowbert.data.contrastive import ContrastiveDataModule
-from flowbert.data.mlm import MLMDataModule
-from flowbert.data.module import EmbeddingDataModule
-from flowbert.data.siamese import SiameseDataModule
+from flowbert.datamodules.base import CorpusDataModule
+from flowbert.datamodules.contrastive import ContrastiveDataModule
+from flowbert.datamodules.embedding import EmbeddingDataModule
+from flowbert.datamodules.mlm import MLMDataModule
+from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule

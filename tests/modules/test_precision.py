@@ -13,8 +13,8 @@ from torch import Tensor
 
 from flowbert.calibration import Whitening
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
-from flowbert.data.contrastive import ContrastiveDataModule
-from flowbert.data.module import EmbeddingDataModule
+from flowbert.datamodules.contrastive import ContrastiveDataModule
+from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.flows import Glow

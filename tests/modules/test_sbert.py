@@ -9,7 +9,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Callback
 from torch import Tensor
 
-from flowbert.data.siamese import SiameseDataModule
+from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation import embed_pairs, evaluate_pairs

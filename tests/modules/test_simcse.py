@@ -12,7 +12,7 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from torch import Tensor
 
 from flowbert.callbacks import STSEvaluation
-from flowbert.data.contrastive import ContrastiveDataModule
+from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation import embed_pairs, evaluate_pairs

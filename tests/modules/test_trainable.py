@@ -12,7 +12,7 @@ from helpers.encoders import ARCHITECTURES, make_encoder
 from pytorch_lightning import Trainer
 from safetensors.torch import load_file
 
-from flowbert.data.contrastive import ContrastiveDataModule
+from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.loading import trained_settings
 from flowbert.errors import UserError

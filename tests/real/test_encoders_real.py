@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import spearmanr
 
-from flowbert.data.store import EmbeddingStore
 from flowbert.encoders import SentenceEncoder
+from flowbert.store.embedding_store import EmbeddingStore
 
 pytestmark = pytest.mark.real
 

@@ -9,7 +9,7 @@ import pytest
 
 from flowbert.cli import main
 from flowbert.data.sts import TASKS
-from flowbert.evaluation.published import published_rows
+from flowbert.reproduction.published import published_rows
 
 pytestmark = [
     pytest.mark.real,

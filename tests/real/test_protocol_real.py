@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from flowbert.calibration import make_calibration
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sts import TASKS, load_task
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import embed_pairs, evaluate_pairs
+from flowbert.methods import make_calibration
 
 pytestmark = [
     pytest.mark.real,

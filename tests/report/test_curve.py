@@ -3,8 +3,8 @@
 import math
 from xml.etree import ElementTree
 
-from flowbert.evaluation.history import Curve, Point
 from flowbert.report.curve import curve_svg
+from flowbert.report.history import Curve, Point
 
 SVG = "{http://www.w3.org/2000/svg}"
 TRAINED = Curve("runs/a<b", "simcse", "STSB", (Point(10, 0.5, 0.2, -2.0), Point(20, 0.6, 0.3, -3.0)))

@@ -7,13 +7,13 @@ import pytest
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from flowbert.data.module import EmbeddingDataModule
+from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.modules import FlowModule
-from flowbert.modules.optim import BertAdam
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint, MetricsLog, read_metrics
 from flowbert.training.metrics_log import digest_rows
+from flowbert.training.optim import BertAdam
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*does not have many workers:UserWarning", "ignore:.*logging interval:UserWarning"

@@ -14,7 +14,6 @@ from torch import Tensor
 from flowbert.calibration import (
     ZCA,
     Calibration,
-    Chain,
     Moments,
     RemoveDirections,
     Standardization,
@@ -23,6 +22,7 @@ from flowbert.calibration import (
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import STSJob, embed_pairs, evaluate_pairs
+from flowbert.methods import Chain
 from flowbert.metrics.functional import few_rows as few_rows_module
 from flowbert.metrics.functional.few_rows import ENOUGH, DistinctRows, few_rows
 

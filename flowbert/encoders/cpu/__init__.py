@@ -1,0 +1,1 @@
+"""What makes a CPU fast: opt-in, behind one switch."""

@@ -1,0 +1,168 @@
+"""Sentences end to end: the layers of an encoder compute no padding."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
+from transformers import AttentionInterface
+
+from flowbert.encoders.cpu.dropout import drop
+from flowbert.encoders.positions import first_position
+
+PACKED_ATTENTION = "flowbert_packed"
+
+# Networks that take positions from outside and hand further arguments on to their attention; each has a test.
+_PACKABLE = ("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+
+
+def can_pack(network: nn.Module) -> bool:
+    """Whether a Hugging Face encoder gives the same vectors for packed sentences."""
+    config: Any = network.config
+    return config.model_type in _PACKABLE and first_position(network) is not None
+
+
+class _Select(torch.autograd.Function):
+    """Rows by number, where backward is a selection too: cheaper than the sum that torch must assume."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, rows: Tensor, back: Tensor, kept: Tensor | None) -> Tensor:
+        ctx.back, ctx.kept = back, kept  # type: ignore[attr-defined]
+        return x.index_select(0, rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        gradient = gradients[0].index_select(0, ctx.back)
+        return gradient if ctx.kept is None else gradient.mul_(ctx.kept.to(gradient.dtype)), None, None, None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """``b`` sentences of n tokens in all, the longest of ``l``, whose attention is computed as one padded block."""
+
+    sentences: int
+    length: int
+    tokens: int
+    reading: Tensor  # (b * l,): which of the n tokens stands there; a padded place repeats its sentence's last token
+    writing: Tensor  # (n,): where in the block each token stands
+    real: Tensor  # (b * l, 1): whether the place is a token
+    bias: Tensor  # (b, 1, 1, l): 0 for a token, -inf for padding
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is padded."""
+        return self.tokens == self.sentences * self.length
+
+    def pad(self, tokens: Tensor) -> Tensor:
+        """``(n, D)`` to ``(b, l, D)``; the gradients of padded places must be zero, as they are behind the bias."""
+        if not self.full:
+            tokens = _Select.apply(tokens, self.reading, self.writing, None)  # type: ignore[no-untyped-call]
+        return tokens.view(self.sentences, self.length, -1)
+
+    def unpad(self, block: Tensor) -> Tensor:
+        """``(b, l, D)`` to ``(n, D)``; padded places get the gradient zero."""
+        rows = block.reshape(self.sentences * self.length, -1)
+        if not self.full:
+            rows = _Select.apply(rows, self.writing, self.reading, self.real)  # type: ignore[no-untyped-call]
+        return rows
+
+
+def _group(mask: Tensor) -> _Group:
+    real = mask.bool()
+    lengths = real.sum(dim=1, keepdim=True)
+    places = torch.arange(real.shape[1], device=real.device)
+    writing = real.flatten().nonzero().squeeze(1)
+    bias = torch.zeros(real.shape, device=real.device).masked_fill(~real, -torch.inf)
+    return _Group(
+        sentences=real.shape[0],
+        length=real.shape[1],
+        tokens=len(writing),
+        reading=(lengths.cumsum(0) - lengths + torch.minimum(places, lengths - 1)).flatten(),
+        writing=writing,
+        real=real.view(-1, 1),
+        bias=bias[:, None, None, :],
+    )
+
+
+class Packing:
+    r"""Sentences of several padded chunks as one sequence of N tokens, without padding.
+
+    All layers that treat tokens alike then compute N tokens. Attention runs chunk by chunk, padded: a sentence sees
+    itself alone, and a few percent of the arithmetic are there. The vectors are those of the padded chunks up to the
+    rounding of their sums.
+
+    Args:
+        chunks: Token features, each ``(b, l)``, with ``attention_mask``; padding on the right.
+        first: Position of a sentence's first token, see :mod:`flowbert.encoders.positions`.
+
+    Shapes:
+        N: real tokens of all chunks.  b: sentences of a chunk, l: its longest in tokens.
+
+    Example:
+        >>> packing = Packing([{"attention_mask": torch.tensor([[1, 1, 1], [1, 0, 0]])}])
+        >>> packing.flatten([torch.tensor([[5, 6, 7], [8, 0, 0]])])
+        tensor([[5, 6, 7, 8]])
+    """
+
+    def __init__(self, chunks: Sequence[Mapping[str, Tensor]], first: int = 0) -> None:
+        self._chunks, self._first = chunks, first
+        self._groups = [_group(chunk["attention_mask"]) for chunk in chunks]
+        self._sizes = [group.tokens for group in self._groups]
+
+    def flatten(self, values: Sequence[Tensor]) -> Tensor:
+        """A value per token, chunks of ``(b, l)``, as one row ``(1, N)``."""
+        rows = [value.flatten()[group.writing] for value, group in zip(values, self._groups, strict=True)]
+        return torch.cat(rows).unsqueeze(0)
+
+    def inputs(self) -> dict[str, Any]:
+        """Arguments for a network with :data:`PACKED_ATTENTION`: token features ``(1, N)``, positions, this packing."""
+        names = [name for name in self._chunks[0] if name != "attention_mask"]
+        features = {name: self.flatten([chunk[name] for chunk in self._chunks]) for name in names}
+        places = [group.writing % group.length + self._first for group in self._groups]
+        return {**features, "position_ids": torch.cat(places).unsqueeze(0), "packing": self}
+
+    def unpack(self, hidden: Tensor) -> list[Tensor]:
+        """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``; what stands in padded places has no meaning."""
+        parts = torch.split(hidden.squeeze(0), self._sizes)
+        return [group.pad(part) for group, part in zip(self._groups, parts, strict=True)]
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
+        """Every sentence's attention to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``; H heads of d values."""
+        # Autocast would take the softmax out of bfloat16 and back, though it computes in float32 inside anyway.
+        with torch.autocast(query.device.type, enabled=False):
+            return self._attend(query, key, value, scaling, dropout)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
+        heads, width = query.shape[1], query.shape[3]
+        packed = [x.transpose(1, 2).reshape(-1, heads * width) for x in (query * scaling, key, value)]
+        contexts = []
+        for group, *parts in zip(self._groups, *(torch.split(x, self._sizes) for x in packed), strict=True):
+            shape = (group.sentences, group.length, heads, width)
+            q, k, v = (group.pad(part).view(shape).transpose(1, 2) for part in parts)
+            scores = q @ k.transpose(2, 3)
+            weights = (scores if group.full else scores + group.bias.to(scores.dtype)).softmax(dim=-1)
+            context = (drop(weights, dropout) if dropout else weights) @ v
+            contexts.append(group.unpad(context.transpose(1, 2)))
+        return torch.cat(contexts).view(1, -1, heads, width)
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    packing: Packing,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention as transformers calls it."""
+    del module, attention_mask
+    return packing.attend(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling, dropout), None
+
+
+AttentionInterface.register(PACKED_ATTENTION, _attention)

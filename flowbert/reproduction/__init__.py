@@ -1,0 +1,1 @@
+"""Published figures with their ambiguities, and their runs here."""

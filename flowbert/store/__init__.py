@@ -1,0 +1,1 @@
+"""The embedding store: each distinct sentence encoded once, kept in checked shards."""

@@ -1,0 +1,1 @@
+"""What a method is measured on: STS, retrieval, answer ranking, lexical similarity."""

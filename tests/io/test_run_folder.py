@@ -1,0 +1,48 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from flowbert.errors import UserError
+from flowbert.io.run_folder import resolve_run_dir, run_dir_shared
+
+
+def test_default_is_named_after_the_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = resolve_run_dir(None, "configs/flow_target.yaml")
+    assert path.parts[:2] == ("runs", "flow_target")
+    assert not path.exists()
+
+
+def test_unfinished_run_may_be_resumed_but_a_finished_one_not(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    assert resolve_run_dir(str(tmp_path), None) == tmp_path
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(UserError, match=r"--run_dir: .* holds a finished run \(results\.json\)"):
+        resolve_run_dir(str(tmp_path), None)
+
+
+def test_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file"):
+        resolve_run_dir(str(tmp_path / "file"), None)
+
+
+def test_processes_started_for_ddp_share_the_first_ones_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = resolve_run_dir(None, "configs/quickstart.yaml")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert resolve_run_dir(None, "configs/quickstart.yaml") == first.resolve()
+
+
+@pytest.mark.parametrize("before", [None, "/elsewhere"])
+def test_the_shared_folder_is_forgotten_after_the_run(
+    before: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("FLOWBERT_RUN_DIR", raising=False)
+    if before is not None:
+        monkeypatch.setenv("FLOWBERT_RUN_DIR", before)
+    with run_dir_shared():
+        resolve_run_dir(str(tmp_path / "run"), None)
+        assert os.environ["FLOWBERT_RUN_DIR"] == str(tmp_path / "run")
+    assert os.environ.get("FLOWBERT_RUN_DIR") == before

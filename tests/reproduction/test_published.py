@@ -1,0 +1,110 @@
+"""The published figures: all there, each row with a setting, and consistent with what the papers say."""
+
+import math
+
+import pytest
+
+from flowbert.data.sts import TASKS
+from flowbert.encoders.layers import LAYER_NAMES
+from flowbert.errors import UserError
+from flowbert.methods import make_calibration
+from flowbert.reproduction.published import (
+    PublishedRow,
+    ambiguities_of,
+    explain,
+    published_figures,
+    published_row,
+    published_rows,
+    setting_of,
+    source_of,
+)
+from flowbert.tasks.protocol import AGGREGATIONS
+
+ROWS = published_rows()
+
+
+def test_every_row_is_there_once() -> None:
+    assert len(ROWS) == 60
+    assert len({row.id for row in ROWS}) == 60
+    counts = {source: len(published_rows(source)) for source in dict.fromkeys(row.source for row in ROWS)}
+    assert counts == {"li2020": 19, "su2021": 20, "gao2021": 20, "mteb": 1}
+
+
+def test_ids_and_figures_of_some_rows() -> None:
+    row = published_row("li2020-2-bert-base-uncased-flow-target")
+    assert (row.source, row.table, row.encoder, row.method, row.corpus, row.aggregation) == (
+        "li2020",
+        "2",
+        "bert-base-uncased",
+        "flow",
+        "target",
+        "wmean",
+    )
+    assert dict(row.figures) == dict(zip(TASKS, (63.48, 72.14, 68.42, 73.77, 75.37, 70.72, 63.11), strict=True))
+    assert row.average == pytest.approx(69.57, abs=0.005)
+    mteb = published_row("mteb-sentence-transformers-all-minilm-l6-v2-last")
+    assert list(mteb.figures) == list(TASKS[:-1])
+    assert math.isnan(mteb.average)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_every_row_has_a_complete_setting(row: PublishedRow) -> None:
+    setting = setting_of(row)
+    assert all(20 < figure < 95 for figure in row.figures.values()) or row.method == "cls"
+    assert setting.aggregation in AGGREGATIONS
+    assert setting.layers in LAYER_NAMES or row.encoder == "glove"
+    assert (setting.encoder is None) == (row.encoder == "glove")
+    assert source_of(row).url.startswith("https://")
+    if setting.method == "raw":
+        assert setting.corpus == "none"
+    elif not setting.trained and setting.method != "flow":
+        assert setting.corpus in ("target", "nli")
+        components = getattr(make_calibration(setting.method), "n_components", None)
+        assert components == setting.options["n_components"]
+    if setting.method == "flow":
+        assert setting.options["learning_rate"] == {"nli": 2e-5, "target": 1e-3}[setting.corpus]
+    text = explain(row)
+    assert text.startswith(row.id)
+    assert all(item.taken in text for item in ambiguities_of(row))
+
+
+def test_readings_taken() -> None:
+    def taken(row_id: str) -> dict[str, str]:
+        return {item.key: item.taken for item in ambiguities_of(published_row(row_id))}
+
+    flow = taken("li2020-2-bert-base-uncased-flow-target")
+    assert flow["layers"] == "first_last = [1, -1]"
+    assert flow["levels"] == "2"
+    assert {"mixing", "dropout", "aggregation", "target", "sick"} <= set(flow)
+    assert taken("gao2021-5-bert-base-uncased-embedding-last")["layers"] == "embedding_last = [0, -1]"
+    assert taken("li2020-2-glove-mean")["aggregation"] == "all"
+    assert "sick" not in taken("mteb-sentence-transformers-all-minilm-l6-v2-last")
+
+
+def test_each_key_is_explained_once_per_row() -> None:
+    for row in ROWS:
+        keys = [item.key for item in ambiguities_of(row)]
+        assert len(set(keys)) == len(keys), row.id
+
+
+def test_lookup() -> None:
+    assert [row.corpus for row in published_rows("su2021", encoder="bert-base-uncased", method="whitening")] == [
+        "nli",
+        "target",
+    ]
+    assert published_rows("su2021", method="flow") == ()
+    with pytest.raises(UserError, match=r"no published row has the source 'li2002'; allowed: li2020, .*'li2020'"):
+        published_rows("li2002")
+    with pytest.raises(UserError, match=r"no published row 'li2020-2-flow'; allowed: .*did you mean"):
+        published_row("li2020-2-flow")
+
+
+def test_other_figures() -> None:
+    assert len(published_figures()) == 58
+    assert len({figure.id for figure in published_figures()}) == 58
+    (gold, *_) = published_figures("li2020", "spearman_with_edit_distance")
+    assert (gold.value, gold.condition) == (-24.61, "stsb")
+    assert source_of(published_figures("su2021-blog")[0]).year == 2021
+    assert {source_of(figure).key for figure in published_figures()} == {"li2020", "gao2021", "su2021-blog"}
+    with pytest.raises(UserError, match="no published figure has the quantity 'auc'; allowed: "):
+        published_figures(quantity="auc")

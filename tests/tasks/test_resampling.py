@@ -1,0 +1,40 @@
+"""Multiplicities: each stratum keeps its size, each unit is as likely as the others, blocks are numbered streams."""
+
+import numpy as np
+import pytest
+
+from flowbert.tasks import resampling
+from flowbert.tasks.resampling import blocks
+
+
+def drawn(task: str = "T", sizes: tuple[int, ...] = (30, 7), resamples: int = 50, seed: int = 0) -> resampling.Counts:
+    return np.concatenate([b.multiplicities(sizes) for b in blocks(task, sum(sizes), resamples, seed)])
+
+
+def test_each_stratum_keeps_its_size() -> None:
+    counts = drawn()
+    assert counts.shape == (50, 37)
+    assert (counts >= 0).all()
+    assert (counts[:, :30].sum(axis=1) == 30).all()
+    assert (counts[:, 30:].sum(axis=1) == 7).all()
+
+
+def test_units_are_drawn_as_often_as_binomials_are() -> None:
+    counts = drawn(sizes=(20,), resamples=20_000)
+    np.testing.assert_allclose(counts.mean(axis=0), 1, atol=0.04)
+    np.testing.assert_allclose(counts.var(axis=0), 19 / 20, atol=0.06)
+
+
+def test_seed_and_task_decide() -> None:
+    np.testing.assert_array_equal(drawn(), drawn())
+    assert (drawn(seed=1) != drawn()).any()
+    assert (drawn(task="U") != drawn()).any()
+
+
+def test_blocks_bound_the_memory_and_begin_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "_BLOCK_VALUES", 100)
+    found = list(blocks("T", 37, 7, 0))
+    assert [block.resamples for block in found] == [2, 2, 2, 1]
+    assert [block.resamples for block in blocks("T", 1000, 3, 0)] == [1, 1, 1]
+    more = list(blocks("T", 37, 70, 0))
+    np.testing.assert_array_equal(found[1].multiplicities([37]), more[1].multiplicities([37]))
