@@ -14,15 +14,7 @@ from flowbert.data.answers import load_answers
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.sts import STSTask, Subset, is_table, load_task
 from flowbert.errors import UserError, choices
-from flowbert.evaluation import (
-    AnswersJob,
-    Cell,
-    Job,
-    Request,
-    RetrievalJob,
-    STSJob,
-    fingerprint,
-)
+from flowbert.evaluation import AnswersJob, Cell, Job, Request, RetrievalJob, STSJob, fingerprint
 from flowbert.evaluation.run import Table
 from flowbert.evaluation.sources import EncoderOptions, add_source_options, load_sources
 from flowbert.methods.parse import parse_methods

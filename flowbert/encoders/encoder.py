@@ -233,11 +233,7 @@ class SentenceEncoder(nn.Module):
         return self.encode(sentences, batch_tokens=max(1, len(sentences)) * self.max_length)
 
     def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int | None = None,
-        on_batch: Callable[[int], Any] | None = None,
+        self, sentences: Sequence[str], *, batch_tokens: int | None = None, on_batch: Callable[[int], Any] | None = None
     ) -> npt.NDArray[np.float32]:
         """Embed sentences in evaluation mode, in batches of similar length, on the device of the module.
 

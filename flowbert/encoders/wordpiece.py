@@ -43,10 +43,7 @@ def train_wordpiece(sentences: Iterable[str], vocab_size: int, max_length: int, 
             f"{len(characters)} characters of this text"
         )
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        min_frequency=2,
-        special_tokens=fixed,
-        show_progress=False,
+        vocab_size=vocab_size, min_frequency=2, special_tokens=fixed, show_progress=False
     )
     trained.train_from_iterator(text, trainer)
     tokenizer = Tokenizer(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))

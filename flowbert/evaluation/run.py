@@ -95,11 +95,7 @@ class Table:
         """Add intervals and lexical figures, print everything, write all files. Returns the rows."""
         distances = None if unit is None else self._distances(unit)
         certainty = Certainty.of(
-            self.cells if resamples else (),
-            self.scores,
-            resamples=resamples,
-            seed=seed,
-            distances=distances,
+            self.cells if resamples else (), self.scores, resamples=resamples, seed=seed, distances=distances
         )
         # Intervals are of this run, or there are none.
         bare = [replace(row, low=math.nan, high=math.nan) for row in self.rows()]

@@ -123,10 +123,7 @@ def _is_number(text: str) -> bool:
 
 
 def load_sources(
-    options: EncoderOptions,
-    device: torch.device,
-    store_dir: str | None,
-    corpus: Callable[[], Iterable[str]],
+    options: EncoderOptions, device: torch.device, store_dir: str | None, corpus: Callable[[], Iterable[str]]
 ) -> list[Source]:
     """Load every encoder once per pooling, and make a source of each layer setting.
 

@@ -58,11 +58,7 @@ class PartStores:
     """
 
     def __init__(
-        self,
-        encoder: Wide,
-        dim: int,
-        keys: Mapping[Hashable, dict[str, Any]],
-        make_store: Callable[[Encoder], Store],
+        self, encoder: Wide, dim: int, keys: Mapping[Hashable, dict[str, Any]], make_store: Callable[[Encoder], Store]
     ) -> None:
         self.dim = dim
         self._encoder = encoder

@@ -7,14 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from flowbert.calibration import (
-    AffineCalibration,
-    Calibration,
-    Identity,
-    NotFittedError,
-    Whitening,
-    methods,
-)
+from flowbert.calibration import AffineCalibration, Calibration, Identity, NotFittedError, Whitening, methods
 from flowbert.errors import UserError
 from flowbert.methods import make_calibration
 

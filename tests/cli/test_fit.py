@@ -261,20 +261,11 @@ def test_embedder_loads_each_fitted_map(run: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ["--model.learning_rate", "0.1"],
-            r"--model.learning_rate: received 0.1; allowed with .*: 0.0005",
-        ),
+        (["--model.learning_rate", "0.1"], r"--model.learning_rate: received 0.1; allowed with .*: 0.0005"),
         (["--model.noise", "0.5"], r"--model.noise: received 0.5; allowed with the checkpoint .*: 0.05"),
         (["--seed_everything", "1"], r"--seed_everything: received 1; allowed with the checkpoint .*: 0"),
-        (
-            ["--data.corpus", "builtin-sample"],
-            r"fitted on 882 of target, this run on \d+ of builtin-sample; all",
-        ),
-        (
-            ["--data.held_out", "0.1"],
-            r"fitted on 882 of target, this run on \d+ of target; allowed: the same",
-        ),
+        (["--data.corpus", "builtin-sample"], r"fitted on 882 of target, this run on \d+ of builtin-sample; all"),
+        (["--data.held_out", "0.1"], r"fitted on 882 of target, this run on \d+ of target; allowed: the same"),
         (["--method", "simcse", "--data.corpus", "target"], r"is of FlowModule; allowed: one of SimCSEModule"),
     ],
 )

@@ -11,14 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbert.data.hub import read_hub
-from flowbert.data.readers import (
-    column_names,
-    parse_number,
-    read_delimited,
-    read_lines,
-    read_sentences,
-    read_table,
-)
+from flowbert.data.readers import column_names, parse_number, read_delimited, read_lines, read_sentences, read_table
 from flowbert.errors import UserError
 
 

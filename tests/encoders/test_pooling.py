@@ -10,11 +10,7 @@ MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
 
 @pytest.mark.parametrize(
     ("pooling", "expected"),
-    [
-        ("mean", [[2.0, -3.0], [4.0, -4.0]]),
-        ("max", [[3.0, -2.0], [7.0, -1.0]]),
-        ("cls", [[1.0, -4.0], [5.0, -1.0]]),
-    ],
+    [("mean", [[2.0, -3.0], [4.0, -4.0]]), ("max", [[3.0, -2.0], [7.0, -1.0]]), ("cls", [[1.0, -4.0], [5.0, -1.0]])],
 )
 def test_padding_is_left_out(pooling: str, expected: list[list[float]]) -> None:
     assert torch.equal(pool(TOKENS, MASK, pooling), torch.tensor(expected))

@@ -49,8 +49,7 @@ def test_an_intact_run_encodes(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "method"),
-    [("flow.safetensors", "flow"), ("whitening.safetensors", "whitening"), ("encoder.json", "flow")],
+    ("file", "method"), [("flow.safetensors", "flow"), ("whitening.safetensors", "whitening"), ("encoder.json", "flow")]
 )
 @pytest.mark.parametrize("place", [0.0, 0.2, 0.5, 0.8, 0.999])
 def test_one_flipped_bit_is_one_line(

@@ -20,8 +20,7 @@ from flowbert.losses.info_nce import info_nce
 from flowbert.modules.simcse import SimCSEModule
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*does not have many workers:UserWarning",
-    "ignore:.*sync_dist=True:UserWarning",
+    "ignore:.*does not have many workers:UserWarning", "ignore:.*sync_dist=True:UserWarning"
 )
 
 

@@ -16,14 +16,7 @@ pytestmark = pytest.mark.real
 SUBSETS = {
     "STS12": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
     "STS13": {"FNWN": 189, "headlines": 750, "OnWN": 561},
-    "STS14": {
-        "deft-forum": 450,
-        "deft-news": 300,
-        "headlines": 750,
-        "images": 750,
-        "OnWN": 750,
-        "tweet-news": 750,
-    },
+    "STS14": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750},
     "STS15": {"answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750, "images": 750},
     "STS16": {"answer-answer": 254, "headlines": 249, "plagiarism": 230, "postediting": 244, "question-question": 209},
     "STSB": {"STSB": 1379},

@@ -27,10 +27,7 @@ def test_names_are_escaped_and_figures_told() -> None:
     root = ElementTree.fromstring(curve_svg([BASELINE, TRAINED]))
     texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert {"raw (40.0)", "simcse (50.0 to 60.0)", "runs/a<b", "step 20"} <= set(texts)
-    assert [title.text for title in root.iter(f"{SVG}title")] == [
-        "step 10, Spearman 50.00",
-        "step 20, Spearman 60.00",
-    ]
+    assert [title.text for title in root.iter(f"{SVG}title")] == ["step 10, Spearman 50.00", "step 20, Spearman 60.00"]
 
 
 def test_points_without_alignment_are_left_out() -> None:

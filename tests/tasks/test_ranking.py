@@ -12,13 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from flowbert.data.answers import AnswerTask, load_answers
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.tasks.ranking import (
-    area_under_curve,
-    average_precision,
-    rank_answers,
-    ranking_figures,
-    reciprocal_rank,
-)
+from flowbert.tasks.ranking import area_under_curve, average_precision, rank_answers, ranking_figures, reciprocal_rank
 
 mixed = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=30).filter(
     lambda rows: 0 < sum(label for _, label in rows) < len(rows)

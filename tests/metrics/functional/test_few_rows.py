@@ -11,14 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.calibration import (
-    ZCA,
-    Calibration,
-    Moments,
-    RemoveDirections,
-    Standardization,
-    Whitening,
-)
+from flowbert.calibration import ZCA, Calibration, Moments, RemoveDirections, Standardization, Whitening
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import STSJob, embed_pairs, evaluate_pairs
