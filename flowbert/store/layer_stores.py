@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
-from flowbert.store.embedding_store import Encoder, Store
-from flowbert.store.shards import Floats
+from flowbert.store.base import Encoder, Floats, Store
 
 _AT_ONCE = 2048
 
@@ -49,6 +48,7 @@ class LayerStores:
 
     Example:
         >>> from flowbert.store.embedding_store import MemoryStore
+        >>> import numpy as np
         >>> class Lengths:
         ...     def encode(self, sentences, *, on_batch=None):
         ...         return np.array([[len(s), s.count("o")] for s in sentences], dtype=np.float32)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flowbert.store.base import Floats
 from flowbert.store.embedding_store import EmbeddingStore
 from flowbert.store.layer_stores import LayerStores
-from flowbert.store.shards import Floats
 
 
 class Wide:
