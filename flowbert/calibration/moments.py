@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from flowbert.calibration.few_rows import ENOUGH, DistinctRows, checked_hashes
 from flowbert.errors import UserError
-from flowbert.metrics.functional.few_rows import ENOUGH, DistinctRows, checked_hashes
 
 _BLOCK_ROWS = 8192
 _KEYS = ("count", "shift", "offset", "scatter", "third", "fourth")

@@ -3,11 +3,11 @@
 import torch
 
 from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.few_rows import few_to_null
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import checked_size, spectrum
 from flowbert.calibration.standardization import standard_deviations
 from flowbert.errors import UserError
-from flowbert.metrics.functional.few_rows import few_to_null
 
 
 class RemoveDirections(AffineCalibration, method="nulling"):

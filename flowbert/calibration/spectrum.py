@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from flowbert.calibration.few_rows import ENOUGH
 from flowbert.calibration.moments import Moments
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional.few_rows import ENOUGH
 
 Shrinkage = float | str
 RANK_TOLERANCE = 1e-10

@@ -3,6 +3,7 @@
 import torch
 
 from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.few_rows import few_to_whiten
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import (
     RANK_TOLERANCE,
@@ -15,7 +16,6 @@ from flowbert.calibration.spectrum import (
     warn_of_few_rows,
     warn_of_rank_cut,
 )
-from flowbert.metrics.functional.few_rows import few_to_whiten
 
 
 class ZCA(AffineCalibration, method="zca"):

@@ -9,9 +9,9 @@ from pytorch_lightning import LightningDataModule, Trainer
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from flowbert.calibration.few_rows import DistinctRows
 from flowbert.datamodules.batches import BatchSampler, TrainingLoader
 from flowbert.errors import UserError
-from flowbert.metrics.functional.few_rows import DistinctRows
 from flowbert.modules.flow import FlowModule
 from flowbert.notices import quiet_lightning
 from flowbert.seeding import Stream

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flowbert.calibration import Calibration, methods
+from flowbert.calibration.few_rows import few_rows
 from flowbert.encoders import check_same_encoder
 from flowbert.errors import UserError
 from flowbert.evaluation import Method, Source
@@ -18,7 +19,6 @@ from flowbert.io.digest import digest_file
 from flowbert.methods.chain import Chain, Step
 from flowbert.methods.embedder import load_map, saved_encoder
 from flowbert.methods.registry import checked_options, make_calibration, parse_spec, split_chain
-from flowbert.metrics.functional.few_rows import few_rows
 from flowbert.seeding import Stream
 
 FLOW = "flow"
