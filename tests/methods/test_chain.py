@@ -78,5 +78,5 @@ def test_sizes_are_checked_before_anything_is_fitted() -> None:
         [Whitening(n_components=4), RemoveDirections(4)],
         [Whitening(n_components=4), LearnedRemoval(5)],
     ):
-        with pytest.raises(UserError, match=r"is \d; allowed: 1 to \d"):
+        with pytest.raises(UserError, match=r"received \d; allowed: 1 to \d"):
             Chain(steps).output_dim(8)

@@ -74,7 +74,7 @@ def test_a_share_of_an_epoch_sees_that_share_of_the_rows(monkeypatch: pytest.Mon
         ("flow:start_size=1.5", None, "start_size: received 1.5; allowed: a whole number of at least 2"),
         ("flow:learning_rate=abc", None, "method 'flow:learning_rate=abc': a value is of the wrong kind"),
         ("zca:rank_tolerance=abc", None, "method 'zca:rank_tolerance=abc': a value is of the wrong kind"),
-        ("whitening:shrinkage=2", None, "method 'whitening:shrinkage=2': shrinkage is 2; allowed: a number in"),
+        ("whitening:shrinkage=2", None, "method 'whitening:shrinkage=2': shrinkage: received 2; allowed: a number in"),
     ],
 )
 def test_mistakes(name: str, flow: str | None, message: str) -> None:
