@@ -1,7 +1,7 @@
 """Weighted removal of the strongest directions, the weights learned on labelled pairs."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from flowbert.errors import UserError
 Floats = NDArray[np.float64]
 _WEIGHTS = "weights"
 _DIRECTIONS = 100
-_CONVERGED = {"ftol": 1e-15, "gtol": 1e-10}  # scipy's own stop so early that the last digits of the rows show
+_CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}  # scipy's own stop so early that the last digits of the rows show
 _SMALLEST_NORM = 1e-12  # of a squared norm as a share of the mean one: a row that the removal leaves empty
 
 

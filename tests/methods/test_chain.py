@@ -64,7 +64,7 @@ def test_labelled_pairs_are_mapped_too() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(UserError, match="no step"):
+    with pytest.raises(ValueError, match="no step"):
         Chain([])
     with pytest.raises(UserError, match="supervised and has no labelled pairs"):
         Chain([LearnedRemoval()]).fit(data())
