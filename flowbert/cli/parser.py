@@ -14,20 +14,14 @@ from pytorch_lightning.cli import LightningArgumentParser
 
 from flowbert.errors import UserError
 
-RENAMED = {
-    "data.corpus": "corpus",
+_OF_CORPUS = ("corpus", "senteval", "nli", "column", "max_sentences", "store_dir", "drop_overlap")
+RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
     "data.task": "tasks",
     "data.eval_tasks": "tasks",
-    "data.senteval": "senteval",
-    "data.nli": "nli",
-    "data.column": "column",
-    "data.max_sentences": "max_sentences",
-    "data.store_dir": "store_dir",
-    "data.drop_overlap": "drop_overlap",
-    "seed_everything": "seed",
     "encoder": "encoder.path",
-    "model.temperature": "model.loss.temperature",
     "model.hard_negative_weight": "model.loss.hard_negative_weight",
+    "model.temperature": "model.loss.temperature",
+    "seed_everything": "seed",
 }
 CONFIG_OPTIONS = ("--config", "-c")
 _GROUPS = ("model", "data", "whitening", "encoder")  # an argument of several options' names is meant to be one of these
@@ -88,10 +82,6 @@ class _OneLineErrors(ArgumentParser):
 
     given: Sequence[tuple[str, str, Any]] = ()
 
-    def add_config_option(self) -> None:
-        """Add ``--config``."""
-        self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
-
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
         names = tuple(self.get_defaults(skip_validation=True).keys())
@@ -145,7 +135,7 @@ class ToolParser(_OneLineErrors):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.add_config_option()
+        self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
 
 
 class TrainingParser(_OneLineErrors, LightningArgumentParser):

@@ -35,6 +35,7 @@ class Figures:
     reasons: tuple[str, ...]
 
 
+@dataclass(eq=False)
 class PublishedGrid:
     """The grid of some published rows: place and plan each row, open the results file, compute, resample.
 
@@ -49,30 +50,21 @@ class PublishedGrid:
         device: Where encoders and flows run.
     """
 
-    def __init__(
-        self,
-        *,
-        encoder: str | None,
-        encoder_is_trained: bool,
-        tasks: Sequence[str] | None,
-        senteval: str,
-        nli: str,
-        seeds: Sequence[int],
-        store_dir: str | None,
-        device: torch.device,
-    ) -> None:
-        self.encoder = encoder
-        self.encoder_is_trained = encoder_is_trained
-        self.tasks = tasks
-        self.seeds = seeds
-        self.store_dir = store_dir
-        self.device = device
+    encoder: str | None
+    encoder_is_trained: bool
+    tasks: Sequence[str] | None
+    senteval: str
+    nli: str
+    seeds: Sequence[int]
+    store_dir: str | None
+    device: torch.device
+
+    def __post_init__(self) -> None:
         self.cells: dict[str, list[Cell]] = {}
-        self.intervals: Certainty | None = None
         self._layers: dict[EncoderOptions, list[str]] = {}
         self._sources = cache(self._load_sources)
-        self._job = cache(lambda task: STSJob(load_task(task, senteval), uniformity_limit=1000))
-        self._corpus = cache(lambda name: load_corpus(name, nli=nli))
+        self._job = cache(lambda task: STSJob(load_task(task, self.senteval), uniformity_limit=1000))
+        self._corpus = cache(lambda name: load_corpus(name, nli=self.nli))
 
     def place(self, row: PublishedRow) -> None:
         """Note the layers of a row, so that one pass of an encoder serves all rows that share it.
@@ -141,7 +133,7 @@ class PublishedGrid:
         return found
 
     def _mean_of_seeds(self, job: Job, settings: Sequence[str]) -> Replicates | None:
-        replicates = None if self.intervals is None else self.intervals.by_job.get(job)
+        replicates = self.intervals.by_job.get(job)
         return None if replicates is None else replicates.pooled("ours", settings).only(["ours"])
 
     def _encoder_of(self, row: PublishedRow) -> EncoderOptions:

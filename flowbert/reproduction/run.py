@@ -100,17 +100,14 @@ def _chosen(
 ) -> tuple[Sequence[PublishedRow], str | None]:
     """The rows, and the encoder in place of the published one, if any."""
     rows = published_rows(table) if ids is None else [published_row(row_id) for row_id in ids]
-    if encoder is None or Path(encoder).exists() or not any(_has(row, encoder) for row in published_rows()):
+    names = {name for row in published_rows() for name in (row.encoder, row.setting.encoder)}
+    if encoder is None or encoder not in names or Path(encoder).exists():
         return rows, encoder
-    mine = [row for row in rows if _has(row, encoder)]
+    mine = [row for row in rows if encoder in (row.encoder, row.setting.encoder)]
     if not mine:
         there = dict.fromkeys(row.encoder for row in rows)
         raise UserError(f"encoder: none of the rows asked for has {encoder}; {choices(there, encoder)}")
     return mine, None
-
-
-def _has(row: PublishedRow, encoder: str) -> bool:
-    return encoder in (row.encoder, row.setting.encoder)
 
 
 def _reproduction(row: PublishedRow, substitute: str | None, figures: dict[str, Figures], failure: str) -> Reproduction:

@@ -27,7 +27,7 @@ class StopError(Exception):
     """Raised in place of running a command, with its parser."""
 
 
-def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> ArgumentParser:
+def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The parser of a command that trains, caught when it is about to parse its options."""
     if command in TOOLS:
         return TOOLS[command]
@@ -41,6 +41,7 @@ def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> ArgumentParser:
     with pytest.raises(StopError):
         main(command.split())
     monkeypatch.undo()
+    parser: Any
     (parser,) = found
     if isinstance(parser, TrainingParser) and "subcommand" in parser.get_defaults(skip_validation=True):
         (choices,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
