@@ -20,7 +20,7 @@ from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import CONFIG_HELP, TrainingParser
 from flowbert.data.sts import SAMPLE
 from flowbert.datamodules.base import CorpusDataModule
-from flowbert.encoders.cpu.allocation import keep_freed_memory
+from flowbert.encoders.cpu.allocation import freed_memory_kept
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
@@ -174,8 +174,6 @@ class TrainingCLI(LightningCLI):
             self._get(self.config_init, "whitening").check_dim(encoder.dim)
         self.trainer = self.instantiate_trainer()
         self._say_what_is_fitted_on()
-        if self.subcommand == "fit" and self.trainer.strategy.root_device.type == "cpu":
-            keep_freed_memory()
         if self.subcommand == "predict" and self.trainer.world_size > 1:
             raise UserError(f"--trainer.devices: received {self.trainer.world_size}; allowed for predict: 1")
 
@@ -305,7 +303,7 @@ def train(argv: Sequence[str]) -> None:
         UserError: For every mistake in the options, files or checkpoint.
     """
     try:
-        with quiet_lightning(), run_dir_shared():
+        with quiet_lightning(), run_dir_shared(), freed_memory_kept():
             TrainingCLI(list(argv))
     except MisconfigurationException as error:
         raise UserError(f"--trainer: {error}") from error
