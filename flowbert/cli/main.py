@@ -27,8 +27,6 @@ use and compare, without training:
   curve       how runs went: Spearman, alignment, uniformity at every validation, as a table and a picture
   encode      sentences or a text file -> .npy or .parquet
 
-  sample-encoder   remake the tiny BERT that comes with the package
-
 start here:
   python train.py fit --config configs/quickstart.yaml
   python train.py COMMAND --help
@@ -65,12 +63,6 @@ def _encode(argv: list[str]) -> None:
     encode(argv)
 
 
-def _sample_encoder(argv: list[str]) -> None:
-    from flowbert.cli.sample_encoder import main as sample_encoder
-
-    sample_encoder(argv)
-
-
 _CONFIG_OPTIONS = ("--config", "-c")
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
@@ -82,7 +74,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "reproduce": _reproduce,
     "curve": _curve,
     "encode": _encode,
-    "sample-encoder": _sample_encoder,
 }
 
 

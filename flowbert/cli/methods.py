@@ -18,7 +18,7 @@ from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule
 
 
 @dataclass(frozen=True)
-class Method:
+class TrainingMethod:
     """A trainable method: its module, its data, and one line for the help."""
 
     module: type[EmbeddingModule]
@@ -33,10 +33,10 @@ class Method:
 
 _GROUPS = ("encoder", "data", "model", "whitening", "trainer")
 METHODS = {
-    "flow": Method(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
-    "mlm": Method(MLMModule, MLMDataModule, "masked language modelling: continue pretraining, or start from scratch"),
-    "simcse": Method(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
-    "sbert": Method(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),
+    "flow": TrainingMethod(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
+    "mlm": TrainingMethod(MLMModule, MLMDataModule, "masked language modelling, continued or from scratch"),
+    "simcse": TrainingMethod(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
+    "sbert": TrainingMethod(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),
 }
 
 

@@ -45,14 +45,14 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     def __init__(
         self,
-        encoder: Encoder | None,
-        options: CorpusOptions | None,
+        encoder: Encoder | None = None,
+        options: CorpusOptions | None = None,
         *,
-        held_out: float,
-        batch_size: int,
-        predict: str | None,
-        workers: int,
-        seed: int,
+        held_out: float = 0.0,
+        batch_size: int = 16,
+        predict: str | None = None,
+        workers: int = 0,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         check_limits(held_out=held_out, batch_size=batch_size, workers=workers)

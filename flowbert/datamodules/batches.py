@@ -148,7 +148,12 @@ def in_order(
 
 
 def _fetching(workers: int, pin_memory: bool) -> dict[str, Any]:
-    options = {"batch_size": None, "collate_fn": _as_is, "num_workers": workers, "pin_memory": pin_memory}
+    options: dict[str, Any] = {
+        "batch_size": None,
+        "collate_fn": _as_is,
+        "num_workers": workers,
+        "pin_memory": pin_memory,
+    }
     if workers:  # forked ones have the corpus and the tokenizer in memory already
         options |= {"multiprocessing_context": "fork", "worker_init_fn": _start_worker}
     return options

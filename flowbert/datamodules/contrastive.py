@@ -1,6 +1,7 @@
 """The Lightning data module of SimCSE: sentences with their positives, and perhaps hard negatives."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
@@ -26,15 +27,11 @@ class ContrastiveDataModule(TextDataModule):
         mlm_path: The masked language model for ``mlm``: a folder or hub name.
         hard_negatives: With ``entailment``: also take the premise's contradiction, as a negative; premises without one
             are left out.
-        held_out: Share of the distinct sentences kept out of the training for the held-out loss, in [0, 0.5].
         batch_size: Examples per step and process; each is a negative of the others. Accumulated gradients average over
             batches and add no negatives: ``chunk_size`` of the module is the way to a large batch on little memory.
-        max_length: Tokens after which a sentence is cut in training; evaluation cuts at the encoder's own length.
         pool: Batches whose sentences are sorted by length together. 1: random batches, as published. 32 is about 1.4
             times as fast, but the negatives then are of about the length of their sentence.
-        predict: Text file whose sentences ``predict`` embeds; default: the corpus.
-        workers: Processes that prepare batches ahead; 0: none.
-        seed: Seed of the subset, the held-out split, the edits and the shuffling.
+        **shared: Further arguments of :class:`TextDataModule`.
 
     Raises:
         UserError: If an option is outside what is allowed.
@@ -49,25 +46,12 @@ class ContrastiveDataModule(TextDataModule):
         positive_rate: float = 0.1,
         mlm_path: str | None = None,
         hard_negatives: bool = True,
-        held_out: float = 0.0,
         batch_size: int = 64,
         max_length: int = 32,
         pool: int = 1,
-        predict: str | None = None,
-        workers: int = 0,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__(
-            encoder,
-            options,
-            max_length=max_length,
-            pool=pool,
-            held_out=held_out,
-            batch_size=batch_size,
-            predict=predict,
-            workers=workers,
-            seed=seed,
-        )
+        super().__init__(encoder, options, batch_size=batch_size, max_length=max_length, pool=pool, **shared)
         check_limits(positive_rate=positive_rate)
         if batch_size == 1:
             raise UserError("batch_size: received 1, so that a sentence has no negatives; allowed: at least 2")

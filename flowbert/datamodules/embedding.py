@@ -36,9 +36,7 @@ class EmbeddingDataModule(CorpusDataModule):
         batch_size: Sentences per step and process.
         start_size: Sentences that drive the data-dependent start of the flow.
         store: ``disk`` (sharded cache, shared between runs), ``memory``, or ``none`` (encoder inside the step).
-        predict: Text file whose sentences ``predict`` embeds; default: the corpus.
-        workers: Processes that prepare batches ahead; 0: none.
-        seed: Seed of the held-out split, the subset, the start sample and the shuffling.
+        **shared: Further arguments of :class:`CorpusDataModule`.
 
     Raises:
         UserError: If an option is outside what is allowed.
@@ -55,13 +53,9 @@ class EmbeddingDataModule(CorpusDataModule):
         batch_size: int = 64,
         start_size: int = 1024,
         store: str = "disk",
-        predict: str | None = None,
-        workers: int = 0,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__(
-            encoder, options, held_out=held_out, batch_size=batch_size, predict=predict, workers=workers, seed=seed
-        )
+        super().__init__(encoder, options, held_out=held_out, batch_size=batch_size, **shared)
         if store not in STORES:
             raise UserError(f"store: received {store!r}; {choices(STORES, store)}")
         if batch_size < 2:

@@ -1,6 +1,7 @@
 """The Lightning data module of masked language modelling."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.datamodules.text import Batch, TextDataModule
@@ -17,12 +18,7 @@ class MLMDataModule(TextDataModule):
         options: What is trained on and measured on; default: the built-in sample.
         held_out: Share of the distinct sentences kept out of the training for the held-out loss, in [0, 0.5].
         batch_size: Sentences per step and process.
-        max_length: Tokens after which a sentence is cut in training; evaluation cuts at the encoder's own length.
-        pool: Batches whose sentences are sorted by length together, so that little padding is computed; 1: plain
-            random batches.
-        predict: Text file whose sentences ``predict`` embeds; default: the corpus.
-        workers: Processes that prepare batches ahead; 0: none.
-        seed: Seed of the subset, the held-out split and the shuffling.
+        **shared: Further arguments of :class:`TextDataModule`.
 
     Raises:
         UserError: If an option is outside what is allowed.
@@ -35,23 +31,9 @@ class MLMDataModule(TextDataModule):
         *,
         held_out: float = 0.05,
         batch_size: int = 32,
-        max_length: int = 128,
-        pool: int = 32,
-        predict: str | None = None,
-        workers: int = 0,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__(
-            encoder,
-            options,
-            max_length=max_length,
-            pool=pool,
-            held_out=held_out,
-            batch_size=batch_size,
-            predict=predict,
-            workers=workers,
-            seed=seed,
-        )
+        super().__init__(encoder, options, held_out=held_out, batch_size=batch_size, **shared)
 
     def batch(self, epoch: int, indices: Sequence[int]) -> Batch:
         """Token features of some sentences of the corpus."""

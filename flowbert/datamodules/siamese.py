@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,7 @@ class SiameseDataModule(TextDataModule):
         source: ``nli`` (pairs with the class entailment, neutral or contradiction, for the softmax objective), ``sts``
             (the train split of the first task, wanted cosine = score / 5, for cosine regression), or ``nli_triples``
             (premise, entailment, contradiction, for the triplet objective).
-        held_out: Share of the distinct first sentences kept out of the training for the held-out loss, in [0, 0.5].
-        batch_size: Pairs or triples per step and process.
-        max_length: Tokens after which a sentence is cut in training; evaluation cuts at the encoder's own length.
-        pool: Batches whose sentences are sorted by length together; 1: plain random batches.
-        predict: Text file whose sentences ``predict`` embeds; default: the first sentences.
-        workers: Processes that prepare batches ahead; 0: none.
-        seed: Seed of the subset, the held-out split and the shuffling.
+        **shared: Further arguments of :class:`TextDataModule`.
 
     Raises:
         UserError: If an option is outside what is allowed.
@@ -48,25 +43,9 @@ class SiameseDataModule(TextDataModule):
         options: CorpusOptions | None = None,
         *,
         source: str = "nli",
-        held_out: float = 0.0,
-        batch_size: int = 16,
-        max_length: int = 128,
-        pool: int = 32,
-        predict: str | None = None,
-        workers: int = 0,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__(
-            encoder,
-            options,
-            max_length=max_length,
-            pool=pool,
-            held_out=held_out,
-            batch_size=batch_size,
-            predict=predict,
-            workers=workers,
-            seed=seed,
-        )
+        super().__init__(encoder, options, **shared)
         if source not in SOURCES:
             raise UserError(f"source: received {source!r}; {choices(SOURCES, source)}")
         self.source = source

@@ -56,7 +56,13 @@ class TextDataModule(CorpusDataModule):
     """
 
     def __init__(
-        self, encoder: Encoder | None, options: CorpusOptions | None, *, max_length: int, pool: int, **shared: Any
+        self,
+        encoder: Encoder | None = None,
+        options: CorpusOptions | None = None,
+        *,
+        max_length: int = 128,
+        pool: int = 32,
+        **shared: Any,
     ) -> None:
         super().__init__(encoder, options, **shared)
         check_limits(max_length=max_length, pool=pool)

@@ -16,7 +16,8 @@ from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.fast import FastTraining
 from flowbert.training.lightning_adapter import batches_processed
-from flowbert.training.schedules import make_schedule
+from flowbert.training.limits import check_limits
+from flowbert.training.schedules import check_schedule, make_schedule
 
 Transform = Callable[[Tensor], Tensor]
 _LOOK_EVERY = 50  # batches, on an accelerator
@@ -27,17 +28,38 @@ class EmbeddingModule(LightningModule, ABC):
     """A LightningModule that ends in sentence embeddings.
 
     A subclass says how raw embeddings are had (:meth:`sentence_embeddings`), which maps on top of them it offers
-    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`). Its hyper-parameters have ``seed``,
-    ``learning_rate``, ``schedule`` and ``warmup``; its constructor ends with :meth:`use_encoder`, if it is given one.
+    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`). All arguments of its constructor
+    but ``encoder`` and ``loss`` are hyper-parameters; it ends with ``_use_encoder``, if it is given one.
 
     A checkpoint says which encoder it belongs to and where that came from, so that ``load_from_checkpoint`` needs
     nothing else: the encoder is loaded from there, and refused if it is another by now.
+
+    Args:
+        learning_rate: Largest step size of the optimizer.
+        weight_decay: Decoupled weight decay.
+        schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
+        warmup: Share of all steps with linearly rising learning rate, in [0, 1).
+        seed: Seed of everything random in the module.
+
+    Raises:
+        UserError: If an option is outside what is allowed.
     """
 
     frozen_encoder = True  # raw embeddings never change: they may be stored
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 2e-5,
+        weight_decay: float = 0.01,
+        schedule: str = "linear",
+        warmup: float = 0.1,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
+        check_schedule(schedule, warmup)
+        self.save_hyperparameters(ignore=["encoder", "loss"])
+        check_limits(**self.hparams)
         # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
         self._encoders: list[SentenceEncoder] = []
         self._saved: dict[str, Any] = {}  # of a checkpoint: what the encoder was, until it is loaded
@@ -51,7 +73,7 @@ class EmbeddingModule(LightningModule, ABC):
     def encoder(self) -> SentenceEncoder:
         """The encoder given to the constructor, or the one that a checkpoint belongs to."""
         if not self._encoders and self._saved:
-            self.use_encoder(self.load_encoder(self._saved))
+            self._use_encoder(self.load_encoder(self._saved))
         if not self._encoders:
             name = type(self).__name__
             raise RuntimeError(f"{name} has no encoder: give {name}(encoder=...), or use {name}.load_from_checkpoint")
@@ -62,7 +84,7 @@ class EmbeddingModule(LightningModule, ABC):
         """Whether there is one, given or saved."""
         return bool(self._encoders or self._saved)
 
-    def use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
         """Learn from the embeddings of an encoder: the end of the constructor, or of loading a checkpoint.
 
         Raises:

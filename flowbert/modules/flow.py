@@ -17,9 +17,7 @@ from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.seeding import Stream
-from flowbert.training.limits import check_limits
 from flowbert.training.optim import BertAdam
-from flowbert.training.schedules import check_schedule
 
 Batch = Tensor | npt.NDArray[np.float32] | dict[str, Tensor]
 """Embeddings ``(B, D)``, or token features for the encoder."""
@@ -76,25 +74,24 @@ class FlowModule(FullPrecision, EmbeddingModule):
         warmup: float = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        check_schedule(schedule, warmup)
-        check_limits(noise=noise, learning_rate=learning_rate, weight_decay=weight_decay)
-        self.save_hyperparameters(ignore=["encoder"])
+        super().__init__(
+            learning_rate=learning_rate, weight_decay=weight_decay, schedule=schedule, warmup=warmup, seed=seed
+        )
         self.flow: Glow | None = None
         self._last_batch: Tensor | None = None  # to find the layer where a loss ceased to be finite
         self.register_buffer("noise_std", torch.zeros(()))
         if dim is not None:
             self._build(dim)
         if encoder is not None:
-            self.use_encoder(encoder)
+            self._use_encoder(encoder)
 
-    def use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
         """Fit on an encoder's embeddings, by a flow of their size if that was left open.
 
         Raises:
             UserError: If ``dim`` was given and is not the encoder's.
         """
-        super().use_encoder(encoder)
+        super()._use_encoder(encoder)
         if self.flow is None:
             self._build(encoder.dim)
         elif self.flow.dim != encoder.dim:
@@ -104,7 +101,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
         """Take the data module's encoder where none was given."""
         encoder = getattr(self._datamodule(), "encoder", None) if self.flow is None else None
         if encoder is not None:
-            self.use_encoder(encoder)
+            self._use_encoder(encoder)
 
     def _build(self, dim: int) -> None:
         self.hparams["dim"] = dim

@@ -17,8 +17,6 @@ from flowbert.losses.cosreg import mean_pair_cosine
 from flowbert.modules.masking import mask_features, new_predictor, predict_chosen, predictor_above
 from flowbert.modules.trainable import TrainableEncoderModule
 from flowbert.seeding import Stream
-from flowbert.training.limits import check_limits
-from flowbert.training.schedules import check_schedule
 
 SCRATCH_PATH = "scratch"  # what a new encoder is called in tables and messages
 _MAX_LENGTH, _LEAST_LENGTH = 128, 3  # of a new encoder: [CLS], a token, [SEP]
@@ -56,12 +54,9 @@ class MLMModule(TrainableEncoderModule):
         num_attention_heads: Its attention heads; they divide D.
         intermediate_size: Width of its feed-forward layers; default: 4 D.
         vocab_size: Largest vocabulary of a new encoder; a small corpus gives a smaller one.
-        dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
         learning_rate: Largest step size of AdamW.
-        weight_decay: Decoupled weight decay; biases and layer norms are spared.
-        schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
         warmup: Share of all steps with linearly rising learning rate, in [0, 1).
-        seed: Seed of the new weights and of the masks.
+        **shared: Further arguments of :class:`TrainableEncoderModule`; the seed is that of the new weights and masks.
 
     Shapes:
         Features of a batch: ``input_ids`` and ``attention_mask`` of shape ``(B, T)``.  B: batch, T: tokens.
@@ -92,17 +87,11 @@ class MLMModule(TrainableEncoderModule):
         num_attention_heads: int = 4,
         intermediate_size: int | None = None,
         vocab_size: int = 2000,
-        dropout: float | None = None,
         learning_rate: float = 1e-4,
-        weight_decay: float = 0.01,
-        schedule: str = "linear",
         warmup: float = 0.06,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__()
-        check_schedule(schedule, warmup)
-        self.save_hyperparameters(ignore=["encoder"])
-        check_limits(**self.hparams)
+        super().__init__(learning_rate=learning_rate, warmup=warmup, **shared)
         if hidden_size % num_attention_heads:
             raise UserError(
                 f"num_attention_heads: received {num_attention_heads}; allowed: what divides hidden_size {hidden_size}"
@@ -110,7 +99,7 @@ class MLMModule(TrainableEncoderModule):
         self.predictor: Any = None
         self.register_buffer("continuing_ids", None, persistent=False)
         if encoder is not None:
-            self.use_encoder(encoder)
+            self._use_encoder(encoder)
 
     # --------------------------------------------------------------- encoder
 
@@ -118,7 +107,7 @@ class MLMModule(TrainableEncoderModule):
         """With ``scratch``, make the encoder from the data module's fitting sentences where there is none yet."""
         datamodule = self._datamodule()
         if self.hparams["scratch"] and datamodule is not None and not self.has_encoder:
-            self.use_encoder(self.make_encoder(datamodule.corpus_sentences()))
+            self._use_encoder(self.make_encoder(datamodule.corpus_sentences()))
 
     def make_encoder(
         self,
@@ -128,7 +117,7 @@ class MLMModule(TrainableEncoderModule):
         pooling: str | None = None,
         max_length: int | None = None,
     ) -> SentenceEncoder:
-        """A new encoder of this module's sizes, for :meth:`use_encoder`.
+        """A new encoder of this module's sizes, for ``_use_encoder``.
 
         Args:
             sentences: Text to train the vocabulary on.
@@ -171,7 +160,7 @@ class MLMModule(TrainableEncoderModule):
             frozen=False,
         )
 
-    def use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
         """Train an encoder, with the prediction layers above it.
 
         Raises:
@@ -184,7 +173,7 @@ class MLMModule(TrainableEncoderModule):
             )
         if encoder.tokenizer.mask_token_id is None:
             raise UserError(f"path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks")
-        super().use_encoder(encoder)
+        super()._use_encoder(encoder)
         self.predictor = predictor_above(encoder, self.hparams["seed"])
         if self.hparams["cosreg_weight"] and not self._is_tied():
             raise UserError(

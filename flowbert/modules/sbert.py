@@ -9,8 +9,6 @@ from flowbert.errors import UserError, choices
 from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules.trainable import TrainableEncoderModule
 from flowbert.seeding import Stream
-from flowbert.training.limits import check_limits
-from flowbert.training.schedules import check_schedule
 
 OBJECTIVES = {"softmax": "nli", "cosine": "sts", "triplet": "nli_triples"}  # and the data that each needs
 _CLASSES = 3
@@ -32,13 +30,8 @@ class SBERTModule(TrainableEncoderModule):
         encoder: The encoder to train, not frozen; default: that of the checkpoint that is loaded next.
         objective: ``softmax`` (source nli), ``cosine`` (sts) or ``triplet`` (nli_triples).
         margin: Distance by which the triplet objective wants the negative farther away, above 0.
-        dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
         chunk_size: Most sentences whose activations are in memory at once (gradient caching); default: all.
-        learning_rate: Largest step size of AdamW.
-        weight_decay: Decoupled weight decay; biases and layer norms are spared.
-        schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
-        warmup: Share of all steps with linearly rising learning rate, in [0, 1).
-        seed: Seed of the classifier's start.
+        **shared: Further arguments of :class:`TrainableEncoderModule`; the seed is that of the classifier's start.
 
     Raises:
         UserError: If an option is outside what is allowed.
@@ -51,33 +44,19 @@ class SBERTModule(TrainableEncoderModule):
         encoder: SentenceEncoder | None = None,
         objective: str = "softmax",
         margin: float = 1.0,
-        dropout: float | None = None,
         chunk_size: int | None = None,
-        learning_rate: float = 2e-5,
-        weight_decay: float = 0.01,
-        schedule: str = "linear",
-        warmup: float = 0.1,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**shared)
         if objective not in OBJECTIVES:
             raise UserError(f"objective: received {objective!r}; {choices(OBJECTIVES, objective)}")
-        check_schedule(schedule, warmup)
-        check_limits(
-            margin=margin,
-            dropout=dropout,
-            chunk_size=chunk_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-        )
-        self.save_hyperparameters(ignore=["encoder"])
         self.classifier: nn.Linear | None = None
         if encoder is not None:
-            self.use_encoder(encoder)
+            self._use_encoder(encoder)
 
-    def use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
         """Train an encoder, with a classifier on top of it if the objective has one."""
-        super().use_encoder(encoder)
+        super()._use_encoder(encoder)
         if self.hparams["objective"] == "softmax":
             with Stream(self.hparams["seed"], "classifier").as_torch():
                 self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)

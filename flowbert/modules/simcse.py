@@ -15,8 +15,6 @@ from flowbert.modules.heads import DenseTanh, check_head
 from flowbert.modules.masking import mask_features, predict_chosen, predictor_above
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
 from flowbert.training.gather import gather_rows
-from flowbert.training.limits import check_limits
-from flowbert.training.schedules import check_schedule
 
 
 class SimCSEModule(TrainableEncoderModule):
@@ -42,14 +40,12 @@ class SimCSEModule(TrainableEncoderModule):
             prediction layers are the checkpoint's; where it has none they start at random, with the word embeddings
             tied.
         mask_fraction: Chance of a token to be predicted there, in (0, 1).
-        dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
         chunk_size: Most sentences whose activations are in memory at once (gradient caching, a third slower, the same
             gradients); default: all.
         learning_rate: Largest step size of AdamW.
         weight_decay: Decoupled weight decay; biases and layer norms are spared.
-        schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
         warmup: Share of all steps with linearly rising learning rate, in [0, 1).
-        seed: Seed of the head's start and of the masks.
+        **shared: Further arguments of :class:`TrainableEncoderModule`; the seed is that of the head's start and masks.
 
     Raises:
         UserError: If an option is outside what is allowed.
@@ -64,40 +60,28 @@ class SimCSEModule(TrainableEncoderModule):
         head: str = "mlp_train_only",
         mlm_weight: float = 0.0,
         mask_fraction: float = 0.15,
-        dropout: float | None = None,
         chunk_size: int | None = None,
         learning_rate: float = 3e-5,
         weight_decay: float = 0.0,
-        schedule: str = "linear",
         warmup: float = 0.0,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, warmup=warmup, **shared)
         check_head(head)
-        check_schedule(schedule, warmup)
-        check_limits(
-            mlm_weight=mlm_weight,
-            mask_fraction=mask_fraction,
-            dropout=dropout,
-            chunk_size=chunk_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-        )
-        self.save_hyperparameters(ignore=["encoder", "loss"])
         self.loss = loss_from(loss)
         self.save_hyperparameters({"loss": describe_loss(self.loss)})
         self.head: DenseTanh | None = None
         self.predictor: Any = None
         if encoder is not None:
-            self.use_encoder(encoder)
+            self._use_encoder(encoder)
 
-    def use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
         """Train an encoder, with the head on top of it.
 
         Raises:
             UserError: If it is in half precision, or a head that stays cannot be saved with it.
         """
-        super().use_encoder(encoder)
+        super()._use_encoder(encoder)
         if self.hparams["head"] == "mlp":
             _check_pooler_slot(encoder)
         if self.hparams["head"] != "none":
@@ -114,8 +98,8 @@ class SimCSEModule(TrainableEncoderModule):
         Raises:
             UserError: If dropout is to make the positives and the encoder has none.
         """
-        positive = getattr(datamodule, "positive", None)
-        if getattr(positive, "name", None) == "dropout" and dropout_rate(self.encoder.backbone) == 0:
+        positive = getattr(getattr(datamodule, "positive", None), "name", None)
+        if positive == "dropout" and self.has_encoder and dropout_rate(self.encoder.backbone) == 0:
             raise UserError(
                 "dropout: the encoder's dropout is 0, so both passes of a sentence are identical and the training "
                 "collapses; allowed: dropout 0.1, or another positive (crop, word_deletion, ...)"

@@ -21,14 +21,20 @@ from flowbert.training.gradient_cache import embed_with_gradient_cache
 class TrainableEncoderModule(EmbeddingModule):
     """A method whose trained encoder gives the embeddings: no map on top of it.
 
-    The encoder is part of the module, and so of its checkpoints. A subclass sets the hyper-parameters
-    ``learning_rate``, ``weight_decay``, ``schedule``, ``warmup``, ``dropout`` and ``chunk_size``.
+    The encoder is part of the module, and so of its checkpoints. Biases and layer norms are spared from weight decay.
+
+    Args:
+        dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
+        **shared: As in :class:`EmbeddingModule`.
     """
 
     frozen_encoder = False  # embeddings change with every step: nobody may store them
     name: str  # of the method in the tables
 
-    def use_encoder(self, encoder: SentenceEncoder) -> None:
+    def __init__(self, *, dropout: float | None = None, **shared: Any) -> None:
+        super().__init__(**shared)
+
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
         """Train an encoder; its dropout is set here if the options say so.
 
         Raises:
@@ -44,7 +50,7 @@ class TrainableEncoderModule(EmbeddingModule):
                 f"dtype: received {encoder.dtype}; allowed in training: float32, with precision bf16-mixed or 16-mixed "
                 "for speed"
             )
-        super().use_encoder(encoder)
+        super()._use_encoder(encoder)
         self.trained_encoder = encoder
         self._start = encoder.describe()
         if self.hparams["dropout"] is not None:
