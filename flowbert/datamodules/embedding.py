@@ -75,7 +75,7 @@ class EmbeddingDataModule(CorpusDataModule):
         """Raise a UserError if there are fewer than two sentences to fit on."""
         if len(self._fit_index) < 2:
             raise UserError(
-                f"corpus: {examples.name} has {len(self._fit_index)} sentences to fit on; allowed: 2 or more"
+                f"corpus: {examples.name} has {len(self._fit_index)} sentences to fit on; allowed: at least 2"
             )
 
     def setup(self, stage: str) -> None:

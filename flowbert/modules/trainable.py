@@ -42,9 +42,7 @@ class TrainableEncoderModule(EmbeddingModule):
             UserError: If it is in half precision.
         """
         if encoder.frozen:
-            raise ValueError(
-                f"{type(self).__name__}: received a frozen encoder; allowed: SentenceEncoder(frozen=False)"
-            )
+            raise ValueError(f"{type(self).__name__}: received a frozen encoder; allowed: one with frozen=False")
         if encoder.dtype != torch.float32:
             raise UserError(
                 f"dtype: received {encoder.dtype}; allowed in training: float32, with precision bf16-mixed or 16-mixed "

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from flowbert.cli import curve, encode, evaluate, main, reproduce, sample_encoder
+from flowbert.cli import curve, encode, evaluate, main, reproduce
 from flowbert.cli.parser import ToolParser, _options
 
 TOOLS = {
@@ -12,20 +12,9 @@ TOOLS = {
     "reproduce": reproduce.make_parser,
     "curve": curve.make_parser,
     "encode": encode.make_parser,
-    "sample-encoder": sample_encoder.make_parser,
 }
-OF_FIT: tuple[str, ...] = (
-    "method",
-    "run_dir",
-    "log_to",
-    "seed_everything",
-    "ckpt_path",
-    "data",
-    "model",
-    "whitening",
-    "trainer",
-)
-OF_FIT += ("data.task", "data.corpus", "data.senteval", "model.levels", "whitening.shrinkage", "trainer.max_epochs")
+OF_FIT: tuple[str, ...] = ("method", "run_dir", "log_to", "seed", "ckpt_path", "data", "model", "whitening", "trainer")
+OF_FIT += ("data.batch_size", "model.head", "model.levels", "whitening.shrinkage", "trainer.max_epochs")
 PYTHON = re.compile(r"NestedArg|Namespace|NoneType|<class|Traceback|Unable to|\bobject at\b|Subtypes|ValueError")
 
 

@@ -30,8 +30,8 @@ def test_fit_evaluate_and_the_library_fit_the_same_flow(tmp_path: Path, monkeypa
     corpus = str(tmp_path / "corpus.txt")
     asked = ["--methods", "flow", "--flow", "fit", "--corpus", corpus, "--seeds", "3", "--bootstrap", "0"]
     main(["evaluate", *common, *asked, "--output", str(tmp_path / "results.json")])
-    run = ["--data.held_out", "0", "--whitening.shrinkage", "0.1", "--seed_everything", "3"]
-    main(["fit", *common, "--data.corpus", corpus, *run, "--run_dir", str(tmp_path / "run")])
+    run = ["--data.held_out", "0", "--whitening.shrinkage", "0.1", "--seed", "3"]
+    main(["fit", *common, "--corpus", corpus, *run, "--run_dir", str(tmp_path / "run")])
     store = EmbeddingStore(None, SentenceEncoder.from_pretrained("builtin-sample", layers="first_last"))
     fitted.append(fit_flow(store.embeddings(sentences), seed=3))
 
