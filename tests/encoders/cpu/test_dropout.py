@@ -62,13 +62,13 @@ def test_takes_the_place_of_dropout_everywhere_and_gives_it_back() -> None:
         pass
 
     own = Own(0.1)
-    inner = nn.Sequential(nn.Dropout(0.3).eval(), own)
-    network = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2), inner)
+    outer, inner = nn.Dropout(0.2), nn.Sequential(nn.Dropout(0.3).eval(), own)
+    network = nn.Sequential(nn.Linear(2, 2), outer, inner)
     with fast_dropout(network):
-        for layer, rate, training in ((network[1], 0.2, True), (inner[0], 0.3, False)):
+        for layer, rate, training in ((outer, 0.2, True), (inner[0], 0.3, False)):
             assert isinstance(layer, FastDropout)
             assert (layer.p, layer.training) == (rate, training)
         assert type(inner[1]) is Own
-        network[1].p = 0.4
-    assert [type(layer) for layer in (network[1], inner[0], inner[1])] == [nn.Dropout, nn.Dropout, Own]
-    assert network[1].p == 0.4
+        outer.p = 0.4
+    assert [type(layer) for layer in (outer, inner[0], inner[1])] == [nn.Dropout, nn.Dropout, Own]
+    assert outer.p == 0.4
