@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import yaml
@@ -13,7 +12,7 @@ from pytorch_lightning.cli import SaveConfigCallback
 
 from flowbert.callbacks import WhiteningBaseline
 from flowbert.cli.methods import METHODS, TrainingMethod, chosen_method
-from flowbert.cli.options import add_encoder_options
+from flowbert.cli.options import add_encoder_options, add_options
 from flowbert.cli.parser import ToolParser
 from flowbert.data.sts import SAMPLE
 from flowbert.datamodules.base import CorpusDataModule
@@ -50,14 +49,10 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
     parser.add_argument("--method", type=str, default="flow", help=summaries)
     parser.add_argument("--run_dir", type=str | None, default=None, help="Folder for everything the run writes.")
     parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to go on from, or to measure.")
-    parser.add_argument("--seed", type=int, default=0, help="Seed of everything.")
     log_to = "Beside metrics.csv: wandb, wandb-offline, tensorboard."
     parser.add_argument("--log_to", type=list[str], default=[], help=log_to)
+    add_options(parser, "seed", *sorted(method.data.uses), defaults={"tasks": SAMPLE})
     add_encoder_options(parser)
-    unused = {field.name for field in fields(CorpusOptions)} - method.data.uses
-    parser.add_class_arguments(CorpusOptions, skip={*unused, "drop_overlap"}, instantiate=False)
-    if "drop_overlap" in method.data.uses:
-        parser.add_argument("--drop_overlap", action="store_true", help="Leave out training pairs that are measured.")
     for group, kind in (("data", method.data), ("model", method.module)):
         parser.add_class_arguments(kind, group, skip=_GIVEN, instantiate=False, fail_untyped=False)
     if "loss" in vars(parser.get_defaults().model):
@@ -139,9 +134,7 @@ def _plain(value: Any) -> Any:
 def _build(parser: ToolParser, config: Namespace, method: TrainingMethod, checkpoint: SavedCheckpoint | None) -> Run:
     """Find the user's mistakes before anything expensive runs or is written, cheap ones first."""
     made = parser.instantiate_classes(config)
-    options = CorpusOptions(
-        **{field.name: config[field.name] for field in fields(CorpusOptions) if field.name in config}
-    )
+    options = CorpusOptions(**{name: config[name] for name in method.data.uses})
     data = method.data(options=options, seed=config.seed, **made.data)
     module = _module(method, made, data, checkpoint)
     folder = RunFolder.choose(config.run_dir, (config.config or [None])[-1])

@@ -1,0 +1,183 @@
+"""Published rows in the grid of the evaluation: their cells, on encoders that are read once for all rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowbert.data.corpus import Corpus, load_corpus, sentences_digest
+from flowbert.data.sts import load_task
+from flowbert.errors import UserError
+from flowbert.evaluation import Cell, Job, Request, Source, STSJob, fingerprint
+from flowbert.evaluation.intervals import Certainty
+from flowbert.evaluation.run import Table
+from flowbert.evaluation.sources import EncoderOptions, load_sources
+from flowbert.methods.registry import parse_methods
+from flowbert.reproduction.published import PublishedRow
+from flowbert.tasks.bootstrap import Replicates
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a row has on one task.
+
+    Attributes:
+        by_seed: Spearman x 100 of each seed.
+        replicates: Their mean on every resample, under the name ``ours``; None without resampling.
+        reasons: Why figures are NaN.
+    """
+
+    by_seed: tuple[float, ...]
+    replicates: Replicates | None
+    reasons: tuple[str, ...]
+
+
+class PublishedGrid:
+    """The grid of some published rows: place and plan each row, open the results file, compute, resample.
+
+    Args:
+        encoder: In place of the published encoders: a folder, a run folder, a file of word vectors; None keeps them.
+        encoder_is_trained: Whether it may stand for an encoder that a row trains.
+        tasks: Only these; None takes all of a row.
+        senteval: Folder laid out as SentEval's ``data/downstream``.
+        nli: NLI source of the rows that are fitted on NLI.
+        seeds: Seeds of the flows.
+        store_dir: Folder of the embedding stores; None for the default one.
+        device: Where encoders and flows run.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: str | None,
+        encoder_is_trained: bool,
+        tasks: Sequence[str] | None,
+        senteval: str,
+        nli: str,
+        seeds: Sequence[int],
+        store_dir: str | None,
+        device: torch.device,
+    ) -> None:
+        self.encoder = encoder
+        self.encoder_is_trained = encoder_is_trained
+        self.tasks = tasks
+        self.seeds = seeds
+        self.store_dir = store_dir
+        self.device = device
+        self.cells: dict[str, list[Cell]] = {}
+        self.intervals: Certainty | None = None
+        self._layers: dict[EncoderOptions, list[str]] = {}
+        self._sources = cache(self._load_sources)
+        self._job = cache(lambda task: STSJob(load_task(task, senteval), uniformity_limit=1000))
+        self._corpus = cache(lambda name: load_corpus(name, nli=nli))
+
+    def place(self, row: PublishedRow) -> None:
+        """Note the layers of a row, so that one pass of an encoder serves all rows that share it.
+
+        Raises:
+            UserError: If the row cannot be run with the encoder given.
+        """
+        known = self._layers.setdefault(self._encoder_of(row), [])
+        known += [] if row.setting.layers in known else [row.setting.layers]
+
+    def plan(self, row: PublishedRow) -> None:
+        """Load what a row needs, and note its cells.
+
+        Raises:
+            UserError: If encoder, task or corpus cannot be had.
+        """
+        tasks = [task for task in row.figures if self.tasks is None or task in self.tasks]
+        source = self._sources(self._encoder_of(row))[row.setting.layers]
+        if not tasks:
+            raise UserError(f"none of the tasks asked for is in this row; it has {', '.join(row.figures)}")
+        method = "raw" if row.setting.trained else row.setting.full_method
+        self.cells[row.id] = Request(
+            sources=[source],
+            jobs=[self._job(task) for task in tasks],
+            methods=parse_methods([method], None, self.device),
+            corpora=[row.setting.corpus],
+            corpus_of=self._corpus_of,
+            labels_of=lambda _: (),
+            seeds=self.seeds,
+        ).cells()
+
+    def open(self, output: Path, options: dict[str, Any]) -> None:
+        """Open the results file, whose rows are not computed again; ``options`` are for its fingerprint."""
+        cells = [cell for mine in self.cells.values() for cell in mine]
+        corpora = sentences_digest(dict.fromkeys(cell.corpus.digest for cell in cells if cell.corpus is not None))
+        record = fingerprint(options, corpus_hash=corpora, device=self.device, seed=self.seeds[0])
+        self.table = Table(output, cells, record)
+
+    def compute(self, row: PublishedRow) -> None:
+        """Compute what is missing of a row's cells.
+
+        Raises:
+            UserError: If the method cannot be fitted.
+        """
+        self.table.compute(self.cells[row.id])
+
+    def resample(self, resamples: int, seed: int) -> None:
+        """Add the 95% confidence intervals to the results file; none for 0 resamples."""
+        done = [cell for cell in self.table.cells if cell.setting in self.table.rows_of and resamples]
+        threads = torch.get_num_threads()
+        self.intervals = Certainty.of(done, self.table.scores, resamples=resamples, seed=seed, threads=threads)
+        self.table.save(self.intervals.rows(self.table.rows()))
+
+    def figures(self, row: PublishedRow) -> dict[str, Figures]:
+        """What a row has by task, after :meth:`resample`; tasks without any computed figure are left out."""
+        cells = [cell for cell in self.cells.get(row.id, []) if cell.setting in self.table.rows_of]
+        found = {}
+        for job in dict.fromkeys(cell.job for cell in cells):
+            settings = [cell.setting for cell in cells if cell.job is job]
+            rows = [each for setting in settings for each in self.table.rows_of[setting]]
+            found[job.name] = Figures(
+                tuple(100 * each.spearman for each in rows if each.aggregation == row.setting.aggregation),
+                self._mean_of_seeds(job, settings),
+                tuple(dict.fromkeys(each.reason for each in rows if each.reason)),
+            )
+        return found
+
+    def _mean_of_seeds(self, job: Job, settings: Sequence[str]) -> Replicates | None:
+        replicates = None if self.intervals is None else self.intervals.by_job.get(job)
+        return None if replicates is None else replicates.pooled("ours", settings).only(["ours"])
+
+    def _encoder_of(self, row: PublishedRow) -> EncoderOptions:
+        """What is loaded for a row, without its layers."""
+        setting = row.setting
+        words = self.encoder is not None and Path(self.encoder).expanduser().is_file()
+        if setting.encoder is None and not words:
+            raise UserError("the row needs word vectors; allowed as the encoder: a text file of them")
+        if setting.encoder is not None and words:
+            raise UserError(f"{self.encoder} is a file of word vectors, and the row needs an encoder")
+        if setting.trained and not (self.encoder and self.encoder_is_trained):
+            raise UserError(
+                f"the encoder itself is trained ({row.method} on {row.corpus}), which a fit does; allowed: the row "
+                "asked for by its id, with the run folder as the encoder"
+            )
+        return EncoderOptions(
+            paths=(self.encoder or setting.encoder or "",),
+            revision=None,
+            layers=(),
+            poolings=(setting.pooling,),
+            max_length=setting.max_length or 0,
+            dtype="float32",
+            sif=None,
+            max_words=None,
+        )
+
+    def _load_sources(self, encoder: EncoderOptions) -> dict[str, Source]:
+        """Sources by the name of their layers."""
+        names = self._layers[encoder]
+        sources = self._load(encoder, names)
+        if len(sources) < len(names):  # two names of one setting, as in an encoder of one block
+            return {name: self._load(encoder, [name])[0] for name in names}
+        return dict(zip(names, sources, strict=True))
+
+    def _load(self, encoder: EncoderOptions, layers: Sequence[str]) -> list[Source]:
+        return load_sources(replace(encoder, layers=tuple(layers)), self.device, self.store_dir, corpus=list)
+
+    def _corpus_of(self, name: str, job: Job) -> Corpus:
+        return job.corpus(name) if name == "target" else self._corpus(name)
