@@ -17,7 +17,7 @@ from flowbert.errors import UserError, choices
 from flowbert.evaluation import AnswersJob, Cell, Job, Request, RetrievalJob, STSJob, fingerprint
 from flowbert.evaluation.run import Table
 from flowbert.evaluation.sources import EncoderOptions, add_source_options, load_sources
-from flowbert.methods.parse import parse_methods
+from flowbert.methods.registry import parse_methods
 from flowbert.tasks.lexical import UNITS
 
 _EXAMPLE = """examples:

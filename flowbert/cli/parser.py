@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
-from pytorch_lightning.cli import LightningArgumentParser
 
 from flowbert.errors import UserError
 
@@ -95,7 +94,9 @@ class _OneLineErrors(ArgumentParser):
 
     @staticmethod
     def _is_of_a_class(name: str, names: Collection[str]) -> bool:
-        return name.startswith(_OF_CLASSES) and any(name.startswith(f"{option}.") for option in names)
+        inside = name.startswith(_OF_CLASSES) and any(name.startswith(f"{option}.") for option in names)
+        classes = [option.removesuffix("class_path") for option in names if option.endswith(".class_path")]
+        return inside or any(f"{name}.".startswith(option) for option in classes)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a UserError: which value is of the wrong type, else the parser's own complaint."""
@@ -131,15 +132,11 @@ class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
 
 
 class ToolParser(_OneLineErrors):
-    """Parser of the commands that train nothing."""
+    """Parser of a command."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
-
-
-class TrainingParser(_OneLineErrors, LightningArgumentParser):
-    """Parser of the Lightning commands."""
 
 
 def _given(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[str, str, Any]]:

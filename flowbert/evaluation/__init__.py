@@ -1,7 +1,8 @@
 """Evaluation by one protocol: cosine, Spearman, three aggregations that are always named."""
 
-from flowbert.evaluation.grid import Cell, Method, Request, Source, run
+from flowbert.evaluation.grid import Cell, Request, Source, run
 from flowbert.evaluation.results import Row, fingerprint, load_results, merge_results, rows_of, write_results
+from flowbert.methods.base import Method
 from flowbert.tasks.base import AnswersJob, Job, Measured, RetrievalJob, STSJob
 from flowbert.tasks.lexical import edit_distances, lexical_figures
 from flowbert.tasks.pairs import ScoredPairs, score_pairs

@@ -15,7 +15,7 @@ from flowbert.evaluation import Cell, Job, Request, Source, STSJob, fingerprint
 from flowbert.evaluation.intervals import Certainty
 from flowbert.evaluation.run import Table
 from flowbert.evaluation.sources import EncoderOptions, load_sources
-from flowbert.methods.parse import parse_methods
+from flowbert.methods.registry import parse_methods
 from flowbert.reproduction.published import PublishedRow
 from flowbert.tasks.bootstrap import Replicates
 

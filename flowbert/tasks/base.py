@@ -18,7 +18,7 @@ from flowbert.data.sts import STSTask, Subset, sentence_pairs
 from flowbert.errors import NoFigureError, UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.results import Row, rows_of
-from flowbert.metrics.functional import no_spearman
+from flowbert.metrics import no_spearman
 from flowbert.tasks.lexical import GOLD, edit_distance_metric, lexical_figures, lexical_pairs
 from flowbert.tasks.pairs import ScoredPairs
 from flowbert.tasks.protocol import (

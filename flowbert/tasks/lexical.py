@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.errors import UserError, choices
-from flowbert.metrics.functional import spearman_or_nan
+from flowbert.metrics import spearman_or_nan
 from flowbert.tasks.pairs import ScoredPairs
 
 UNITS = ("words", "characters")

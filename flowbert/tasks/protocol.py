@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import (
+from flowbert.metrics import (
     alignment,
     mean_cosine,
     no_spearman,
@@ -22,7 +22,7 @@ from flowbert.metrics.functional import (
     spearman_or_nan,
     uniformity,
 )
-from flowbert.metrics.functional.arrays import unit_rows
+from flowbert.metrics.arrays import unit_rows
 
 Embed = Callable[[Sequence[str]], Tensor | NDArray[Any]]
 Transform = Callable[[Tensor], Tensor]

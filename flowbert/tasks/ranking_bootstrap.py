@@ -44,7 +44,7 @@ def bootstrap_ranking(
 
     Example:
         >>> labels, question = np.array([True, False] * 20), np.repeat(np.arange(20), 2)
-        >>> task = AnswerTask("T", ("q",) * 20, ("a",) * 40, question, labels, 0, 0)
+        >>> task = AnswerTask("T", ("q",) * 20, ("a",) * 40, question, labels)
         >>> pairs = ScoredPairs("T", "test", ("T",), (labels * 1.0,), {"exact": (labels * 1.0,)})
         >>> bootstrap_ranking(task, pairs, resamples=50)["auc"].interval("exact").text()
         '100.0 [100.0, 100.0]'

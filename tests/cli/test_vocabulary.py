@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 from flowbert.cli import curve, encode, evaluate, reproduce
 from flowbert.cli.main import main
 from flowbert.cli.options import OPTIONS, SEVERAL
-from flowbert.cli.parser import RENAMED, TrainingParser, name_option
+from flowbert.cli.parser import RENAMED, name_option
 
 TOOLS = {module.__name__.split(".")[-1]: module.make_parser() for module in (curve, encode, evaluate, reproduce)}
 TRAINING = ("fit --method flow", "fit --method simcse", "fit --method sbert", "fit --method mlm", "test", "predict")
@@ -43,9 +43,6 @@ def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.undo()
     parser: Any
     (parser,) = found
-    if isinstance(parser, TrainingParser) and "subcommand" in parser.get_defaults(skip_validation=True):
-        (choices,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
-        return choices[command.split()[0]]
     return parser
 
 

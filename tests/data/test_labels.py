@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.data import make_data
 from numpy.typing import NDArray
 
 from flowbert.calibration import LearnedRemoval
@@ -44,7 +45,7 @@ def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
 def jobs() -> list[Job]:
     task = STSTask("T", {"test": [subset(0), subset(100)], "dev": [subset(200)]})
     questions, answers = subset(0).sentences1, subset(0).sentences2
-    answer_task = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0, 0, 0)
+    answer_task = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0)
     return [STSJob(task), STSJob(task, "dev"), RetrievalJob(task), AnswersJob(answer_task)]
 
 
@@ -178,10 +179,10 @@ def test_sentence_bert_is_not_trained_on_pairs_that_are_measured(swap: bool, mon
     measured = subset(8, 4)
     shared = STSTask("T", {"train": [subset(0)], "test": [swapped(measured) if swap else measured]})
     for module in ("siamese", "examples"):
-        monkeypatch.setattr(f"flowbert.data.{module}.load_task", lambda *_: shared)
+        monkeypatch.setattr(f"flowbert.datamodules.{module}.load_task", lambda *_: shared)
     with pytest.raises(UserError, match=r"4 of 12 labelled pairs are among those measured, T test .*drop_overlap"):
-        SiameseDataModule("sts", task="T", batch_size=2).load()
-    data = SiameseDataModule("sts", task="T", batch_size=2, drop_overlap=True)
+        make_data(SiameseDataModule, source="sts", tasks="T", batch_size=2).load()
+    data = make_data(SiameseDataModule, source="sts", tasks="T", batch_size=2, drop_overlap=True)
     with pytest.warns(FlowbertWarning, match=r"4 of 12 labelled pairs .*: learning without them"):
         data.load()
     assert data.fitted_examples == 8

@@ -13,7 +13,7 @@ from flowbert.calibration import Whitening
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation import aggregate, embed_pairs, evaluate_pairs, evaluate_task, similarities
-from flowbert.metrics.functional import alignment, mean_cosine, uniformity
+from flowbert.metrics import alignment, mean_cosine, uniformity
 from flowbert.tasks.protocol import cosine
 
 

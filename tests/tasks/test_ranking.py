@@ -41,7 +41,7 @@ def made_task(seed: int = 0) -> AnswerTask:
     labels = np.random.default_rng(seed).random(24) < 0.4
     labels[::4], labels[20:] = True, False
     questions, answers = tuple(f"q{i}" for i in range(6)), tuple(f"a{i}" for i in range(24))
-    return AnswerTask("T", questions, answers, np.repeat(np.arange(6), 4), labels, 1, 0)
+    return AnswerTask("T", questions, answers, np.repeat(np.arange(6), 4), labels)
 
 
 def embedding(texts: Sequence[str]) -> torch.Tensor:
@@ -70,7 +70,7 @@ def test_order_of_the_file_plays_no_role() -> None:
     scores = np.round(np.random.default_rng(1).random(24), 1)
     order = np.random.default_rng(2).permutation(24)
     answers = tuple(task.answers[row] for row in order)
-    shuffled = AnswerTask("T", task.questions, answers, task.question_of[order], task.labels[order], 1, 0)
+    shuffled = AnswerTask("T", task.questions, answers, task.question_of[order], task.labels[order])
     expected, found = ranking_figures(task, scores), ranking_figures(shuffled, scores[order])
     assert (found.auc, found.map, found.mrr) == pytest.approx((expected.auc, expected.map, expected.mrr), abs=1e-12)
 

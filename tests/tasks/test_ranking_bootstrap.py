@@ -14,7 +14,7 @@ from flowbert.tasks.ranking_bootstrap import bootstrap_ranking
 GENERATOR = np.random.default_rng(0)
 QUESTION_OF = GENERATOR.permutation(np.repeat(np.arange(15), 5))
 LABELS = (GENERATOR.uniform(size=75) < 0.3) & (QUESTION_OF != 4)  # question 4 has no answer
-TASK = AnswerTask("T", tuple(f"q{n}" for n in range(15)), tuple(f"a{n}" for n in range(75)), QUESTION_OF, LABELS, 1, 0)
+TASK = AnswerTask("T", tuple(f"q{n}" for n in range(15)), tuple(f"a{n}" for n in range(75)), QUESTION_OF, LABELS)
 TIED = np.round(LABELS + GENERATOR.normal(size=75), 1)
 SHARP = LABELS + GENERATOR.normal(size=75) / 4
 
@@ -59,7 +59,7 @@ def test_blocks_change_nothing_but_the_draws_and_the_seed_does(monkeypatch: pyte
 
 def test_resamples_without_an_answer_are_left_out() -> None:
     questions, labels = np.repeat(np.arange(3), 2), np.array([True, False, False, False, False, False])
-    task = AnswerTask("T", ("p", "q", "r"), tuple("abcdef"), questions, labels, 1, 0)
+    task = AnswerTask("T", ("p", "q", "r"), tuple("abcdef"), questions, labels)
     gold = ScoredPairs("T", "test", ("T",), (labels * 1.0,), {"m": (np.array([0.9, 0.1, 0.3, 0.2, 0.4, 0.5]),)})
     for metric, replicates in bootstrap_ranking(task, gold, resamples=900).items():
         interval = replicates.interval("m")

@@ -1,0 +1,5 @@
+"""Whole runs in one call each: what the command line does, without it."""
+
+from flowbert.runs.fit import Run, fit
+
+__all__ = ["Run", "fit"]
