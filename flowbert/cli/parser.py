@@ -76,27 +76,40 @@ def read_config(path: str) -> dict[str, Any]:
     return content
 
 
-class _OneLineErrors(ArgumentParser):
-    """Raise a UserError, which the command line prints as one line, in place of usage text and a stack trace."""
+class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
+    """Help with the examples at its end left as they are."""
+
+
+class ToolParser(ArgumentParser):
+    """Parser of a command; its errors are UserErrors, which the command line prints as one line."""
 
     given: Sequence[tuple[str, str, Any]] = ()
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, formatter_class=_Formatter, **kwargs)
+        self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
+
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
-        names = tuple(self.get_defaults(skip_validation=True).keys())
-        if "subcommand" not in names:  # whose own parser looks at them
-            _options_in_use.set(names)
-            self.given = list(_given(args or (), names))
+        keys = self.get_defaults(skip_validation=True).keys()
+        names = tuple(name.replace(".init_args.", ".") for name in keys)
+        _options_in_use.set(names)
+        self.given = list(_given(args or (), names))
         for source, name, _ in self.given:
-            if name not in (*names, *_OF_EVERY_PARSER) and not self._is_of_a_class(name, names):
+            if name not in _OF_EVERY_PARSER and not _is_option(name, names):
                 raise UserError(source + _unknown(name, names))
         return super().parse_args(args, *rest, **kwargs)
 
-    @staticmethod
-    def _is_of_a_class(name: str, names: Collection[str]) -> bool:
-        inside = name.startswith(_OF_CLASSES) and any(name.startswith(f"{option}.") for option in names)
-        classes = [option.removesuffix("class_path") for option in names if option.endswith(".class_path")]
-        return inside or any(f"{name}.".startswith(option) for option in classes)
+    def instantiate(self, *args: Any, **kwargs: Any) -> Namespace:
+        """Build the classes of a configuration; what a class says of its arguments is said."""
+        try:
+            made: Namespace = super().instantiate(*args, **kwargs)
+            return made
+        except ValueError as error:
+            reason: BaseException | None = error
+            while reason is not None and not isinstance(reason, UserError):
+                reason = reason.__cause__ or reason.__context__
+            raise reason or error from None
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a UserError: which value is of the wrong type, else the parser's own complaint."""
@@ -127,18 +140,6 @@ class _OneLineErrors(ArgumentParser):
         return True
 
 
-class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
-    """Help with the examples at its end left as they are."""
-
-
-class ToolParser(_OneLineErrors):
-    """Parser of a command."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
-
-
 def _given(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[str, str, Any]]:
     """Options of a command line and of its configuration files: where from, for messages, name and value."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
@@ -164,8 +165,15 @@ def _flattened(content: Mapping[str, Any], names: Collection[str], path: str, gr
             yield name, value
 
 
+def _is_option(name: str, names: Collection[str]) -> bool:
+    """Whether there is this option, or a class is the value of one: classes have options of their own."""
+    classes = [option for option in names if option.startswith(_OF_CLASSES)]
+    classes += [option.removesuffix(".class_path") for option in names if option.endswith(".class_path")]
+    return name in (*names, *classes) or any(name.startswith(f"{option}.") for option in classes)
+
+
 def _unknown(name: str, names: Collection[str]) -> str:
-    if RENAMED.get(name) in names:
+    if _is_option(RENAMED.get(name, ""), names):
         return f"--{name}: no longer an option; it is --{RENAMED[name]} now"
     near = [f"--{option}" for option in _nearest(name, names)]
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
