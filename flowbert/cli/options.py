@@ -53,7 +53,7 @@ OPTIONS = {
     "seed": Option(int, 0, "Seed of everything random."),
     "seeds": Option(int | str | list[int], 0, "Seeds of the flows fitted here: 0, or 0,1,2."),
     "output": Option(str, "results.json", "File to write, ending in .json."),
-    "bootstrap": Option(int, 1000, "Resamples for 95%% confidence intervals; 0: none."),
+    "bootstrap": Option(int, 1000, "Resamples for 95% confidence intervals; 0: none."),
     "bootstrap_seed": Option(int, 0, "Seed of the resampling."),
     "store_dir": Option(str | None, None, "Cache of embeddings. Default: $FLOWBERT_CACHE or ~/.cache/flowbert."),
     "device": Option(str, "auto", ", ".join(DEVICES) + "."),
