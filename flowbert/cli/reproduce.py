@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 
-from flowbert.cli.evaluate import corpora_of, corpus_loader
 from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
-from flowbert.data.corpus import Corpus, sentences_digest
+from flowbert.data.corpus import Corpus
 from flowbert.data.sts import TASKS, load_task
 from flowbert.errors import UserError, choices
 from flowbert.evaluation import Cell, Job, Request, Source, STSJob, fingerprint
+from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.intervals import Certainty
-from flowbert.evaluation.run import Table
-from flowbert.evaluation.sources import EncoderOptions, load_sources
+from flowbert.evaluation.request import corpus_digest, corpus_loader
+from flowbert.evaluation.resumable import ResumableRun
 from flowbert.io.atomic import written_atomically
 from flowbert.methods.parse import parse_methods
 from flowbert.reproduction.compare import Comparison, Reproduction, describe, method_of, record_of, select_rows
@@ -154,14 +154,11 @@ class _Runner:
         each(lambda row: planned.update({row.id: self._cells(row)}))
         cells = [cell for mine in planned.values() for cell in mine]
         record = fingerprint(
-            self.options.as_dict(),
-            corpus_hash=sentences_digest(corpora_of(cells)),
-            device=self.device,
-            seed=self.seeds[0],
+            self.options.as_dict(), corpus_hash=corpus_digest(cells), device=self.device, seed=self.seeds[0]
         )
-        table = Table(output, cells, record)
+        table = ResumableRun(output, cells, record)
         each(lambda row: table.compute(planned[row.id]))
-        done = [cell for cell in cells if cell.setting in table.rows_of]
+        done = [cell for cell in cells if cell.setting in table.by_setting]
         certainty = Certainty.of(
             done if self.options.bootstrap else (),
             table.scores,
@@ -214,32 +211,23 @@ class _Runner:
     def _load_sources(self, path: str, pooling: str, max_length: int) -> dict[str, Source]:
         """Sources by the name of their layers."""
         names = self._layers[path, pooling, max_length]
-        options = EncoderOptions(
-            paths=(path,),
-            revision=None,
-            layers=tuple(names),
-            poolings=(pooling,),
-            max_length=max_length,
-            dtype="float32",
-            sif=None,
-            max_words=None,
-        )
-        load = partial(load_sources, device=self.device, store_dir=self.options.store_dir, corpus=list)
+        options = EncoderSettings(path=[path], layers=list(names), pooling=[pooling], max_length=max_length)
+        load = partial(load_embeddings, device=self.device, store_dir=self.options.store_dir)
         sources = load(options)
         if len(sources) < len(names):  # two names of one setting, as in an encoder of one block
-            return {name: load(replace(options, layers=(name,)))[0] for name in names}
+            return {name: load(replace(options, layers=[name]))[0] for name in names}
         return dict(zip(names, sources, strict=True))
 
     def _load_job(self, task: str) -> STSJob:
         return STSJob(load_task(task, self.options.senteval), uniformity_limit=1000)
 
     def _compared(
-        self, row: PublishedRow, cells: Sequence[Cell], table: Table, certainty: Certainty, note: str
+        self, row: PublishedRow, cells: Sequence[Cell], table: ResumableRun, certainty: Certainty, note: str
     ) -> Reproduction:
         setting = setting_of(row)
         by_task: dict[str, list[Cell]] = {}
         for cell in cells:
-            if cell.setting in table.rows_of:
+            if cell.setting in table.by_setting:
                 by_task.setdefault(cell.job.name, []).append(cell)
         comparisons = [
             self._figure(task, row.figures[task], mine, setting.aggregation, table, certainty)
@@ -259,17 +247,23 @@ class _Runner:
         if self.substitute is not None and not note:
             note = f"{self.substitute} {'in place of' if other else 'taken, by its name, for'} the published encoder"
         told = [note, f"Avg is without {', '.join(lacking)}: no figure of all seeds" if lacking and whole else ""]
-        told += dict.fromkeys(r.reason for mine in by_task.values() for c in mine for r in table.rows_of[c.setting])
+        told += dict.fromkeys(r.reason for mine in by_task.values() for c in mine for r in table.by_setting[c.setting])
         note = "; ".join(text for text in told if text)
         return Reproduction(row, setting, tuple(comparisons), other, note)
 
     def _figure(
-        self, task: str, theirs: float, cells: Sequence[Cell], aggregation: str, table: Table, certainty: Certainty
+        self,
+        task: str,
+        theirs: float,
+        cells: Sequence[Cell],
+        aggregation: str,
+        table: ResumableRun,
+        certainty: Certainty,
     ) -> Comparison:
         figures = [
             100 * found.spearman
             for cell in cells
-            for found in table.rows_of[cell.setting]
+            for found in table.by_setting[cell.setting]
             if found.aggregation == aggregation
         ]
         interval = None

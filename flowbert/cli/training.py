@@ -29,7 +29,7 @@ from flowbert.io.run_folder import RESULTS, resolve_run_dir, run_dir_shared
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.notices import quiet_lightning
-from flowbert.report import print_table
+from flowbert.report import print_table, spearman_table
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 
 _DESCRIPTIONS = {
@@ -284,7 +284,7 @@ class TrainingCLI(LightningCLI):
                 **setting_of(self.model.encoder),
             )
         ]
-        print_table(rows)
+        print_table(spearman_table(rows))
         self._dump_config()
         settings = {name: value for name, value in self.config_dump.items() if name in _SETTINGS}
         device = str(self.model.device)

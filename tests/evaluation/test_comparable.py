@@ -15,12 +15,12 @@ from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.evaluation import Cell, Method, Row, Source, STSJob, rows_of
+from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.intervals import Certainty
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
 from flowbert.methods import Chain
-from flowbert.report import grid, print_grid, to_markdown, write_csv, write_markdown
-from flowbert.report.table import _best
+from flowbert.report import print_table, spearman_table, table_to_markdown, write_csv, write_markdown
 from flowbert.tasks.protocol import AGGREGATIONS, SubsetFigures, TaskFigures, aggregate
 
 METHODS = ("raw", "one", "two", "three")
@@ -115,10 +115,10 @@ def of(rows: Sequence[Row], aggregation: str, **wanted: object) -> list[Row]:
 @QUIET
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_the_table(made: Grid, aggregation: str, tmp_path: Path) -> None:
-    content = grid(made.rows, aggregation)
+    content = spearman_table(made.rows, aggregation)
     tasks = [name for name in content.columns if name not in ("Avg", "alignment", "uniformity")]
     places = {name: place for place, name in enumerate(content.columns)}
-    for label, place in _best(content):
+    for label, place in content.best:
         assert math.isfinite(content.cells[label][place].figure)
     averaged: dict[object, set[tuple[str, ...]]] = {}
     for label, cells in content.cells.items():
@@ -147,19 +147,18 @@ def test_the_table(made: Grid, aggregation: str, tmp_path: Path) -> None:
     assert all("\n" not in note for note in content.notes)
     if any(not math.isfinite(row.spearman) for row in of(made.rows, aggregation)):
         assert "nan: holes" in content.notes
-    text = to_markdown(made.rows, aggregation)
+    text = table_to_markdown(content)
     assert "inf" not in text.replace("inference", "")
     file = io.StringIO()
-    print_grid(content, Console(file=file, width=80, force_terminal=True))
+    print_table(content, Console(file=file, width=80, force_terminal=True))
     for bold in re.findall(r"\x1b\[1m *([^\x1b ]+) *\x1b", file.getvalue()):
         assert bold != "nan"
     write_csv(tmp_path / "r.csv", made.rows)
-    write_markdown(tmp_path / "r.md", made.rows)
 
 
 @QUIET
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_verdicts_and_averages(made: Grid, aggregation: str) -> None:
+def test_verdicts_and_averages(made: Grid, aggregation: str, tmp_path: Path) -> None:
     certainty = Certainty.of(made.cells, made.scores, resamples=20, seed=0)
     column = AGGREGATIONS.index(aggregation)
     for (*_, split, _), replicates in certainty.groups(aggregation).items():
@@ -189,6 +188,8 @@ def test_verdicts_and_averages(made: Grid, aggregation: str) -> None:
     groups = {(c.source.columns["layers"], c.job.split) for c in made.cells}
     if len(groups) == 1 and there:
         assert all(method in there or method in told for method in {c.method.name for c in made.cells})
+    text = write_markdown(tmp_path / "r.md", Comparison(made.rows, certainty)).read_text(encoding="utf-8")
+    assert "[nan" not in text
     for row in certainty.rows(made.rows):
         assert math.isfinite(row.spearman) or math.isnan(row.low)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flowbert.evaluation.sources import LayerSpecs, layer_specs
+from flowbert.evaluation.embeddings import LayerSpecs, layer_specs
 
 
 @pytest.mark.parametrize(

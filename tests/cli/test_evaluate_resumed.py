@@ -1,4 +1,4 @@
-"""A results file keeps what earlier runs wrote, tells other code apart, and loses nothing to a second process."""
+"""A second run into a results file: earlier rows stay, those of other code are told apart, nothing is lost."""
 
 import json
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def test_a_second_run_keeps_the_first_ones_rows(
     assert second[6:] == first
     assert {row.layers for row in second[:6]} == {"first_last"}
     printed = capsys.readouterr().out
-    assert f"{len(first)} figures of earlier runs are kept in {output}\n" in printed
+    assert f"{len(first)} figures of earlier runs stay in the results file\n" in printed
     assert "standardization" not in printed  # what is printed and ranked is what was asked for
     assert "layers first_last" in printed
     again = evaluate(output, pairs, "raw,nulling-2", "--encoder.layers", "first_last")
@@ -73,7 +73,7 @@ def test_what_other_code_computed_is_computed_anew_if_asked_for(
     told = capsys.readouterr()
     assert "1 figures of" in told.err
     assert "of other code and computed anew" in told.err
-    assert f"3 figures of earlier runs are kept in {output}, 3 of them by other code" in told.out
+    assert "3 figures of earlier runs stay in the results file, 3 of them by other code" in told.out
     by_method = {row.method: row for row in second}
     assert {name: row.code == old for name, row in by_method.items()} == {
         "raw": False,
