@@ -17,10 +17,10 @@ from flowbert.cli.parser import ToolParser
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import TASKS, load_task
 from flowbert.errors import UserError, choices
-from flowbert.evaluation import Cell, Job, Request, Source, STSJob, fingerprint
+from flowbert.evaluation import Cell, Job, Request, Source, STSJob
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.intervals import Certainty
-from flowbert.evaluation.request import corpus_digest, corpus_loader
+from flowbert.evaluation.request import corpus_loader, run_fingerprint
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.io.atomic import written_atomically
 from flowbert.methods.parse import parse_methods
@@ -153,9 +153,7 @@ class _Runner:
         each(self._note_layers)
         each(lambda row: planned.update({row.id: self._cells(row)}))
         cells = [cell for mine in planned.values() for cell in mine]
-        record = fingerprint(
-            self.options.as_dict(), corpus_hash=corpus_digest(cells), device=self.device, seed=self.seeds[0]
-        )
+        record = run_fingerprint(cells, self.device)
         table = ResumableRun(output, cells, record)
         each(lambda row: table.compute(planned[row.id]))
         done = [cell for cell in cells if cell.setting in table.by_setting]

@@ -132,12 +132,8 @@ def run_fingerprint(cells: Sequence[Cell], device: str | torch.device) -> dict[s
     """Fingerprint of a run over these cells."""
     seed = next((cell.seed for cell in cells if cell.seed is not None), None)
     settings = {"settings": [cell.setting for cell in cells]}
-    return fingerprint(settings, corpus_hash=corpus_digest(cells), device=device, seed=seed)
-
-
-def corpus_digest(cells: Sequence[Cell]) -> str:
-    """Digest of all corpora that methods are fitted on."""
-    return sentences_digest(dict.fromkeys(cell.corpus.digest for cell in cells if cell.corpus is not None))
+    corpora = dict.fromkeys(cell.corpus.digest for cell in cells if cell.corpus is not None)
+    return fingerprint(settings, corpus_hash=sentences_digest(corpora), device=device, seed=seed)
 
 
 def make_tasks(

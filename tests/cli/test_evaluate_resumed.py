@@ -86,18 +86,6 @@ def test_what_other_code_computed_is_computed_anew_if_asked_for(
     assert "standardization" not in (tmp_path / "r.md").read_text(encoding="utf-8")
 
 
-def test_the_code_is_more_than_a_number(tmp_path: Path, other_code: pytest.MonkeyPatch) -> None:
-    digests = {code.code_digest()}
-    folder = tmp_path / "calibration"
-    folder.mkdir()
-    for text in ("x = 1\n", "x = 2\n"):
-        (folder / "a.py").write_text(text)
-        other_code.setattr(code, "_ROOT", tmp_path)
-        code.code_digest.cache_clear()
-        digests.add(code.code_digest())
-    assert len(digests) == 3
-
-
 def row(number: int, **changes: Any) -> Row:
     plain = Row("raw", "e", "last", "mean", "none", "T", "test", "all", 0.5, 9, 0.1, -2.0, 0.3, setting=f"s{number}")
     return replace(plain, **changes)

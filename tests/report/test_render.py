@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from flowbert.evaluation import Row
