@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import torch
@@ -97,10 +97,7 @@ def corpus_loader(
         max_sentences: Draw so many sentences of a larger corpus.
         seed: Seed of that draw.
     """
-
-    @cache
-    def shared(name: str) -> Corpus:
-        return load_corpus(name, nli=nli, column=column)
+    shared = cache(partial(load_corpus, nli=nli, column=column))
 
     @cache
     def load(name: str, task: Job) -> Corpus:

@@ -28,7 +28,9 @@ def comparison_to_markdown(comparison: Comparison) -> str:
         found.append("\n".join([f"## {title}", "", *(f"- {line}" for line in lines), ""]))
     for title, (methods, intervals) in comparison.intervals.differences(AGGREGATION).items():
         cells = [["" if each is None else each.text() for each in row] for row in intervals]
-        found.append(differences_to_markdown(f"Differences x 100 with 95% intervals, {title}", methods, cells))
+        found.append(
+            differences_to_markdown(f"Differences x 100 with 95% confidence intervals, {title}", methods, cells)
+        )
     return "\n".join(found)
 
 

@@ -15,7 +15,7 @@ def print_table(table: FigureTable, console: Console | None = None) -> None:
     """Print a table; too wide for the terminal, the columns go on in further tables below.
 
     The best figure of each column is bold on a terminal. A file or pipe gets the full width in plain text. Below a
-    figure stands its 95% interval, or the standard deviation over seeds.
+    figure stands its 95% confidence interval, or the standard deviation over seeds.
     """
     console = console or Console()
     columns = len(table.columns)

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
@@ -30,7 +30,7 @@ class Cell:
 
     Attributes:
         figure: The figure x 100; NaN if it does not exist.
-        note: Its 95% interval, or its standard deviation over seeds, as text.
+        note: Its 95% confidence interval, or its standard deviation over seeds, as text.
         ranked: Whether it can be the best; not without all of the method's seeds.
         measured: Whether there is anything; nothing is shown otherwise.
     """
@@ -57,15 +57,13 @@ class FigureTable:
         group: Label -> what rows must share to be ranked together: the split, and the code that computed them.
         notes: The setting that all rows share, why there is no figure where there is none, and what is left out of
             averages, a line each.
-        unranked: Columns where neither end is better.
     """
 
     title: str
     columns: tuple[str, ...]
-    cells: Mapping[str, tuple[Cell, ...]]
+    cells: Mapping[str, Sequence[Cell]]
     group: Mapping[str, tuple[str, ...]]
-    notes: tuple[str, ...] = ()
-    unranked: frozenset[str] = field(default=frozenset())
+    notes: Sequence[str]
 
     @cached_property
     def best(self) -> frozenset[tuple[str, int]]:
@@ -75,7 +73,7 @@ class FigureTable:
             for number, name in enumerate(self.columns):
                 column = {label: cells[number] for label, cells in self.cells.items() if self.group[label] == group}
                 ranked = {k: c for k, c in column.items() if c.ranked and math.isfinite(c.figure)}
-                if len(ranked) > 1 and name not in self.unranked:
+                if len(ranked) > 1 and EDIT_DISTANCE not in name:  # of which neither end is better
                     best = (min if name in _GEOMETRY else max)(ranked.values(), key=attrgetter("figure"))
                     found |= {(label, number) for label, cell in ranked.items() if cell.text == best.text}
         return frozenset(found)
@@ -119,11 +117,13 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
             )
             for line in mine:
                 whole = found.columns if line.label in found.rows else ()
-                average = line.average(whole, averages or {}) if name == _AVERAGE else line.geometry(whole, value)
-                cells[line.label].append(average)
-            notes += found.told(f"{name}{where}") if len(tasks) > 1 else []
+                geometry = Cell(_mean(line.mean(task, value) for task in whole))
+                cells[line.label].append(line.average(whole, averages or {}) if name == _AVERAGE else geometry)
+            notes += [line for line in found.told(f"{name}{where}") if len(tasks) > 1 and line not in notes]
     title = f"Spearman x 100, aggregation: {aggregation}; alignment and uniformity: lower is better"
-    return _table(title, (*tasks, *averaged), lines, cells, notes)
+    return FigureTable(
+        title, (*tasks, *averaged), cells, {line.label: line.group for line in lines}, list(dict.fromkeys(notes))
+    )
 
 
 def other_table(rows: Sequence[Row]) -> FigureTable | None:
@@ -135,7 +135,8 @@ def other_table(rows: Sequence[Row]) -> FigureTable | None:
     lines = _lines(chosen, lambda row: f"{row.task} {row.metric}" if len(tasks) > 1 else row.metric)
     columns = tuple(dict.fromkeys(column for line in lines for column in line.rows))
     cells = {line.label: [line.cell(column) for column in columns] for line in lines}
-    return _table(f"Other figures x 100: {', '.join(tasks)}", columns, lines, cells, _notes(chosen, lines))
+    title, group = f"Other figures x 100: {', '.join(tasks)}", {line.label: line.group for line in lines}
+    return FigureTable(title, columns, cells, group, _notes(chosen, lines))
 
 
 @dataclass(frozen=True)
@@ -181,10 +182,6 @@ class _Line:
         key = (*(getattr(first, name) for name in _GROUP), first.shown_method)
         return _cell([_mean(values[seed] for values in found) for seed in self.seeds], averages.get(key))
 
-    def geometry(self, columns: Sequence[str], value: Callable[[Row], float]) -> Cell:
-        """Average of the alignment or the uniformity."""
-        return Cell(_mean(self.mean(column, value) for column in columns))
-
 
 def _lines(chosen: Sequence[Row], column_of: Callable[[Row], str]) -> list[_Line]:
     found: dict[str, dict[str, list[Row]]] = {}
@@ -221,24 +218,7 @@ def _notes(chosen: Sequence[Row], lines: Sequence[_Line]) -> list[str]:
                 notes.append(f"nan: {line.label} has several figures of one seed on {column}")
             elif seeds < line.seeds:
                 notes.append(f"not ranked: {line.label} has {len(rows)} of {len(line.seeds)} seeds on {column}")
-    return notes
-
-
-def _table(
-    title: str,
-    columns: tuple[str, ...],
-    lines: Sequence[_Line],
-    cells: Mapping[str, Sequence[Cell]],
-    notes: Sequence[str],
-) -> FigureTable:
-    return FigureTable(
-        title,
-        columns,
-        {label: tuple(mine) for label, mine in cells.items()},
-        {line.label: line.group for line in lines},
-        tuple(dict.fromkeys(notes)),
-        unranked=frozenset(column for column in columns if EDIT_DISTANCE in column),
-    )
+    return list(dict.fromkeys(notes))
 
 
 def _score(row: Row) -> float:

@@ -75,7 +75,7 @@ def test_every_figure_and_difference_has_an_interval_in_every_file(
     assert kept == {key: (low, high) for key, (low, _, high) in found.items()}
     task = "answers" if kind == "answers" else "mine"
     for metric in KINDS[kind]:
-        assert f"Differences x 100 with 95% intervals, {task} {metric}: " in markdown
+        assert f"Differences x 100 with 95% confidence intervals, {task} {metric}: " in markdown
     decides = {"retrieval": "mine mrr@10", "answers": "answers auc"}.get(kind, "mine")
     assert f"corpus target, {decides}: " in printed
 
