@@ -75,9 +75,13 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
         if len(both) < 2:
             continue
         by_dev, by_test = max(both, key=dev.__getitem__), max(both, key=test.__getitem__)
+        encoder, pooling, method, corpus, *_ = setting
         found.append(
             LayerChoice(
-                *setting[:4],
+                encoder=encoder,
+                pooling=pooling,
+                method=method,
+                corpus=corpus,
                 by_dev=by_dev,
                 dev=dev[by_dev],
                 test=test[by_dev],

@@ -121,9 +121,7 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
                 cells[line.label].append(line.average(whole, averages or {}) if name == _AVERAGE else geometry)
             notes += [line for line in found.told(f"{name}{where}") if len(tasks) > 1 and line not in notes]
     title = f"Spearman x 100, aggregation: {aggregation}; alignment and uniformity: lower is better"
-    return FigureTable(
-        title, (*tasks, *averaged), cells, {line.label: line.group for line in lines}, list(dict.fromkeys(notes))
-    )
+    return FigureTable(title, (*tasks, *averaged), cells, {line.label: line.group for line in lines}, notes)
 
 
 def other_table(rows: Sequence[Row]) -> FigureTable | None:
