@@ -108,18 +108,12 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
     groups = list(dict.fromkeys(line.group for line in lines))
     for group in groups:
         mine = [line for line in lines if line.group == group]
-        where = f" (split {group[0]})" if len(groups) > 1 else ""
-        there = [task for task in tasks if any(task in line.rows for line in mine)]
         for name in averaged:
-            value = attrgetter(name) if name in _GEOMETRY else _score
-            found = Comparable.of(
-                {line.label: {task: line.mean(task, value) for task in there} for line in mine}, there
-            )
-            for line in mine:
-                whole = found.columns if line.label in found.rows else ()
-                geometry = Cell(_mean(line.mean(task, value) for task in whole))
-                cells[line.label].append(line.average(whole, averages or {}) if name == _AVERAGE else geometry)
-            notes += [line for line in found.told(f"{name}{where}") if len(tasks) > 1 and line not in notes]
+            found, figures = _averages(mine, name, tasks, averages or {})
+            for label, cell in figures.items():
+                cells[label].append(cell)
+            what = f"{name} (split {group[0]})" if len(groups) > 1 else name
+            notes += [note for note in found.told(what) if len(tasks) > 1 and note not in notes]
     title = f"Spearman x 100, aggregation: {aggregation}; alignment and uniformity: lower is better"
     return FigureTable(title, (*tasks, *averaged), cells, {line.label: line.group for line in lines}, notes)
 
@@ -179,6 +173,21 @@ class _Line:
         first = self.rows[columns[0]][0]
         key = (*(getattr(first, name) for name in _GROUP), first.shown_method)
         return _cell([_mean(values[seed] for values in found) for seed in self.seeds], averages.get(key))
+
+
+def _averages(
+    lines: Sequence[_Line], name: str, tasks: Sequence[str], averages: Averages
+) -> tuple[Comparable[str, str], dict[str, Cell]]:
+    """What can be compared, and each line's average over the same tasks; NaN for a line that lacks one of them."""
+    value = attrgetter(name) if name in _GEOMETRY else _score
+    there = [task for task in tasks if any(task in line.rows for line in lines)]
+    found = Comparable.of({line.label: {task: line.mean(task, value) for task in there} for line in lines}, there)
+    cells = {}
+    for line in lines:
+        whole = found.columns if line.label in found.rows else ()
+        geometry = Cell(_mean(line.mean(task, value) for task in whole))
+        cells[line.label] = geometry if name in _GEOMETRY else line.average(whole, averages)
+    return found, cells
 
 
 def _lines(chosen: Sequence[Row], column_of: Callable[[Row], str]) -> list[_Line]:
