@@ -18,6 +18,7 @@ from flowbert.evaluation.request import (
     methods_of,
     score_limits,
 )
+from flowbert.tasks.base import STSJob
 
 
 def task(name: str, splits: Sequence[str] = ("test",)) -> STSTask:
@@ -55,7 +56,7 @@ def test_two_tasks_of_one_name_are_refused() -> None:
 def test_a_corpus_is_loaded_once_and_drawn_from_by_the_seed(tmp_path: Path) -> None:
     file = tmp_path / "corpus.txt"
     file.write_text("".join(f"sentence {number}\n" for number in range(50)))
-    (first, second) = make_tasks(task, tasks="A,B")
+    first, second = STSJob(task("A")), STSJob(task("B"))
     load = corpus_loader(max_sentences=10)
     assert load(str(file), first) is load(str(file), first)
     assert load(str(file), first).sentences == load(str(file), second).sentences
@@ -65,7 +66,7 @@ def test_a_corpus_is_loaded_once_and_drawn_from_by_the_seed(tmp_path: Path) -> N
 
 
 def test_labels_are_those_of_a_train_split() -> None:
-    (measured,) = make_tasks(lambda name: task(name, ["train", "test"]), tasks="A")
+    measured = STSJob(task("A", ["train", "test"]))
     assert [subset.name for subset in labels_loader(None, task)(measured)] == ["A"]
     assert [subset.name for subset in labels_loader("B", lambda n: task(n, ["train"]))(measured)] == ["B"]
     with pytest.raises(UserError, match="labels: task B has no train split"):
