@@ -32,7 +32,7 @@ from flowbert.tasks.lexical import UNITS
 
 
 def compare(
-    encoder: EncoderSettings | SentenceEncoder = EncoderSettings(),
+    encoder: str | EncoderSettings | SentenceEncoder = "builtin-sample",
     methods: Methods = "raw,whitening",
     flow: str | None = None,
     corpus: Names = "target",
@@ -58,18 +58,18 @@ def compare(
     store_dir: str | None = None,
     device: str | torch.device = "cpu",
 ) -> Comparison:
-    """Compare each encoder x layers x pooling x method x corpus x task x seed; every list can be a comma-separated text.
+    """Compare each encoder x layers x pooling x method x corpus x task x seed; a list can be a comma-separated text.
 
     A run whose ``output`` holds figures of equal settings and code computes only the others. Beside FILE.json stand
     FILE.md, FILE.csv and FILE.scores/ (similarities).
 
     Args:
-        encoder: Which embeddings to compare on, or an encoder that is loaded.
+        encoder: Which embeddings to compare on: paths, or all settings, or an encoder that is loaded.
         methods: Comma-separated, or a list, in which a list is a composition: raw, standardization, nulling-3,
             whitening-128:shrinkage=0.1, zca, learned-removal (from labels), flow:epochs=1, whitening-128+flow.
         flow: For method flow: run folder of a finished `fit`, or 'fit' to fit the default recipe here.
-        corpus: What methods are fitted on: target (all sentences of the task), train_only, nli, builtin-sample, files (a
-            path, a glob, a comma-separated list), or hub:NAME. Several: target,nli, or a list.
+        corpus: What methods are fitted on: target (all sentences of the task), train_only, nli, builtin-sample, files
+            (a path, a glob, a comma-separated list), or hub:NAME. Several: target,nli, or a list.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
         column: Column of the sentences in table files.
         max_sentences: Draw so many sentences of a larger corpus, by the first seed.
@@ -117,7 +117,10 @@ def compare(
         uniformity_limit=uniformity_limit,
     )
     numbers = as_numbers(seeds, "seeds", int)
-    embeddings = load_embeddings(encoder, device, store_dir, lambda: (s for task in measured for s in task.sentences()))
+    settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
+    embeddings = load_embeddings(
+        settings, device, store_dir, lambda: (s for task in measured for s in task.sentences())
+    )
     cells = Request(
         sources=embeddings,
         jobs=measured,
