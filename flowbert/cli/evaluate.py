@@ -10,14 +10,14 @@ from jsonargparse import Namespace
 
 from flowbert.cli.options import as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
-from flowbert.data.answers import load_answers
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
-from flowbert.data.sts import STSTask, Subset, is_table, load_task
+from flowbert.data.sts import Subset, is_table, load_task
 from flowbert.errors import UserError, choices
-from flowbert.evaluation import AnswersJob, Cell, Job, Request, RetrievalJob, STSJob, fingerprint
+from flowbert.evaluation import Cell, Request, fingerprint
 from flowbert.evaluation.run import Table
 from flowbert.evaluation.sources import EncoderOptions, add_source_options, load_sources
 from flowbert.methods.parse import parse_methods
+from flowbert.tasks import Task, TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
 
 _EXAMPLE = """examples:
@@ -144,7 +144,7 @@ def main(argv: list[str]) -> None:
     record = fingerprint(_plain(options), corpus_hash=sentences_digest(corpora_of(cells)), device=device, seed=seed)
     table = Table(output, cells, record)
     table.compute()
-    table.finish(options.bootstrap, options.bootstrap_seed, options.lexical)
+    table.finish(options.bootstrap, options.bootstrap_seed)
 
 
 def corpora_of(cells: Sequence[Cell]) -> list[str]:
@@ -165,18 +165,18 @@ def _request(options: Namespace, device: torch.device) -> Request:
     methods = parse_methods(as_list(names, "--methods"), options.flow, device)
     if options.flow is not None and not any(method.name.startswith("flow") for method in methods):
         print("note: --flow is given but --methods does not name flow", file=sys.stderr)
-    jobs = _jobs(options)
+    tasks = _tasks(options)
     corpora = _corpora(options.corpus)
     seeds = as_numbers(options.seeds, "--seeds", int)
     sources = load_sources(
         EncoderOptions.of(options.encoder),
         device,
         options.store_dir,
-        lambda: [s for job in jobs for s in job.sentences()],
+        lambda: [s for task in tasks for s in task.sentences()],
     )
     return Request(
         sources=sources,
-        jobs=jobs,
+        tasks=tasks,
         methods=methods,
         corpora=corpora,
         corpus_of=corpus_loader(options.nli, options.column),
@@ -190,16 +190,16 @@ def _composed(method: str | list[str]) -> str:
     return method if isinstance(method, str) else "+".join(method)
 
 
-def corpus_loader(nli: str, column: str | None) -> Callable[[str, Job], Corpus]:
-    """Loader of the corpus of a name for a job; each is loaded once."""
+def corpus_loader(nli: str, column: str | None) -> Callable[[str, Task], Corpus]:
+    """Loader of the corpus of a name for a task; each is loaded once."""
 
     @cache
     def shared(name: str) -> Corpus:
         return load_corpus(name, nli=nli, column=column)
 
     @cache
-    def load(name: str, job: Job) -> Corpus:
-        return job.corpus(name) if name in ("target", "train_only") else shared(name)
+    def load(name: str, task: Task) -> Corpus:
+        return task.corpus(name) if name in ("target", "train_only") else shared(name)
 
     return load
 
@@ -213,30 +213,27 @@ def _corpora(value: str | list[str]) -> list[str]:
     return names if named else [value]
 
 
-def _jobs(options: Namespace) -> list[Job]:
-    loaded: dict[str, STSTask] = {}
-
-    def task(name: str) -> STSTask:
-        if name not in loaded:
-            columns = as_list(options.columns, "--columns")
-            loaded[name] = load_task(name, options.senteval, columns=columns, score_range=_limits(options.score_range))
-        return loaded[name]
-
-    answers = [] if options.answers is None else as_list(options.answers, "--answers")
-    retrieval = [] if options.retrieval is None else as_list(options.retrieval, "--retrieval")
-    wanted = "" if answers or retrieval else "SAMPLE"
-    names = as_list(options.tasks, "--tasks") if options.tasks is not None else [wanted] if wanted else []
-    splits = as_list(options.split, "--split")
-    limits = {"positive_above": options.positive_above, "uniformity_limit": options.uniformity_limit}
-    jobs: list[Job] = [STSJob(task(name), split, **limits) for name in names for split in _of(task(name), splits)]
-    for name in retrieval:
-        jobs += [RetrievalJob(task(name), split, options.positive_above) for split in _of(task(name), splits)]
-    jobs += [AnswersJob(load_answers(source)) for source in answers]
-    titles = [(type(job), job.name, job.split) for job in jobs]
-    twice = next((name for kind, name, split in titles if titles.count((kind, name, split)) > 1), None)
-    if twice is not None:
-        raise UserError(f"--tasks: two tasks are called {twice!r}; allowed: files of different names")
-    return jobs
+def _tasks(options: Namespace) -> list[Task]:
+    names = {
+        kind: [] if options[option] is None else as_list(options[option], f"--{option}")
+        for kind, option in (("sts", "tasks"), ("retrieval", "retrieval"), ("answers", "answers"))
+    }
+    if not any(names.values()):
+        names["sts"] = ["SAMPLE"]
+    if options.lexical is not None:
+        names["lexical"] = names["sts"]
+    return load_tasks(
+        names,
+        TaskOptions(
+            senteval=options.senteval,
+            splits=as_list(options.split, "--split"),
+            columns=as_list(options.columns, "--columns"),
+            score_range=_limits(options.score_range),
+            positive_above=options.positive_above,
+            uniformity_limit=options.uniformity_limit,
+            unit=options.lexical or "words",
+        ),
+    )
 
 
 def _limits(value: str | list[float] | None) -> tuple[float, float] | None:
@@ -248,17 +245,9 @@ def _limits(value: str | list[float] | None) -> tuple[float, float] | None:
     return limits[0], limits[1]
 
 
-def _of(task: STSTask, splits: list[str]) -> list[str]:
-    """Splits that a task has; with several asked for it may lack some, but not all."""
-    found = [split for split in splits if split in task.splits]
-    if not found:
-        task.split(splits[0])  # says which there are
-    return found
-
-
-def _labels(options: Namespace) -> Callable[[Job], Sequence[Subset]]:
+def _labels(options: Namespace) -> Callable[[Task], Sequence[Subset]]:
     if options.labels is None:
-        return lambda job: job.labelled()
+        return lambda task: task.labelled()
     task = load_task(options.labels, options.senteval, columns=as_list(options.columns, "--columns"))
     split = "test" if is_table(options.labels) else "train"  # a file of pairs has one split, whatever its name
     if split not in task.splits:

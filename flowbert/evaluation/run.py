@@ -10,15 +10,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from flowbert.data.sts import sentence_pairs
-from flowbert.evaluation import Cell, Row, STSJob, load_results, merge_results, run
+from flowbert.evaluation import Cell, Row, load_results, merge_results, reference_rows, rows_of, run
 from flowbert.evaluation.code import code_digest
-from flowbert.evaluation.intervals import Certainty, EditDistances
+from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
 from flowbert.report import differences_to_markdown, other_grid, print_grid, print_table, write_csv, write_markdown
-from flowbert.tasks.base import lexical_rows
-from flowbert.tasks.lexical import EDIT_DISTANCE, edit_distances
 from flowbert.tasks.protocol import AGGREGATIONS
 
 _SHOWN = "wmean"
@@ -51,8 +48,6 @@ class Table:
         asked = {cell.setting: cell for cell in self.cells}
         earlier, _ = load_results(self.output)
         for row in earlier:
-            if row.metric.startswith(EDIT_DISTANCE):  # always made anew, from the similarities
-                continue
             cell = asked.get(row.setting)
             if cell is not None and row.code == code_digest() and self.scores.has(cell):
                 # The encoder may lie elsewhere by now, and still be the same.
@@ -77,8 +72,8 @@ class Table:
         try:
             with tqdm(total=len(pending), desc="Evaluating", unit=" figures", disable=None) as bar:
                 for cell, measured in run(pending):
-                    self.rows_of[cell.setting] = measured.rows
-                    self.scores.add(cell, measured.kept)
+                    self.rows_of[cell.setting] = rows_of(measured, **cell.columns)
+                    self.scores.add(cell, measured.items)
                     bar.update()
                     if time.monotonic() - saved > _SAVE_SECONDS:
                         self.save(self.rows())
@@ -91,19 +86,17 @@ class Table:
         """Write results.json with these rows, and those of earlier runs behind them. Returns all of them."""
         return merge_results(self.output, rows, self.record)
 
-    def finish(self, resamples: int, seed: int, unit: str | None) -> list[Row]:
-        """Add intervals and lexical figures, print everything, write all files. Returns the rows."""
-        distances = None if unit is None else self._distances(unit)
-        certainty = Certainty.of(
-            self.cells if resamples else (), self.scores, resamples=resamples, seed=seed, distances=distances
-        )
+    def finish(self, resamples: int, seed: int) -> list[Row]:
+        """Add intervals, print everything, write all files. Returns the rows."""
+        intervals = Intervals.of(self.cells if resamples else (), self.scores, resamples=resamples, seed=seed)
+        references = reference_rows(dict.fromkeys(cell.task for cell in self.cells))
         # Intervals are of this run, or there are none.
         bare = [replace(row, low=math.nan, high=math.nan) for row in self.rows()]
-        rows = certainty.rows([*bare, *([] if distances is None else self._lexical(distances))])
+        rows = intervals.rows([*bare, *references])
         choices_made = [choice.text() for choice in best_layers(rows, _SHOWN)]
-        verdicts = certainty.verdicts(_SHOWN)
-        left_out = certainty.left_out(_SHOWN)
-        averages = {name: _ends(certainty, name) for name in AGGREGATIONS}
+        verdicts = intervals.verdicts(_SHOWN)
+        left_out = intervals.left_out(_SHOWN)
+        averages = {name: _ends(intervals, name) for name in AGGREGATIONS}
         self._print(rows, averages[_SHOWN], [*verdicts, *left_out, *choices_made])
         self.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, "verdicts": verdicts}
         everything = self.save(rows)
@@ -118,7 +111,7 @@ class Table:
             rows,
             averages,
             {title: lines for title, lines in sections.items() if lines},
-            _differences(certainty),
+            _differences(intervals),
         )
         table = write_csv(self.output.with_suffix(".csv"), everything)
         for line in kept:
@@ -137,20 +130,6 @@ class Table:
         for line in lines:
             print(line)
 
-    def _distances(self, unit: str) -> EditDistances:
-        jobs = dict.fromkeys(cell.job for cell in self.cells if isinstance(cell.job, STSJob))
-        splits = {job: job.task.split(job.split) for job in jobs}
-        return EditDistances(unit, {job: edit_distances(*sentence_pairs(s), unit=unit) for job, s in splits.items()})
-
-    def _lexical(self, distances: EditDistances) -> list[Row]:
-        rows = []
-        for job, values in distances.by_job.items():
-            mine = [cell for cell in self.cells if cell.job is job]
-            pairs = self.scores.pairs(mine)
-            if pairs is not None:
-                rows += lexical_rows(pairs, values, distances.unit, {cell.setting: cell.columns for cell in mine})
-        return rows
-
 
 def _kept(rows: Sequence[Row], output: Path) -> list[str]:
     if not rows:
@@ -160,17 +139,17 @@ def _kept(rows: Sequence[Row], output: Path) -> list[str]:
     return [f"{len(rows)} figures of earlier runs are kept in {output}{told}"]
 
 
-def _ends(certainty: Certainty, aggregation: str) -> dict[tuple[str, ...], tuple[float, float]]:
-    found = certainty.averages(aggregation)
+def _ends(intervals: Intervals, aggregation: str) -> dict[tuple[str, ...], tuple[float, float]]:
+    found = intervals.averages(aggregation)
     ends = {key: (interval.low, interval.high) for key, interval in found.items()}
     # A map that is not fitted here stands under its own corpus, or none.
-    ready = {(cell.method.shown, cell.method.fitted_on) for cell in certainty.cells if cell.corpus is None}
+    ready = {(cell.method.shown, cell.method.fitted_on) for cell in intervals.cells if cell.corpus is None}
     for (*group, _, method), value in list(ends.items()):
         ends |= {(*group, fitted_on, method): value for name, fitted_on in ready if name == method}
     return ends
 
 
-def _differences(certainty: Certainty) -> list[str]:
+def _differences(intervals: Intervals) -> list[str]:
     """A table of differences for each group, in Markdown."""
     return [
         differences_to_markdown(
@@ -178,5 +157,5 @@ def _differences(certainty: Certainty) -> list[str]:
             names,
             [["" if interval is None else interval.text() for interval in row] for row in cells],
         )
-        for title, (names, cells) in certainty.differences(_SHOWN).items()
+        for title, (names, cells) in intervals.differences(_SHOWN).items()
     ]

@@ -3,11 +3,10 @@
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from flowbert.evaluation.results import Row
+from flowbert.evaluation.results import COLUMNS, Row
 from flowbert.io.atomic import written_atomically
 from flowbert.report.table import Averages, grid_to_markdown, other_grid, to_markdown
 from flowbert.tasks.protocol import AGGREGATIONS
@@ -17,7 +16,7 @@ _LEFT_OUT = ("subsets",)
 
 def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
     """Write one line per figure with every column of a row but the figures by subset. Returns the path."""
-    names = [field.name for field in fields(Row) if field.name not in _LEFT_OUT]
+    names = [name for name in COLUMNS if name not in _LEFT_OUT]
     with written_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)

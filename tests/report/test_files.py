@@ -22,7 +22,7 @@ def test_csv_has_a_line_per_figure(tmp_path: Path) -> None:
 
 
 def test_markdown_has_every_aggregation_and_section(tmp_path: Path) -> None:
-    other = replace(ROW, metric="auc", value=0.7, spearman=math.nan, aggregation="all", task="answers")
+    other = replace(ROW, metric="auc", value=0.7, aggregation="all", task="answers")
     path = write_markdown(tmp_path / "r.md", [*ROWS, other], sections={"Verdict": ["use whitening"]})
     text = path.read_text(encoding="utf-8")
     for aggregation in ("all", "mean", "wmean"):
