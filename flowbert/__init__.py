@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from flowbert.data.corpus import load_corpus
     from flowbert.data.sts import load_task
     from flowbert.encoders import SentenceEncoder
-    from flowbert.evaluation import evaluate_task
     from flowbert.flows import Glow
     from flowbert.methods import fit_flow, make_calibration
     from flowbert.methods.embedder import Embedder, load_embedder
     from flowbert.modules import FlowModule
+    from flowbert.tasks import evaluate_task
 
 _WHERE = {
     "Calibration": "flowbert.calibration",
@@ -23,7 +23,7 @@ _WHERE = {
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
-    "evaluate_task": "flowbert.evaluation",
+    "evaluate_task": "flowbert.tasks",
     "fit_flow": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
     "load_embedder": "flowbert.methods.embedder",

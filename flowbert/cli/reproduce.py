@@ -17,16 +17,17 @@ from flowbert.cli.parser import ToolParser
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import TASKS, load_task
 from flowbert.errors import UserError, choices
-from flowbert.evaluation import Cell, Job, Request, Source, STSJob
+from flowbert.evaluation import Cell, Request, Source
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
-from flowbert.evaluation.intervals import Certainty
+from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.request import corpus_loader, run_fingerprint
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.io.atomic import written_atomically
 from flowbert.methods.parse import parse_methods
 from flowbert.reproduction.compare import Comparison, Reproduction, describe, method_of, record_of, select_rows
 from flowbert.reproduction.published import PublishedRow, Setting, explain, published_row, published_rows, setting_of
-from flowbert.tasks.bootstrap import Interval, Replicates, average
+from flowbert.tasks import STS, Task
+from flowbert.tasks.replicates import Interval, Replicates, average
 
 _EXAMPLE = """examples:
   python train.py reproduce --list
@@ -132,10 +133,10 @@ class _Runner:
         self.tasks = tasks
         self.device = device
         self.seeds = as_numbers(options.seeds, "--seeds", int)
-        self.corpus_of: Callable[[str, Job], Corpus] = corpus_loader(options.nli, None)
+        self.corpus_of: Callable[[str, Task], Corpus] = corpus_loader(options.nli, None)
         self._layers: dict[tuple[str, str, int], list[str]] = {}
         self._sources = cache(self._load_sources)
-        self._job = cache(self._load_job)
+        self._task = cache(self._load_task)
 
     def run(self, rows: Sequence[PublishedRow], output: Path) -> list[Reproduction]:
         """Compute every row that can be, then compare."""
@@ -157,15 +158,15 @@ class _Runner:
         table = ResumableRun(output, cells, record)
         each(lambda row: table.compute(planned[row.id]))
         done = [cell for cell in cells if cell.setting in table.by_setting]
-        certainty = Certainty.of(
+        intervals = Intervals.of(
             done if self.options.bootstrap else (),
             table.scores,
             resamples=self.options.bootstrap,
             seed=self.options.bootstrap_seed,
             threads=torch.get_num_threads(),
         )
-        table.save(certainty.rows(table.rows()))
-        return [self._compared(row, planned.get(row.id, []), table, certainty, notes.get(row.id, "")) for row in rows]
+        table.save(intervals.rows(table.rows()))
+        return [self._compared(row, planned.get(row.id, []), table, intervals, notes.get(row.id, "")) for row in rows]
 
     def _note_layers(self, row: PublishedRow) -> None:
         """Collect the layers of all rows, so that one pass of an encoder serves them all."""
@@ -182,7 +183,7 @@ class _Runner:
             raise UserError(f"none of the tasks asked for is in this row; it has {', '.join(row.figures)}")
         request = Request(
             sources=[source],
-            jobs=[self._job(task) for task in tasks],
+            tasks=[self._task(task) for task in tasks],
             methods=parse_methods([method_of(setting) if not setting.trained else "raw"], None, self.device),
             corpora=[setting.corpus],
             corpus_of=self.corpus_of,
@@ -216,19 +217,19 @@ class _Runner:
             return {name: load(replace(options, layers=[name]))[0] for name in names}
         return dict(zip(names, sources, strict=True))
 
-    def _load_job(self, task: str) -> STSJob:
-        return STSJob(load_task(task, self.options.senteval), uniformity_limit=1000)
+    def _load_task(self, task: str) -> STS:
+        return STS(load_task(task, self.options.senteval), uniformity_limit=1000)
 
     def _compared(
-        self, row: PublishedRow, cells: Sequence[Cell], table: ResumableRun, certainty: Certainty, note: str
+        self, row: PublishedRow, cells: Sequence[Cell], table: ResumableRun, intervals: Intervals, note: str
     ) -> Reproduction:
         setting = setting_of(row)
         by_task: dict[str, list[Cell]] = {}
         for cell in cells:
             if cell.setting in table.by_setting:
-                by_task.setdefault(cell.job.name, []).append(cell)
+                by_task.setdefault(cell.task.name, []).append(cell)
         comparisons = [
-            self._figure(task, row.figures[task], mine, setting.aggregation, table, certainty)
+            self._figure(task, row.figures[task], mine, setting.aggregation, table, intervals)
             for task, mine in by_task.items()
         ]
         seeds = max(map(len, by_task.values()), default=0)
@@ -240,7 +241,7 @@ class _Runner:
         lacking = [found.task for found in comparisons if found.task not in {item.task for item, _ in whole}]
         if len(whole) > 1:
             parts = [mine for _, mine in whole]
-            comparisons.append(_averaged([found for found, _ in whole], parts, setting.aggregation, certainty))
+            comparisons.append(_averaged([found for found, _ in whole], parts, setting.aggregation, intervals))
         other = self.substitute is not None and not _same_name(self.substitute, setting)
         if self.substitute is not None and not note:
             note = f"{self.substitute} {'in place of' if other else 'taken, by its name, for'} the published encoder"
@@ -256,7 +257,7 @@ class _Runner:
         cells: Sequence[Cell],
         aggregation: str,
         table: ResumableRun,
-        certainty: Certainty,
+        intervals: Intervals,
     ) -> Comparison:
         figures = [
             100 * found.spearman
@@ -264,10 +265,8 @@ class _Runner:
             for found in table.by_setting[cell.setting]
             if found.aggregation == aggregation
         ]
-        interval = None
-        if cells[0].job in certainty.by_job:
-            interval = _pooled(certainty, cells).interval("ours", aggregation)
-        return _comparison(task, figures, interval, theirs)
+        replicates = _pooled(intervals, cells, aggregation)
+        return _comparison(task, figures, None if replicates is None else replicates.interval("ours"), theirs)
 
 
 def _same_name(path: str, setting: Setting) -> bool:
@@ -276,21 +275,19 @@ def _same_name(path: str, setting: Setting) -> bool:
 
 
 def _averaged(
-    comparisons: Sequence[Comparison], by_task: Sequence[Sequence[Cell]], aggregation: str, certainty: Certainty
+    comparisons: Sequence[Comparison], by_task: Sequence[Sequence[Cell]], aggregation: str, intervals: Intervals
 ) -> Comparison:
-    interval = None
-    if all(cells[0].job in certainty.by_job for cells in by_task):
-        interval = average([_pooled(certainty, cells) for cells in by_task]).interval("ours", aggregation)
+    pooled = [_pooled(intervals, cells, aggregation) for cells in by_task]
+    found = [each for each in pooled if each is not None]
+    interval = average(found).interval("ours") if len(found) == len(by_task) else None
     theirs = statistics.fmean(found.theirs for found in comparisons)
     return _comparison("Avg", [statistics.fmean(found.ours for found in comparisons)], interval, theirs)
 
 
-def _pooled(certainty: Certainty, cells: Sequence[Cell]) -> Replicates:
-    """Replicates of the mean over seeds, alone, under the name ``ours``."""
-    replicates = certainty.by_job[cells[0].job]
-    rows = [replicates.methods.index(cell.setting) for cell in cells]
-    points, values = (array[rows].mean(axis=0, keepdims=True) for array in (replicates.points, replicates.values))
-    return Replicates(replicates.task, ("ours",), points, values, replicates.pairs, replicates.seed)
+def _pooled(intervals: Intervals, cells: Sequence[Cell], aggregation: str) -> Replicates | None:
+    """Replicates of the mean over seeds, alone, under the name ``ours``; None without intervals."""
+    replicates = intervals.of_task(cells[0].task, aggregation)
+    return None if replicates is None else replicates.pooled({"ours": [cell.setting for cell in cells]})
 
 
 def _comparison(task: str, figures: Sequence[float], interval: Interval | None, theirs: float) -> Comparison:

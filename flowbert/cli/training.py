@@ -276,7 +276,7 @@ class TrainingCLI(LightningCLI):
             row
             for found in self.evaluation.figures
             for row in rows_of(
-                found.figures,
+                found.figures.measured,
                 method=found.method,
                 corpus="none" if found.method == "raw" else corpus["name"],
                 fitted=0 if found.method == "raw" else corpus["fitted"],

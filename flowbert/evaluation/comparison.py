@@ -1,20 +1,16 @@
 """A finished comparison: its rows with 95% confidence intervals, which method to use, which layers to use."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from flowbert.data.sts import sentence_pairs
 from flowbert.evaluation.code import code_digest
-from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.intervals import Certainty, EditDistances
+from flowbert.evaluation.grid import reference_rows
+from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.results import Row
 from flowbert.evaluation.resumable import ResumableRun
-from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import LayerChoice, best_layers
-from flowbert.tasks.base import STSJob, lexical_rows
-from flowbert.tasks.lexical import edit_distances
 
 AGGREGATION = "wmean"
 """The aggregation that is shown first, and that verdicts and choices go by."""
@@ -31,20 +27,17 @@ class Comparison:
     """
 
     rows: Sequence[Row]
-    intervals: Certainty
+    intervals: Intervals
     earlier: Sequence[Row] = field(default=())
 
     @classmethod
-    def of(cls, run: ResumableRun, *, lexical: str | None = None, resamples: int = 1000, seed: int = 0) -> "Comparison":
-        """Add lexical figures and intervals to a computed run, and save its rows with them."""
-        cells = run.cells
-        distances = None if lexical is None else _edit_distances(cells, lexical)
-        intervals = Certainty.of(
-            cells if resamples else (), run.scores, resamples=resamples, seed=seed, distances=distances
-        )
+    def of(cls, run: ResumableRun, *, resamples: int = 1000, seed: int = 0) -> "Comparison":
+        """Add intervals, and what stands beside the methods, to a computed run; save its rows with them."""
+        intervals = Intervals.of(run.cells if resamples else (), run.scores, resamples=resamples, seed=seed)
+        references = reference_rows(dict.fromkeys(cell.task for cell in run.cells))
         # Intervals are of this run, or there are none.
         rows = [replace(row, low=math.nan, high=math.nan) for row in run.rows()]
-        rows = intervals.rows([*rows, *_lexical_rows(cells, run.scores, distances)])
+        rows = intervals.rows([*rows, *references])
         run.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, "verdicts": intervals.verdicts(AGGREGATION)}
         return cls(rows, intervals, run.save(rows)[len(rows) :])
 
@@ -81,21 +74,3 @@ class Comparison:
             "Also in the file": [earlier] if self.earlier else [],
         }
         return {title: lines for title, lines in found.items() if lines}
-
-
-def _edit_distances(cells: Sequence[Cell], unit: str) -> EditDistances:
-    splits = {cell.job: cell.job.task.split(cell.job.split) for cell in cells if isinstance(cell.job, STSJob)}
-    return EditDistances(
-        unit, {task: edit_distances(*sentence_pairs(subsets), unit=unit) for task, subsets in splits.items()}
-    )
-
-
-def _lexical_rows(cells: Sequence[Cell], scores: ScoreFolder, distances: EditDistances | None) -> list[Row]:
-    rows: list[Row] = []
-    for task, values in () if distances is None else distances.by_job.items():
-        mine = [cell for cell in cells if cell.job is task]
-        pairs = scores.pairs(mine)
-        if pairs is not None and distances is not None:
-            columns: Mapping[str, Mapping[str, object]] = {cell.setting: cell.columns for cell in mine}
-            rows += lexical_rows(pairs, values, distances.unit, columns)
-    return rows

@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 import torch
 
-from flowbert.data.answers import load_answers
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
-from flowbert.data.sts import SAMPLE, STSTask, Subset, is_table
+from flowbert.data.sts import STSTask, Subset, is_table
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.grid import Cell, Method
 from flowbert.evaluation.results import fingerprint
 from flowbert.methods.parse import parse_methods
-from flowbert.tasks.base import AnswersJob, Job, RetrievalJob, STSJob
+from flowbert.tasks import Task
 
 Number = TypeVar("Number", int, float)
 Names = str | list[str]
@@ -88,7 +87,7 @@ def corpus_names(value: Names) -> list[str]:
 
 def corpus_loader(
     nli: str = "hub", column: str | None = None, max_sentences: int | None = None, seed: int = 0
-) -> Callable[[str, Job], Corpus]:
+) -> Callable[[str, Task], Corpus]:
     """Loader of the corpus of a name for a task; each is loaded once.
 
     Args:
@@ -100,7 +99,7 @@ def corpus_loader(
     shared = cache(partial(load_corpus, nli=nli, column=column))
 
     @cache
-    def load(name: str, task: Job) -> Corpus:
+    def load(name: str, task: Task) -> Corpus:
         corpus = task.corpus(name) if name in ("target", "train_only") else shared(name)
         return corpus if max_sentences is None else corpus.sample(max_sentences, seed)
 
@@ -133,58 +132,7 @@ def run_fingerprint(cells: Sequence[Cell], device: str | torch.device) -> dict[s
     return fingerprint(settings, corpus_hash=sentences_digest(corpora), device=device, seed=seed)
 
 
-def make_tasks(
-    load: Callable[[str], STSTask],
-    *,
-    tasks: Names | None = None,
-    retrieval: Names | None = None,
-    answers: Names | None = None,
-    split: Names = "test",
-    positive_above: float = 4.0,
-    uniformity_limit: int | None = None,
-) -> list[Job]:
-    """What methods are measured on, each split on its own; SAMPLE, if nothing is asked for.
-
-    Args:
-        load: Loads the pairs of a name.
-        tasks: Pairs for Spearman.
-        retrieval: Pairs for retrieval.
-        answers: Files for answer ranking.
-        split: Splits; a task may lack some of several, but not all.
-        positive_above: Score above which a pair is positive.
-        uniformity_limit: Draw so many sentences for the uniformity.
-
-    Raises:
-        UserError: If a task lacks every split, or two tasks have one name.
-    """
-    splits = as_list(split, "split")
-    ranked, searched, scored = as_list(answers, "answers"), as_list(retrieval, "retrieval"), as_list(tasks, "tasks")
-    if not (ranked or searched or scored):
-        scored = [SAMPLE]
-    found: list[Job] = [
-        STSJob(load(name), each, positive_above=positive_above, uniformity_limit=uniformity_limit)
-        for name in scored
-        for each in _splits_of(load(name), splits)
-    ]
-    found += [
-        RetrievalJob(load(name), each, positive_above) for name in searched for each in _splits_of(load(name), splits)
-    ]
-    found += [AnswersJob(load_answers(source)) for source in ranked]
-    titles = [(type(task), task.name, task.split) for task in found]
-    twice = next((name for kind, name, part in titles if titles.count((kind, name, part)) > 1), None)
-    if twice is not None:
-        raise UserError(f"tasks: two tasks are called {twice!r}; allowed: files of different names")
-    return found
-
-
-def _splits_of(task: STSTask, splits: Sequence[str]) -> list[str]:
-    found = [split for split in splits if split in task.splits]
-    if not found:
-        task.split(splits[0])  # says which there are
-    return found
-
-
-def labels_loader(source: str | None, load: Callable[[str], STSTask]) -> Callable[[Job], Sequence[Subset]]:
+def labels_loader(source: str | None, load: Callable[[str], STSTask]) -> Callable[[Task], Sequence[Subset]]:
     """Labelled pairs that supervised methods learn from: those of ``source`` for all tasks, or each task's own.
 
     Raises:

@@ -11,9 +11,8 @@ from tqdm import tqdm
 
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell, run
-from flowbert.evaluation.results import Row, load_results, merge_results
+from flowbert.evaluation.results import Row, load_results, merge_results, rows_of
 from flowbert.evaluation.scores import ScoreFolder
-from flowbert.tasks.lexical import EDIT_DISTANCE
 
 _SAVE_SECONDS = 2.0
 
@@ -45,7 +44,7 @@ class ResumableRun:
 
     def _take_over(self, earlier: Sequence[Row]) -> None:
         asked = {cell.setting: cell for cell in self.cells}
-        mine = [row for row in earlier if row.setting in asked and not row.metric.startswith(EDIT_DISTANCE)]
+        mine = [row for row in earlier if row.setting in asked]
         for row in mine:
             cell = asked[row.setting]
             if row.code == code_digest() and self.scores.has(cell):
@@ -69,8 +68,8 @@ class ResumableRun:
         try:
             with tqdm(total=len(pending), desc="Evaluating", unit=" figures", disable=None) as bar:
                 for cell, measured in run(pending):
-                    self.by_setting[cell.setting] = measured.rows
-                    self.scores.add(cell, measured.kept)
+                    self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
+                    self.scores.add(cell, measured.items)
                     bar.update()
                     if time.monotonic() - saved > _SAVE_SECONDS:
                         self.save(self.rows())

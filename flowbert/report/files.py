@@ -3,19 +3,18 @@
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from flowbert.evaluation.comparison import Comparison
-from flowbert.evaluation.results import Row
+from flowbert.evaluation.results import COLUMNS, Row
 from flowbert.io.atomic import written_atomically
 from flowbert.report.comparison import comparison_to_markdown
 
 
 def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
     """Write one line per figure with every column of a row but the figures by subset. Returns the path."""
-    names = [field.name for field in fields(Row) if field.name != "subsets"]
+    names = [name for name in COLUMNS if name != "subsets"]
     with written_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)

@@ -229,7 +229,7 @@ def _notes(chosen: Sequence[Row], lines: Sequence[_Line]) -> list[str]:
 
 
 def _score(row: Row) -> float:
-    return 100 * (row.spearman if row.metric == _SPEARMAN else row.value)
+    return 100 * row.value
 
 
 def _cell(values: Sequence[float], interval: tuple[float, float] | None, *, ranked: bool = True) -> Cell:

@@ -1,13 +1,13 @@
 """Every method on every task, from one frozen pass of each encoder, with 95% confidence intervals and a verdict."""
 
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from flowbert.data.sts import load_task
+from flowbert.data.sts import SAMPLE, load_task
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.comparison import Comparison
@@ -21,13 +21,13 @@ from flowbert.evaluation.request import (
     corpus_loader,
     corpus_names,
     labels_loader,
-    make_tasks,
     methods_of,
     run_fingerprint,
     score_limits,
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report import write_csv, write_markdown
+from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
 
 
@@ -106,16 +106,24 @@ def compare(
     """
     _check(bootstrap, bootstrap_seed, lexical)
     parsed = methods_of(methods, flow, device)
-    load = partial(load_task, senteval=senteval, columns=as_list(columns, "columns"))
-    measured = make_tasks(
-        cache(partial(load, score_range=score_limits(score_range))),
-        tasks=tasks,
-        retrieval=retrieval,
-        answers=answers,
-        split=split,
+    names = {
+        "sts": as_list(tasks, "tasks"),
+        "retrieval": as_list(retrieval, "retrieval"),
+        "answers": as_list(answers, "answers"),
+    }
+    names["sts"] = names["sts"] if any(names.values()) else [SAMPLE]
+    names["lexical"] = [] if lexical is None else names["sts"]
+    files = as_list(columns, "columns")
+    options = TaskOptions(
+        senteval=senteval,
+        splits=as_list(split, "split"),
+        columns=files,
+        score_range=score_limits(score_range),
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
+        unit=lexical or UNITS[0],
     )
+    measured = load_tasks(names, options)
     numbers = as_numbers(seeds, "seeds", int)
     settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
     embeddings = load_embeddings(
@@ -123,11 +131,11 @@ def compare(
     )
     cells = Request(
         sources=embeddings,
-        jobs=measured,
+        tasks=measured,
         methods=parsed,
         corpora=corpus_names(corpus),
         corpus_of=corpus_loader(nli, column, max_sentences, numbers[0]),
-        labels_of=labels_loader(labels, load),
+        labels_of=labels_loader(labels, partial(load_task, senteval=senteval, columns=files)),
         seeds=numbers,
         drop_overlap=drop_overlap,
     ).cells()
@@ -135,7 +143,7 @@ def compare(
         file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
         run = ResumableRun(file, cells, run_fingerprint(cells, device))
         run.compute()
-        found = Comparison.of(run, lexical=lexical, resamples=bootstrap, seed=bootstrap_seed)
+        found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
         write_markdown(file.with_suffix(".md"), found)
         write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
     return found

@@ -14,11 +14,10 @@ from flowbert.evaluation.request import (
     corpus_loader,
     corpus_names,
     labels_loader,
-    make_tasks,
     methods_of,
     score_limits,
 )
-from flowbert.tasks.base import STSJob
+from flowbert.tasks import STS
 
 
 def task(name: str, splits: Sequence[str] = ("test",)) -> STSTask:
@@ -39,24 +38,10 @@ def test_commas_part_names_of_corpora_and_not_paths(given: str | list[str], name
     assert corpus_names(given) == names
 
 
-def test_every_split_is_a_task_of_its_own_and_one_may_lack_some() -> None:
-    found = make_tasks(
-        lambda name: task(name, ["dev", "test"] if name == "A" else ["test"]), tasks="A,B", split="dev,test"
-    )
-    assert [(each.name, each.split) for each in found] == [("A", "dev"), ("A", "test"), ("B", "test")]
-    with pytest.raises(UserError, match="no split 'dev'"):
-        make_tasks(task, tasks="A", split=["dev"])
-
-
-def test_two_tasks_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="two tasks are called 'A'"):
-        make_tasks(lambda _: task("A"), tasks="x/A.csv,y/A.csv")
-
-
 def test_a_corpus_is_loaded_once_and_drawn_from_by_the_seed(tmp_path: Path) -> None:
     file = tmp_path / "corpus.txt"
     file.write_text("".join(f"sentence {number}\n" for number in range(50)))
-    first, second = STSJob(task("A")), STSJob(task("B"))
+    first, second = STS(task("A")), STS(task("B"))
     load = corpus_loader(max_sentences=10)
     assert load(str(file), first) is load(str(file), first)
     assert load(str(file), first).sentences == load(str(file), second).sentences
@@ -66,7 +51,7 @@ def test_a_corpus_is_loaded_once_and_drawn_from_by_the_seed(tmp_path: Path) -> N
 
 
 def test_labels_are_those_of_a_train_split() -> None:
-    measured = STSJob(task("A", ["train", "test"]))
+    measured = STS(task("A", ["train", "test"]))
     assert [subset.name for subset in labels_loader(None, task)(measured)] == ["A"]
     assert [subset.name for subset in labels_loader("B", lambda n: task(n, ["train"]))(measured)] == ["B"]
     with pytest.raises(UserError, match="labels: task B has no train split"):

@@ -11,8 +11,8 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.sts import TASKS, load_task
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.evaluation import embed_pairs, evaluate_pairs
 from flowbert.methods import make_calibration
+from flowbert.tasks import embed_pairs, evaluate_pairs
 
 pytestmark = [
     pytest.mark.real,

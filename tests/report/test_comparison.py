@@ -1,20 +1,19 @@
 """A comparison as text: every aggregation, other metrics, and what follows from them."""
 
 import io
-import math
 from dataclasses import replace
 
 from rich.console import Console
 
 from flowbert.evaluation import Row
 from flowbert.evaluation.comparison import Comparison
-from flowbert.evaluation.intervals import Certainty
+from flowbert.evaluation.intervals import Intervals
 from flowbert.report import comparison_to_markdown, print_comparison
 
-ROW = Row("whitening", "enc", "1,12", "mean", "target", "STSB", "test", "wmean", 0.5, 9, math.nan, -2.0, 0.3)
+ROW = Row("whitening", "enc", "1,12", "mean", "target", "STSB", "test", "wmean", 0.5, 9, float("nan"), -2.0, 0.3)
 ROWS = [replace(ROW, aggregation=name, low=0.4, high=0.6) for name in ("all", "mean", "wmean")]
-OTHER = replace(ROW, metric="auc", value=0.7, spearman=math.nan, aggregation="all", task="answers")
-COMPARISON = Comparison([*ROWS, OTHER], Certainty({}, {}, ()), [replace(ROW, method="raw", code="other")])
+OTHER = replace(ROW, metric="auc", value=0.7, aggregation="all", task="answers")
+COMPARISON = Comparison([*ROWS, OTHER], Intervals({}, ()), [replace(ROW, method="raw", code="other")])
 
 
 def test_markdown_has_every_aggregation_and_section() -> None:
