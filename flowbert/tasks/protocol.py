@@ -271,7 +271,14 @@ def evaluate_pairs(
 
 
 def evaluate_task(task: STSTask, split: str, embed: Embed, transform: Transform | None = None) -> TaskFigures:
-    """All figures of a split in one go: :func:`embed_pairs`, then :func:`evaluate_pairs`."""
+    """All figures of a split in one go: :func:`embed_pairs`, then :func:`evaluate_pairs`.
+
+    Example:
+        >>> import flowbert
+        >>> encoder = flowbert.SentenceEncoder.from_pretrained("builtin-sample")
+        >>> flowbert.evaluate_task(flowbert.load_task("SAMPLE"), "test", encoder.encode).all > 0.3
+        True
+    """
     return evaluate_pairs(embed_pairs(task, split, embed), transform)
 
 
