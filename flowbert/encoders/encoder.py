@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from transformers import AttentionInterface, PreTrainedTokenizerBase
 
 from flowbert.encoders.batching import plan_batches
-from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing, can_pack
+from flowbert.encoders.cpu.attention import attention_of
+from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing, can_pack, packed_attention
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint, trained_settings
@@ -219,7 +220,8 @@ class SentenceEncoder(nn.Module):
         if wanted != self.packs:
             backbone: Any = self.backbone
             if wanted:
-                self._padded_attention = backbone.config._attn_implementation
+                self._padded_attention = attention_of(backbone)
+                AttentionInterface.register(PACKED_ATTENTION, packed_attention)
             backbone.set_attn_implementation(PACKED_ATTENTION if wanted else self._padded_attention)
             self.packs = wanted
         return self.packs

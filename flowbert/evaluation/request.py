@@ -10,9 +10,9 @@ import torch
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.sts import STSTask, Subset, is_table
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation.grid import Cell, Method
+from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import fingerprint
-from flowbert.methods.parse import parse_methods
+from flowbert.methods import Method, parse_methods
 from flowbert.tasks import Task
 
 Number = TypeVar("Number", int, float)

@@ -11,11 +11,11 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from flowbert.calibration.few_rows import few_rows
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
-from flowbert.metrics.functional.few_rows import few_rows
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.seeding import Stream
 from flowbert.training.optim import BertAdam
@@ -56,6 +56,11 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
     Raises:
         UserError: If an option is outside what is allowed, or D does not fit the levels.
+
+    Example:
+        >>> module = FlowModule(dim=8, levels=1, depth=1)
+        >>> module.embed(torch.zeros(2, 8)).shape
+        torch.Size([2, 8])
     """
 
     structural: ClassVar[dict[str, Any]] = {

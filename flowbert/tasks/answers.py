@@ -48,7 +48,8 @@ class AnswerRanking(Task, kind="answers"):
     @classmethod
     def load(cls, source: str, options: TaskOptions) -> list[Self]:
         """Load from a file, or the hub."""
-        return [cls(load_answers(source, unanswerable=options.unanswerable))]
+        del options  # none concerns answers
+        return [cls(load_answers(source))]
 
     @cached_property
     def key(self) -> dict[str, Any]:

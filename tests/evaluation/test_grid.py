@@ -143,7 +143,7 @@ def test_supervised_methods_need_labels() -> None:
 
 
 def test_a_ready_map_may_refuse_a_source() -> None:
-    def check(_: Source) -> None:
+    def check(_: object) -> None:
         raise UserError("another encoder")
 
     with pytest.raises(UserError, match="another encoder"):
