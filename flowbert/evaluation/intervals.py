@@ -1,8 +1,13 @@
 """95% confidence intervals of a comparison: of figures, of differences, and which method to use."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.grid import Cell
@@ -14,8 +19,24 @@ from flowbert.tasks.verdict import verdict
 
 Group = tuple[str, ...]
 """Encoder, layers, pooling, split, corpus: what methods in one verdict share."""
-Averaged = tuple[Replicates | None, list[str]]
-"""An average over tasks, if there is any, and lines about what is left out of it."""
+
+
+class Comparison(NamedTuple):
+    """Methods, or encoders, on the same resamples.
+
+    Attributes:
+        kind: ``average`` over tasks, single ``task``, or ``encoders``: one method on several, averaged over tasks.
+        shared: What is compared has this in common.
+        decides: Whether a verdict goes by it.
+        replicates: Of those that have a figure on all tasks; None without any.
+        left_out: What lacks a figure, in lines.
+    """
+
+    kind: str
+    shared: Group
+    decides: bool
+    replicates: Replicates | None
+    left_out: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +65,7 @@ class Intervals:
 
     def of_task(self, task: Task, aggregation: str) -> Replicates | None:
         """Replicates of a task's headline figure, methods named by setting; None without intervals or a headline."""
-        return next((each for metric, each in self._figures(task, aggregation) if metric == task.headline), None)
+        return dict(self._figures(task, aggregation)).get(task.headline or "")
 
     def rows(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with their intervals, where there are any."""
@@ -65,69 +86,53 @@ class Intervals:
 
         return [with_interval(row) for row in rows]
 
+    def comparisons(self, aggregation: str = "wmean") -> list[Comparison]:
+        """Everything that is compared: the average over tasks by group, single tasks by group, encoders."""
+        return [*self._averages(aggregation), *self._single_tasks(aggregation), *self._encoders(aggregation)]
+
     def averages(self, aggregation: str) -> dict[Group, Interval]:
-        """Interval of the average over the tasks, by group and method (the last entry), for more than one task."""
+        """Interval of the average over the tasks, by group and method (the last entry)."""
         return {
-            (*group, method): replicates.interval(method)
-            for group, replicates in self.groups(aggregation).items()
-            for method in replicates.methods
+            (*found.shared, method): found.replicates.interval(method)
+            for found in self._averages(aggregation)
+            if found.replicates is not None
+            for method in found.replicates.methods
         }
-
-    def groups(self, aggregation: str = "wmean") -> dict[Group, Replicates]:
-        """Average over the tasks, by group; methods by name, several seeds of one as their mean.
-
-        All methods of a group have a figure on all of its tasks; :meth:`left_out` names the others.
-        """
-        return {group: found for group, (found, _) in self._averaged(aggregation).items() if found is not None}
 
     def left_out(self, aggregation: str) -> list[str]:
         """What is in no average or verdict because it lacks figures, in lines."""
-        averages = (*self._averaged(aggregation).values(), *self._between(aggregation).values())
-        lines = [line for _, told in averages for line in told]
-        for group, decides, replicates in self._single(aggregation):
-            usable = replicates.usable()
-            lacking = [method for method in replicates.methods if method not in usable]
-            if lacking and decides:
-                lines.append(f"left out of the verdict on {replicates.name} ({', '.join(group)}): {', '.join(lacking)}")
-        return list(dict.fromkeys(lines))
+        return list(dict.fromkeys(line for found in self.comparisons(aggregation) for line in found.left_out))
 
     def verdicts(self, aggregation: str) -> list[str]:
-        """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders.
-
-        Groups are the average over the tasks that enter one, and each other task by its headline metric.
-        """
-        found = [(group, each) for group, _, decides, each in self._comparisons(aggregation) if decides]
-        varying = [len({group[place] for group, _ in found}) > 1 for place in range(4)]
+        """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders."""
+        told = [(found, each) for found, each in self._of_several(aggregation) if found.decides]
+        groups = [found.shared for found, _ in told if found.kind != "encoders"]
+        varying = [len({group[place] for group in groups}) > 1 for place in range(4)]
         lines = []
-        for group, replicates in found:
-            told = [name for name, differs in zip(group[:4], varying, strict=True) if differs]
-            lines.append(_verdict(replicates, [*told, f"corpus {group[4]}", replicates.name]))
-        for title, replicates in self.between_encoders(aggregation).items():
-            lines.append(_verdict(replicates, ["between encoders", title, replicates.name]))
+        for found, replicates in told:
+            label = ["between encoders", *found.shared]
+            if found.kind != "encoders":
+                *names, corpus = found.shared
+                label = [name for name, differs in zip(names, varying, strict=True) if differs] + [f"corpus {corpus}"]
+            best = verdict(replicates, label=", ".join([*label, replicates.name]))
+            lines.append(f"{best.text}. Use: {best.use}")
         return lines
 
     def differences(self, aggregation: str) -> dict[str, tuple[tuple[str, ...], list[list[Interval | None]]]]:
         """Title -> names, and row minus column on the same resamples: of any two methods, of any two encoders."""
-        found = {
-            f"{aggregation + ', ' if averaged else ''}{replicates.name}: {', '.join(group)}": replicates
-            for group, averaged, _, replicates in self._comparisons(aggregation)
-        }
-        found |= {
-            f"{aggregation}, {replicates.name}, between encoders: {title}": replicates
-            for title, replicates in self.between_encoders(aggregation).items()
-        }
+        titles = {"average": f"{aggregation}, {{}}: {{}}", "task": "{}: {}"}
+        titles["encoders"] = f"{aggregation}, {{}}, between encoders: {{}}"
         return {
-            title: (
+            titles[found.kind].format(each.name, ", ".join(found.shared)): (
                 each.methods,
                 [[None if a == b else each.difference(a, b) for b in each.methods] for a in each.methods],
             )
-            for title, each in found.items()
+            for found, each in self._of_several(aggregation)
         }
 
-    def between_encoders(self, aggregation: str = "wmean") -> dict[str, Replicates]:
-        """One method on several encoders, all else equal, averaged over the tasks: by what they share."""
-        found = {title: each for title, (each, _) in self._between(aggregation).items()}
-        return {title: each for title, each in found.items() if each is not None and len(each.methods) > 1}
+    def _of_several(self, aggregation: str) -> list[tuple[Comparison, Replicates]]:
+        found = [(each, each.replicates) for each in self.comparisons(aggregation)]
+        return [(each, replicates) for each, replicates in found if replicates and len(replicates.methods) > 1]
 
     def _figures(self, task: Task, aggregation: str) -> list[tuple[str, Replicates]]:
         """Each metric of a task with its replicates, under this aggregation if the metric has it."""
@@ -138,59 +143,53 @@ class Intervals:
             if name == aggregation or (metric, aggregation) not in by_measure
         ]
 
-    def _comparisons(self, aggregation: str) -> list[tuple[Group, bool, bool, Replicates]]:
-        """Group, whether it is an average, whether a verdict goes by it, and the replicates of methods with figures."""
-        found = [(group, True, True, replicates) for group, replicates in self.groups(aggregation).items()]
-        found += [
-            (group, False, decides, replicates.only(replicates.usable()))
-            for group, decides, replicates in self._single(aggregation)
-        ]
-        return [item for item in found if len(item[3].methods) > 1]
-
-    def _averaged(self, aggregation: str) -> dict[Group, Averaged]:
-        found = {}
-        for group in self._group_names():
-            by_task = {}
-            for task in self.replicates:
-                headline = self.of_task(task, aggregation) if task.averaged else None
-                replicates = None if headline is None else self._of_group(group, task, headline)
-                if replicates is not None:
-                    by_task[replicates.name] = replicates
-            if by_task:
-                found[group] = _average(by_task, f"averages and verdicts ({', '.join(group)})")
+    def _averages(self, aggregation: str) -> list[Comparison]:
+        headlines = [(task, self.of_task(task, aggregation)) for task in self.replicates if task.averaged]
+        found = []
+        for group in self._groups():
+            by_task = [self._of_group(group, task, each) for task, each in headlines if each is not None]
+            there = [each for each in by_task if each is not None]
+            if there:
+                averaged = _average(there, f"averages and verdicts ({', '.join(group)})")
+                found.append(Comparison("average", group, True, *averaged))
         return found
 
-    def _single(self, aggregation: str) -> list[tuple[Group, bool, Replicates]]:
-        """Group, whether a verdict goes by it, and replicates: each metric of every task that enters no average."""
+    def _single_tasks(self, aggregation: str) -> list[Comparison]:
+        """Each metric of every task that enters no average."""
         found = []
         for task in self.replicates:
             for metric, replicates in self._figures(task, aggregation) if not task.averaged else ():
-                of_group = ((group, self._of_group(group, task, replicates)) for group in self._group_names())
-                found += [(group, metric == task.headline, each) for group, each in of_group if each is not None]
+                for group in self._groups():
+                    each = self._of_group(group, task, replicates)
+                    if each is not None:
+                        usable, decides = each.usable(), metric == task.headline
+                        lacking = ", ".join(method for method in each.methods if method not in usable)
+                        line = f"left out of the verdict on {each.name} ({', '.join(group)}): {lacking}"
+                        told = [line] if lacking and decides else []
+                        found.append(Comparison("task", group, decides, each.only(usable), told))
         return found
 
-    def _between(self, aggregation: str) -> dict[str, Averaged]:
+    def _encoders(self, aggregation: str) -> list[Comparison]:
+        """One method on several encoders, all else equal."""
         shared: dict[tuple[str, ...], dict[Task, dict[str, list[str]]]] = {}
         for cell in self.cells:
-            if cell.task.averaged and cell.task in self.replicates:
-                encoder, *rest = group_of(cell)
+            encoder, *rest = group_of(cell)
+            if cell.task.averaged:
                 by_task = shared.setdefault((cell.method.shown, *rest), {})
                 by_task.setdefault(cell.task, {}).setdefault(encoder, []).append(cell.setting)
-        found = {}
+        found = []
         for (method, layers, pooling, split, corpus), by_task in shared.items():
-            seeds = {encoder: 0 for members in by_task.values() for encoder in members}
-            if len(seeds) > 1:
+            most = max(len(settings) for members in by_task.values() for settings in members.values())
+            seeds = {encoder: most for members in by_task.values() for encoder in members}
+            headlines = [(self.of_task(task, aggregation), members) for task, members in by_task.items()]
+            pooled = [_pooled(each, members, seeds) for each, members in headlines if each is not None]
+            if len(seeds) > 1 and pooled:
                 title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
-                seeds = dict.fromkeys(seeds, max(len(each) for mine in by_task.values() for each in mine.values()))
-                pooled = {
-                    replicates.name: _pooled(replicates, members, seeds)
-                    for task, members in by_task.items()
-                    if (replicates := self.of_task(task, aggregation)) is not None
-                }
-                found[title] = _average(pooled, f"the comparison of encoders ({title})")
+                averaged = _average(pooled, f"the comparison of encoders ({title})")
+                found.append(Comparison("encoders", (title,), True, *averaged))
         return found
 
-    def _group_names(self) -> list[Group]:
+    def _groups(self) -> list[Group]:
         fitted = [group_of(cell) for cell in self.cells if cell.corpus is not None]
         return list(dict.fromkeys(fitted or [group_of(cell) for cell in self.cells]))
 
@@ -205,15 +204,13 @@ class Intervals:
         if not members:
             return None
         members |= {name: [name] for name in task.references}  # what is no method stands beside those of every group
-        return _pooled(replicates, members, self._seeds(members))
+        return _pooled(replicates, members, self._seeds)
 
-    def _seeds(self, members: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    @cached_property
+    def _seeds(self) -> dict[str, int]:
         """How many seeds each method has where it has most: with fewer a mean is of something else."""
-        counts: dict[tuple[str, Task, Group], int] = {}
-        for cell in self.cells:
-            key = (cell.method.shown, cell.task, group_of(cell))
-            counts[key] = counts.get(key, 0) + 1
-        return {name: max((n for (method, *_), n in counts.items() if method == name), default=1) for name in members}
+        counts = Counter((cell.method.shown, cell.task, group_of(cell)) for cell in self.cells)
+        return {name: count for (name, *_), count in sorted(counts.items(), key=lambda item: item[1])}
 
 
 def group_of(cell: Cell) -> Group:
@@ -222,22 +219,17 @@ def group_of(cell: Cell) -> Group:
     return (*(str(columns[name]) for name in ("encoder", "layers", "pooling")), cell.task.split, columns["corpus"])
 
 
-def _verdict(replicates: Replicates, label: Sequence[str]) -> str:
-    found = verdict(replicates, label=", ".join(label))
-    return f"{found.text}. Use: {found.use}"
-
-
-def _average(by_task: Mapping[str, Replicates], what: str) -> Averaged:
+def _average(by_task: Sequence[Replicates], what: str) -> tuple[Replicates | None, list[str]]:
     """Average over the tasks of the methods with a figure on each of them, and lines about what is left out."""
-    figures: dict[str, dict[str, float]] = {method: {} for each in by_task.values() for method in each.methods}
-    for task, each in by_task.items():
+    figures: dict[str, dict[str, float]] = {method: {} for each in by_task for method in each.methods}
+    for each in by_task:
         for method in each.usable():
-            figures[method][task] = each.interval(method).value
-    found = Comparable.of(figures, list(by_task))
+            figures[method][each.name] = each.interval(method).value
+    found = Comparable.of(figures, [each.name for each in by_task])
     lines = found.told(what)
     if not found.rows:
         return None, lines
-    whole = [each.only(found.rows) for task, each in by_task.items() if task in found.columns]
+    whole = [each.only(found.rows) for each in by_task if each.name in found.columns]
     averaged = whole[0] if len(whole) == 1 else average(whole, f"average of {len(whole)} tasks")
     usable = averaged.usable()
     if len(usable) < len(found.rows):  # tiny tasks: on each resample some task has no figure
@@ -248,6 +240,5 @@ def _average(by_task: Mapping[str, Replicates], what: str) -> Averaged:
 def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]], seeds: Mapping[str, int]) -> Replicates:
     """The mean over each method's seeds under its name; without a figure if some of its seeds are missing."""
     pooled = replicates.pooled(members)
-    lacking = [len(settings) < seeds[name] for name, settings in members.items()]
-    pooled.points[lacking] = math.nan
-    return pooled
+    lacking = [len(settings) < seeds.get(name, 1) for name, settings in members.items()]
+    return replace(pooled, points=np.where(lacking, math.nan, pooled.points))

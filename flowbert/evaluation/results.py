@@ -5,10 +5,11 @@ import json
 import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, get_origin
 
 import torch
 
@@ -20,17 +21,7 @@ from flowbert.io.lock import locked
 from flowbert.tasks.base import Measured
 from flowbert.tasks.protocol import AGGREGATIONS
 
-_PACKAGES = (
-    "torch",
-    "pytorch-lightning",
-    "transformers",
-    "tokenizers",
-    "datasets",
-    "torchmetrics",
-    "numpy",
-    "scipy",
-    "safetensors",
-)
+_LIBRARIES = ("torch", "pytorch-lightning", "transformers", "tokenizers", "datasets", "numpy", "scipy", "safetensors")
 
 
 @dataclass(frozen=True)
@@ -219,69 +210,46 @@ def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
     return rows, dict(content.get("fingerprint") or {})
 
 
-class _Kind(NamedTuple):
-    """What a column may hold."""
+_FIELDS = {field.name: field for field in fields(Row)}
+_IN_FILES = {"value": ("spearman",), "metric": ("metric", "value")}
+COLUMNS = tuple(column for name in _FIELDS for column in _IN_FILES.get(name, (name,)))
+"""The columns of a results file in order: ``spearman`` stands in the place of ``value``, which follows ``metric``."""
 
-    allowed: str
-    holds: Callable[[Any], bool] = lambda _: True
-    read: Callable[[Any], Any] = lambda value: value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _or_nan(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-_TEXT = _Kind("text", lambda value: isinstance(value, str))
-_WHOLE = _Kind("a whole number", lambda value: isinstance(value, int))
-_LIST = _Kind("a list", lambda value: isinstance(value, list), tuple)
-_NUMBER = _Kind("a number or null", lambda value: value is None or _is_number(value), _or_nan)
-_ANYTHING = _Kind("anything")
-
-_NEEDED = {
-    **dict.fromkeys(("method", "encoder", "layers", "pooling", "corpus", "task", "split", "aggregation"), _TEXT),
-    "spearman": _NUMBER,
-    "pairs": _WHOLE,
-    **dict.fromkeys(("alignment", "uniformity", "mean_cosine"), _NUMBER),
+_Check = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+_CHECKS: dict[Any, _Check] = {
+    str: ("text", lambda value: isinstance(value, str), str),
+    int: ("a whole number", lambda value: isinstance(value, int), int),
+    float: (
+        "a number or null",
+        lambda value: value is None or (isinstance(value, int | float) and not isinstance(value, bool)),
+        lambda value: math.nan if value is None else float(value),
+    ),
+    tuple: ("a list", lambda value: isinstance(value, list), tuple),
 }
-# Files of earlier versions lack some of these.
-_OPTIONAL = {
-    "seed": _ANYTHING,
-    **dict.fromkeys(("positives", "sentences", "uniformity_sentences"), _WHOLE),
-    **dict.fromkeys(("subsets", "layer_numbers"), _LIST),
-    **dict.fromkeys(("revision", "dtype", "max_length"), _ANYTHING),
-    "metric": _TEXT,
-    **dict.fromkeys(("value", "low", "high"), _NUMBER),
-    "supervised": _ANYTHING,
-    "setting": _TEXT,
-    "fitted": _ANYTHING,
-    **dict.fromkeys(("reason", "code"), _TEXT),
-}
-COLUMNS = {**_NEEDED, **_OPTIONAL}
-"""The columns of a results file in order, each with what it may hold."""
+"""Type of a field -> what is allowed in a file, whether a value is, and how it is read; other types hold anything."""
 
 
 def _row(value: Any, where: str) -> Row:
     if not isinstance(value, dict):
         raise UserError(f"{where} is {type(value).__name__}; allowed: an object")
-    lacking = next((name for name in _NEEDED if name not in value), None)
-    if lacking is not None:
-        raise UserError(f"{where} lacks {lacking!r}; needed: {', '.join(COLUMNS)}")
+    needed = ["spearman", *(name for name, field in _FIELDS.items() if field.default is MISSING and name != "value")]
+    for name in needed:
+        if name not in value:
+            raise UserError(f"{where} lacks {name!r}; needed: {', '.join(COLUMNS)}")
     checked = {}
     for name, content in value.items():
         if name not in COLUMNS:
             raise UserError(f"{where}: unknown field {name!r}; {choices(COLUMNS, name)}")
-        kind = COLUMNS[name]
-        if not kind.holds(content):
-            raise UserError(f"{where}: {name} is {content!r}; allowed: {kind.allowed}")
-        checked[name] = kind.read(content)
-    if checked["aggregation"] not in AGGREGATIONS:
-        aggregation = checked["aggregation"]
+        annotation = float if name == "spearman" else _FIELDS[name].type
+        checked[name] = content
+        if (get_origin(annotation) or annotation) in _CHECKS:
+            allowed, holds, read = _CHECKS[get_origin(annotation) or annotation]
+            if not holds(content):
+                raise UserError(f"{where}: {name} is {content!r}; allowed: {allowed}")
+            checked[name] = read(content)
+    aggregation, spearman = checked["aggregation"], checked.pop("spearman")
+    if aggregation not in AGGREGATIONS:
         raise UserError(f"{where}: aggregation is {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
-    spearman = checked.pop("spearman")
     if abs(spearman) > 1:
         raise UserError(f"{where}: spearman is {spearman}; allowed: a number in [-1, 1] or null")
     return Row(**{"value": spearman, **checked})
@@ -297,11 +265,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        try:
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _LIBRARIES:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
     return found

@@ -4,7 +4,7 @@ from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import KINDS, Figure, Measured, Task, load_tasks
 from flowbert.tasks.lexical import Lexical
 from flowbert.tasks.options import TaskOptions
-from flowbert.tasks.pairs import PairEmbeddings, SubsetFigures, TaskFigures, embed_pairs, evaluate_pairs, evaluate_task
+from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs, evaluate_task
 from flowbert.tasks.protocol import aggregate
 from flowbert.tasks.retrieval import Retrieval
 from flowbert.tasks.sts import STS
@@ -18,7 +18,6 @@ __all__ = [
     "Measured",
     "PairEmbeddings",
     "Retrieval",
-    "SubsetFigures",
     "Task",
     "TaskFigures",
     "TaskOptions",

@@ -44,6 +44,8 @@ class AnswerRanking(Task, kind="answers"):
     def __init__(self, data: AnswerTask) -> None:
         self.data = data
         self.name = data.name
+        self.item_shape = (len(data),)
+        self.strata = (len(data.questions),)
 
     @classmethod
     def load(cls, source: str, options: TaskOptions) -> list[Self]:
@@ -70,16 +72,6 @@ class AnswerRanking(Task, kind="answers"):
         if name != "target":
             raise UserError(f"corpus {name!r}: task {self.name} has no train split; allowed: target, nli, files")
         return Corpus.of(name, self.sentences())
-
-    @property
-    def item_shape(self) -> tuple[int, ...]:
-        """An item is a pair: ``(N,)``."""
-        return (len(self.data),)
-
-    @property
-    def strata(self) -> tuple[int, ...]:
-        """All questions."""
-        return (len(self.data.questions),)
 
     def prepare(self, embed: Embed) -> tuple[Tensor, Tensor]:
         """Look up the embeddings of questions and candidates, in one call."""

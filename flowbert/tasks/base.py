@@ -58,21 +58,28 @@ class Task(ABC):
     A kind of task is one file with one subclass, ``class Name(Task, kind="name")``, and one import line in
     ``flowbert/tasks/__init__.py``. The class keyword registers the kind for :func:`load_tasks`.
 
+    Attributes:
+        kind: Name of the kind.
+        measures: The figures, in order; a metric has the aggregations that exist for it, ``all`` if nothing else.
+        headline: The metric that a verdict goes by; None without a verdict.
+        averaged: Whether the headline figure enters one average over tasks, and one verdict, in place of its own.
+        name: Name of the task.
+        split: Split that is measured.
+        item_shape: Shape of the items, ``(N,)``, or ``(K, N)`` for K metrics that are means of values of their own.
+        strata: Numbers of units to draw from; each stratum is resampled on its own.
+
     Shapes:
-        items: ``(N,)``, or ``(K, N)`` for K metrics that are means of values of their own.
-        N: items, which are what is resampled, or belong to what is; M: methods; R: resamples.
+        N: items, which are resampled, or belong to what is; M: methods; R: resamples.
     """
 
     kind: ClassVar[str] = ""
     measures: tuple[Measure, ...] = ()
-    """The figures of the task, in order; a metric has the aggregations that exist for it, ``all`` if nothing else."""
     headline: ClassVar[str | None] = None
-    """The metric that a verdict goes by; None without a verdict."""
     averaged: ClassVar[bool] = False
-    """Whether the headline figure enters one average over tasks, and one verdict, in place of a verdict of its own."""
-
     name: str
     split: str
+    item_shape: tuple[int, ...]
+    strata: tuple[int, ...]
 
     def __init_subclass__(cls, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -109,16 +116,6 @@ class Task(ABC):
     def labelled(self) -> Sequence[Subset]:
         """Its own labelled pairs to learn from; empty if there are none outside the split measured on."""
         return ()
-
-    @property
-    @abstractmethod
-    def item_shape(self) -> tuple[int, ...]:
-        """Shape of the items, ``(N,)`` or ``(K, N)``."""
-
-    @property
-    def strata(self) -> tuple[int, ...]:
-        """Numbers of units to draw from; each stratum is resampled on its own."""
-        return self.item_shape[-1:]
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -10,7 +9,6 @@ from rapidfuzz.distance import Levenshtein
 from flowbert.data.sts import STSTask
 from flowbert.errors import UserError, choices
 from flowbert.metrics import no_spearman, spearman_or_nan
-from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.pairs import gold_scores
 from flowbert.tasks.protocol import Floats
 from flowbert.tasks.rank_resampling import ResampledSpearman
@@ -50,22 +48,14 @@ class Lexical(PairTask, kind="lexical"):
         (array([0., 1., 2.]), -1.0)
     """
 
+    options = ("unit",)
+
     def __init__(self, data: STSTask, split: str = "test", unit: str = "words") -> None:
         super().__init__(data, split)
         if unit not in UNITS:
             raise UserError(f"unit: received {unit!r}; {choices(UNITS, unit)}")
         self.unit = unit
         self.measures = ((f"{EDIT_DISTANCE}_{unit}", "all"),)
-
-    @classmethod
-    def load(cls, source: str, options: TaskOptions) -> list[Self]:
-        """Load by task name or file of own pairs."""
-        return [cls(data, split, options.unit) for data, split in options.pairs_of(source)]
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity as JSON values."""
-        return self.key_of(unit=self.unit)
 
     @cached_property
     def distances(self) -> Floats:

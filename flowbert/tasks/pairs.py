@@ -2,8 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.errors import FlowbertWarning
 from flowbert.metrics import alignment, mean_cosine, no_spearman, sampled_uniformity, uniformity
 from flowbert.metrics.arrays import unit_rows
 from flowbert.tasks.base import Figure, Measured
@@ -47,15 +48,6 @@ class PairEmbeddings:
 
 
 @dataclass(frozen=True)
-class SubsetFigures:
-    """Spearman of one subset, in [-1, 1]."""
-
-    name: str
-    pairs: int
-    spearman: float
-
-
-@dataclass(frozen=True)
 class TaskFigures:
     """Figures of one task and split.
 
@@ -66,7 +58,7 @@ class TaskFigures:
         mean: Plain average of the subsets' Spearmans.
         wmean: Average of the subsets' Spearmans weighted by their pairs.
         pairs: Number of pairs.
-        subsets: Figures by subset.
+        subsets: ``name``, ``pairs`` and ``spearman`` of each subset.
         alignment: Over the pairs with a gold score above the threshold (4 unless told otherwise).
         positives: Number of those pairs.
         uniformity: Over all pairs of distinct sentences of the split.
@@ -83,7 +75,7 @@ class TaskFigures:
     mean: float
     wmean: float
     pairs: int
-    subsets: tuple[SubsetFigures, ...]
+    subsets: tuple[Mapping[str, Any], ...]
     alignment: float
     positives: int
     uniformity: float
@@ -93,24 +85,13 @@ class TaskFigures:
     reason: str = ""
     similarities: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
-    def spearman(self, aggregation: str) -> float:
-        """The figure under ``all``, ``mean`` or ``wmean``.
-
-        Raises:
-            UserError: If the aggregation is another one.
-        """
-        if aggregation not in AGGREGATIONS:
-            raise UserError(f"aggregation: received {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
-        return float(getattr(self, aggregation))
-
     @property
     def measured(self) -> Measured:
         """The same in long form, as every task gives it."""
-        figures = [Figure.of("spearman", name, self.spearman(name), self.reason) for name in AGGREGATIONS]
-        names = ("task", "split", "pairs", "positives", "sentences", "uniformity_sentences")
-        columns = {name: getattr(self, name) for name in (*names, "alignment", "uniformity", "mean_cosine")}
-        columns["subsets"] = tuple(asdict(subset) for subset in self.subsets)
-        return Measured(tuple(figures), self.similarities, columns)
+        columns = dict(vars(self))
+        reason, items = columns.pop("reason"), columns.pop("similarities")
+        figures = [Figure.of("spearman", name, columns.pop(name), reason) for name in AGGREGATIONS]
+        return Measured(tuple(figures), items, columns)
 
 
 def gold_scores(subsets: Sequence[Subset]) -> Floats:
@@ -217,7 +198,7 @@ def evaluate_pairs(
         **geometry,
         pairs=len(gold),
         subsets=tuple(
-            SubsetFigures(subset.name, len(subset), figure)
+            {"name": subset.name, "pairs": len(subset), "spearman": figure}
             for subset, figure in zip(pairs.subsets, found.subsets, strict=True)
         ),
         positives=int(positive.sum()),

@@ -1,8 +1,7 @@
 """Retrieval on pairs: recall@k and MRR@10 by exact search, block by block."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,6 @@ from flowbert.data.sts import STSTask
 from flowbert.errors import NoFigureError, UserError
 from flowbert.metrics.arrays import Array, unit_rows
 from flowbert.tasks.expected_ranks import reciprocal_rank_in_run
-from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.pairs import POSITIVE_ABOVE
 from flowbert.tasks.protocol import COSINE_DECIMALS, Embed, Floats, Transform
 from flowbert.tasks.resampling import Counts, unit_means
@@ -47,6 +45,7 @@ class Retrieval(PairTask, kind="retrieval"):
 
     measures = (*((f"recall@{cut}", "all") for cut in CUTS), (f"mrr@{MRR_CUT}", "all"))
     headline = f"mrr@{MRR_CUT}"
+    options = ("positive_above",)
 
     def __init__(self, data: STSTask, split: str = "test", positive_above: float = POSITIVE_ABOVE) -> None:
         super().__init__(data, split)
@@ -67,26 +66,9 @@ class Retrieval(PairTask, kind="retrieval"):
             )
         self.queries, self.documents = tuple(queries), tuple(documents)
         self.relevant = np.array(list(relevant), dtype=np.int64)
-
-    @classmethod
-    def load(cls, source: str, options: TaskOptions) -> list[Self]:
-        """Load by task name or file of own pairs."""
-        return [cls(data, split, options.positive_above) for data, split in options.pairs_of(source)]
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity as JSON values."""
-        return self.key_of(positive_above=self.positive_above)
-
-    @property
-    def item_shape(self) -> tuple[int, ...]:
-        """An item is a query's value of one metric: ``(4, Q)``."""
-        return (len(self.measures), len(self.queries))
-
-    @property
-    def strata(self) -> tuple[int, ...]:
-        """All queries."""
-        return (len(self.queries),)
+        self.item_shape = (len(self.measures), len(queries))
+        self.strata = (len(queries),)
+        self._texts = {text: row for row, text in enumerate(dict.fromkeys((*self.queries, *self.documents)))}
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -95,13 +77,12 @@ class Retrieval(PairTask, kind="retrieval"):
 
     def prepare(self, embed: Embed) -> Tensor:
         """Look up the embedding of each distinct query and document, in one call."""
-        return torch.as_tensor(embed(list(dict.fromkeys((*self.queries, *self.documents)))))
+        return torch.as_tensor(embed(list(self._texts)))
 
     def item_values(self, prepared: Tensor, transform: Transform | None) -> Floats:
         """Values of each query."""
-        rows = {text: row for row, text in enumerate(dict.fromkeys((*self.queries, *self.documents)))}
         mapped = prepared if transform is None else transform(prepared)
-        queries, documents = ([rows[text] for text in texts] for texts in (self.queries, self.documents))
+        queries, documents = ([self._texts[text] for text in texts] for texts in (self.queries, self.documents))
         return query_values(mapped[queries], mapped[documents], self.relevant)
 
     def aggregate(self, items: Floats) -> list[float]:
@@ -149,12 +130,10 @@ def query_values(
             )
     pairs = np.unique(relevant, axis=0)
     above, level = _counted(left, right, pairs)
-    counts = np.bincount(pairs[:, 0], minlength=len(left))
-    found = []
-    for cut in cuts:
-        inside = np.clip((cut - above) / level, 0.0, 1.0)
-        found.append(np.bincount(pairs[:, 0], weights=inside, minlength=len(left)) / counts)
-    return np.array([*found, _reciprocal_ranks(pairs[:, 0], above, level, len(left))])
+    query = pairs[:, 0]
+    inside = (np.clip((cut - above) / level, 0.0, 1.0) for cut in cuts)
+    recall = (np.bincount(query, weights=each) / np.bincount(query) for each in inside)
+    return np.array([*recall, _reciprocal_ranks(query, above, level)])
 
 
 def _counted(
@@ -183,14 +162,10 @@ def _cosines(rows: Tensor, documents: Tensor) -> Iterator[tuple[int, Tensor]]:
         yield first, (rows @ documents[first : first + _BLOCK].T).round_(decimals=COSINE_DECIMALS)
 
 
-def _reciprocal_ranks(
-    query: NDArray[np.int64], above: NDArray[np.int64], level: NDArray[np.int64], queries: int
-) -> Floats:
-    best = np.full(queries, np.iinfo(np.int64).max)
-    np.minimum.at(best, query, above)
-    first = above == best[query]
-    hits = np.bincount(query[first], minlength=queries)
-    run = np.zeros(queries, dtype=np.int64)
-    run[query[first]] = level[first]
-    found = zip(best.tolist(), run.tolist(), hits.tolist(), strict=True)
+def _reciprocal_ranks(query: NDArray[np.int64], above: NDArray[np.int64], level: NDArray[np.int64]) -> Floats:
+    """Of the first relevant document of each query, given the pairs in the order of their queries."""
+    order = np.lexsort((above, query))
+    first = order[np.flatnonzero(np.diff(query[order], prepend=-1))]
+    hits = np.bincount(query, weights=above == above[first][query])
+    found = zip(above[first].tolist(), level[first].tolist(), hits.astype(int).tolist(), strict=True)
     return np.array([reciprocal_rank_in_run(before, size, hit, MRR_CUT) for before, size, hit in found])

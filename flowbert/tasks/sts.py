@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,11 +27,30 @@ class PairTask(Task):
         UserError: If the data lack the split.
     """
 
+    options: ClassVar[tuple[str, ...]] = ()
+    """Arguments beside data and split, which decide its figures: named alike in :class:`TaskOptions`."""
+
     def __init__(self, data: STSTask, split: str) -> None:
         self.data = data
         self.name = data.name
         self.split = split
         self.subsets = data.split(split)
+        self.strata = tuple(len(subset) for subset in self.subsets)
+        self.item_shape = (sum(self.strata),)
+
+    @classmethod
+    def load(cls, source: str, options: TaskOptions) -> list[Self]:
+        """Load by task name or file of own pairs."""
+        chosen = {name: getattr(options, name) for name in cls.options}
+        return [cls(data, split, **chosen) for data, split in options.pairs_of(source)]
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """Identity as JSON values."""
+        scores = [f"{subset.name} {subset.scores.tolist()}" for subset in self.subsets]
+        digest = sentences_digest([*self.sentences(), *scores])
+        options = {name: getattr(self, name) for name in self.options}
+        return {"kind": self.kind, "task": self.name, "split": self.split, "pairs": digest, **options}
 
     def sentences(self) -> list[str]:
         """Every occurrence of every sentence of the split."""
@@ -49,16 +68,6 @@ class PairTask(Task):
         """The train split, unless it is measured on."""
         return self.data.splits.get("train", ()) if self.split != "train" else ()
 
-    @property
-    def item_shape(self) -> tuple[int, ...]:
-        """An item is a pair: ``(N,)``."""
-        return (sum(self.strata),)
-
-    @property
-    def strata(self) -> tuple[int, ...]:
-        """Pairs by subset."""
-        return tuple(len(subset) for subset in self.subsets)
-
     def prepare(self, embed: Embed) -> Any:
         """Look up the embeddings once for all methods."""
         return embed_pairs(self.data, self.split, embed)
@@ -66,12 +75,6 @@ class PairTask(Task):
     def item_values(self, prepared: Any, transform: Transform | None) -> Floats:
         """Cosine of each pair."""
         return similarities(prepared, transform)
-
-    def key_of(self, **options: Any) -> dict[str, Any]:
-        """Identity as JSON values, given the options that decide a figure."""
-        scores = [f"{subset.name} {subset.scores.tolist()}" for subset in self.subsets]
-        digest = sentences_digest([*self.sentences(), *scores])
-        return {"kind": self.kind, "task": self.name, "split": self.split, "pairs": digest, **options}
 
 
 class STS(PairTask, kind="sts"):
@@ -97,6 +100,7 @@ class STS(PairTask, kind="sts"):
     measures = tuple(("spearman", name) for name in AGGREGATIONS)
     headline = "spearman"
     averaged = True
+    options = ("positive_above", "uniformity_limit")
 
     def __init__(
         self,
@@ -108,17 +112,6 @@ class STS(PairTask, kind="sts"):
         super().__init__(data, split)
         self.positive_above = positive_above
         self.uniformity_limit = uniformity_limit
-
-    @classmethod
-    def load(cls, source: str, options: TaskOptions) -> list[Self]:
-        """Load by task name or file of own pairs."""
-        limits = options.positive_above, options.uniformity_limit
-        return [cls(data, split, *limits) for data, split in options.pairs_of(source)]
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity as JSON values."""
-        return self.key_of(positive_above=self.positive_above, uniformity_limit=self.uniformity_limit)
 
     def measure(self, prepared: Any, transform: Transform | None = None, flaw: str | None = None) -> Measured:
         """Figures under one map, with what the geometry of the embeddings tells of it."""

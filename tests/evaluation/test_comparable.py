@@ -24,6 +24,7 @@ from flowbert.methods import Chain
 from flowbert.report import print_table, spearman_table, table_to_markdown, write_csv, write_markdown
 from flowbert.tasks import STS, Measured
 from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.tasks.replicates import Replicates
 
 METHODS = ("raw", "one", "two", "three")
 LAYERS = ("last", "first", "both")
@@ -152,13 +153,18 @@ def test_the_table(made: Grid, aggregation: str, tmp_path: Path) -> None:
     write_csv(tmp_path / "r.csv", made.rows)
 
 
+def averages(intervals: Intervals, aggregation: str) -> dict[tuple[str, ...], Replicates]:
+    found = [each for each in intervals.comparisons(aggregation) if each.kind == "average"]
+    return {each.shared: each.replicates for each in found if each.replicates is not None}
+
+
 @QUIET
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_verdicts_and_averages(made: Grid, aggregation: str, tmp_path: Path) -> None:
     intervals = Intervals.of(made.cells, made.scores, resamples=20, seed=0)
-    for replicates in intervals.groups(aggregation).values():
+    for replicates in averages(intervals, aggregation).values():
         assert np.isfinite(replicates.points).all()
-    for group, replicates in intervals.groups(aggregation).items():
+    for group, replicates in averages(intervals, aggregation).items():
         # The average of every method is over the same tasks, each with all of its seeds.
         rows = [r for r in of(made.rows, aggregation, split=group[3]) if r.layers == group[1]]
         by_method = {m: [r for r in rows if r.method == m] for m in replicates.methods}
@@ -177,7 +183,7 @@ def test_verdicts_and_averages(made: Grid, aggregation: str, tmp_path: Path) -> 
         assert all(found is None or math.isfinite(found.value) for row in table for found in row)
     for interval in intervals.averages(aggregation).values():
         assert math.isfinite(interval.value)
-    there = {m for replicates in intervals.groups(aggregation).values() for m in replicates.methods}
+    there = {m for replicates in averages(intervals, aggregation).values() for m in replicates.methods}
     told = " ".join(intervals.left_out(aggregation))
     groups = {(c.source.columns["layers"], c.task.split) for c in made.cells}
     if len(groups) == 1 and there:

@@ -68,16 +68,19 @@ def test_verdict_of_one_task(tmp_path: Path) -> None:
 def test_several_tasks_are_averaged_and_seeds_pooled(tmp_path: Path) -> None:
     mine = cells(["A", "B"], seeds=[0, 1, 2])
     intervals = Intervals.of(mine, filled(tmp_path, mine), resamples=50, seed=0)
-    ((group, replicates),) = intervals.groups().items()
+    (found,) = intervals.comparisons()
+    group, replicates = found.shared, found.replicates
+    assert replicates is not None
+    assert found.kind == "average"
     assert group == ("e", "last", "mean", "test", "target")
     assert replicates.methods == ("raw", "good", "twin")
     assert replicates.name == "average of 2 tasks"
     by_seed = []
     for cell in mine:
-        found = intervals.of_task(cell.task, "wmean")
-        assert found is not None
+        of_task = intervals.of_task(cell.task, "wmean")
+        assert of_task is not None
         if cell.seed is not None:
-            by_seed.append(found.interval(cell.setting).value)
+            by_seed.append(of_task.interval(cell.setting).value)
     assert replicates.interval("twin").value == pytest.approx(np.mean(by_seed), abs=1e-12)
     assert intervals.averages("all")[(*group, "raw")].low < intervals.averages("all")[(*group, "good")].low
 
@@ -111,12 +114,13 @@ def test_encoders_are_compared_on_the_same_pairs(tmp_path: Path) -> None:
     for cell in mine:
         scores.add(cell, GOLD + (4 if cell.source.key["e"] == "small" else 1) * NOISE)
     intervals = Intervals.of(mine, scores, resamples=100, seed=0)
-    found = intervals.between_encoders()
+    found = {each.shared[0]: each.replicates for each in intervals.comparisons() if each.kind == "encoders"}
     assert list(found) == [
         f"{name}, layers last, pooling mean, split test, corpus {corpus}"
         for name, corpus in (("raw", "none"), ("good", "target"), ("twin", "target"))
     ]
     for title, replicates in found.items():
+        assert replicates is not None
         assert replicates.methods == ("small", "large")
         assert replicates.difference("large", "small").low > 0
         line = next(line for line in intervals.verdicts("wmean") if title in line)

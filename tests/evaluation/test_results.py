@@ -11,7 +11,7 @@ import pytest
 from flowbert.errors import UserError
 from flowbert.evaluation import Row, fingerprint, load_results, rows_of, write_results
 from flowbert.evaluation.results import COLUMNS, config_hash
-from flowbert.tasks import SubsetFigures, TaskFigures
+from flowbert.tasks import TaskFigures
 
 FIGURES = TaskFigures(
     task="STSB",
@@ -20,7 +20,7 @@ FIGURES = TaskFigures(
     mean=0.25,
     wmean=-0.125,
     pairs=3,
-    subsets=(SubsetFigures("STSB", 3, 0.5),),
+    subsets=({"name": "STSB", "pairs": 3, "spearman": 0.5},),
     alignment=0.2,
     positives=1,
     uniformity=-2.0,

@@ -95,7 +95,7 @@ def test_a_new_kind_is_one_class() -> None:
             return [cls()]
 
         key: dict[str, Any] = {"kind": "lengths"}  # noqa: RUF012
-        item_shape = (3,)
+        item_shape = strata = (3,)
 
         def sentences(self) -> list[str]:
             return ["a", "b", "c"]
