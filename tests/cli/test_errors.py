@@ -13,7 +13,7 @@ from flowbert.cli import main
 ROOT = Path(__file__).parents[2]
 
 CASES = {
-    "command": (["fti"], r"command: received 'fti'; allowed: fit, .*did you mean fit\?"),
+    "command": (["fti"], r"command: received 'fti'; allowed: fit, .*did you mean 'fit'"),
     "encoder folder": (["fit", "--encoder.path", "/nowhere/x"], r"encoder '/nowhere/x': no such folder"),
     "hub offline": (["fit", "--encoder.path", "some/encoder"], r"encoder 'some/encoder': .*HF_HUB_OFFLINE"),
     "missing file": (["fit", "--data.corpus", "mising.txt"], r"mising.txt: no such file; .*did you mean 'missing.txt'"),

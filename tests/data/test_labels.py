@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.data import make_data
 from numpy.typing import NDArray
 
 from flowbert.calibration import LearnedRemoval
@@ -183,8 +184,8 @@ def test_sentence_bert_is_not_trained_on_pairs_that_are_measured(swap: bool, mon
     for module in ("siamese", "examples"):
         monkeypatch.setattr(f"flowbert.datamodules.{module}.load_task", lambda *_: shared)
     with pytest.raises(UserError, match=r"4 of 12 labelled pairs are among those measured, T test .*drop_overlap"):
-        SiameseDataModule("sts", task="T", batch_size=2).load()
-    data = SiameseDataModule("sts", task="T", batch_size=2, drop_overlap=True)
+        make_data(SiameseDataModule, source="sts", tasks="T", batch_size=2).load()
+    data = make_data(SiameseDataModule, source="sts", tasks="T", batch_size=2, drop_overlap=True)
     with pytest.warns(FlowbertWarning, match=r"4 of 12 labelled pairs .*: learning without them"):
         data.load()
     assert data.fitted_examples == 8

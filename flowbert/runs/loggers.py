@@ -10,7 +10,8 @@ from typing import Any
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from flowbert.errors import UserError, choices
-from flowbert.training.metrics_log import METRICS, MetricsLog, digest_rows, read_metrics
+from flowbert.io.run_folder import RunFolder
+from flowbert.training.metrics_log import MetricsLog, digest_rows, read_metrics
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
@@ -19,31 +20,31 @@ def check_log_to(names: Sequence[str]) -> None:
     """Raise a UserError for an unknown destination."""
     for name in names:
         if name not in LOG_TO:
-            raise UserError(f"--log_to: received {name!r}; {choices(LOG_TO, name)}")
+            raise UserError(f"log_to: received {name!r}; {choices(LOG_TO, name)}")
 
 
-def make_loggers(names: Sequence[str], run_dir: Path, earlier: Sequence[dict[str, str]] | None = None) -> list[Logger]:
+def make_loggers(names: Sequence[str], run: RunFolder, earlier: Sequence[dict[str, str]] = ()) -> list[Logger]:
     """Loggers for a run; the CSV one (``metrics.csv``) comes first and always.
 
     ``wandb`` without a key falls back to offline with one line, before anything expensive runs.
 
     Args:
         names: Where figures go beside ``metrics.csv``.
-        run_dir: The run folder.
-        earlier: Rows of ``metrics.csv`` up to the checkpoint that a run goes on from; None for a new run.
+        run: The run folder.
+        earlier: Rows of ``metrics.csv`` up to the checkpoint that a run goes on from; none for a new run.
     """
-    if not earlier or digest_rows(read_metrics(run_dir / METRICS, len(earlier))) != digest_rows(earlier):
-        _keep_earlier(run_dir / METRICS)
-    loggers: list[Logger] = [MetricsLog(run_dir, earlier or ())]
+    if not earlier or digest_rows(read_metrics(run.metrics, len(earlier))) != digest_rows(earlier):
+        _move_aside(run.metrics)
+    loggers: list[Logger] = [MetricsLog(run.path, earlier)]
     for name in names:
         if name == "tensorboard":
-            loggers.append(TensorBoardLogger(run_dir, name="tensorboard", version=""))
+            loggers.append(TensorBoardLogger(run.path, name="tensorboard", version=""))
         else:
-            loggers.append(_wandb(run_dir, offline=name == "wandb-offline" or not _wandb_can_be_online()))
+            loggers.append(_wandb(run.path, offline=name == "wandb-offline" or not _wandb_can_be_online()))
     return loggers
 
 
-def _keep_earlier(metrics: Path) -> None:
+def _move_aside(metrics: Path) -> None:
     """Move the figures of an interrupted run aside (``metrics-1.csv``, ...)."""
     if metrics.exists():
         number = next(n for n in itertools.count(1) if not metrics.with_name(f"metrics-{n}.csv").exists())

@@ -11,7 +11,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.losses.info_nce import info_nce
 from flowbert.modules.trainable import set_dropout
-from flowbert.training.grad_cache import encode_cached, split_features
+from flowbert.training.gradient_cache import embed_with_gradient_cache, split_features
 
 SENTENCES = [f"{WORDS[i % 16]} {WORDS[(3 * i + 1) % 16]} {WORDS[(7 * i + 2) % 16]}" for i in range(10)]
 
@@ -25,7 +25,7 @@ def encoder(tmp_path: Path) -> SentenceEncoder:
 def _step(encoder: SentenceEncoder, chunks: list[dict[str, Tensor]], chunk_size: int | None) -> list[Tensor]:
     torch.manual_seed(0)
     encoder.zero_grad()
-    h = encode_cached(encoder.embed_chunks, chunks, chunk_size)
+    h = embed_with_gradient_cache(encoder.embed_chunks, chunks, chunk_size)
     loss = info_nce(h[:5], h[5:])
     loss.backward()  # type: ignore[no-untyped-call]
     return [loss.detach(), *(p.grad.clone() for p in encoder.parameters() if p.grad is not None)]
@@ -66,7 +66,7 @@ def test_activations_are_not_kept(encoder: SentenceEncoder) -> None:
     def saved(size: int | None) -> int:
         kept.clear()
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-            encode_cached(encoder.embed_chunks, [encoder.tokenize(SENTENCES)], size)
+            embed_with_gradient_cache(encoder.embed_chunks, [encoder.tokenize(SENTENCES)], size)
         return sum(kept)
 
     assert saved(2) < saved(None) / 20
@@ -74,4 +74,4 @@ def test_activations_are_not_kept(encoder: SentenceEncoder) -> None:
 
 def test_chunk_size_must_be_positive(encoder: SentenceEncoder) -> None:
     with pytest.raises(UserError, match="chunk_size: received 0; allowed: 1 or more"):
-        encode_cached(encoder.embed_chunks, [encoder.tokenize(SENTENCES)], 0)
+        embed_with_gradient_cache(encoder.embed_chunks, [encoder.tokenize(SENTENCES)], 0)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from flowbert.errors import UserError
+from flowbert.training.limits import check_limits
 
 Features = Mapping[str, Tensor]
 
@@ -17,8 +17,8 @@ def split_features(features: Features, size: int) -> list[dict[str, Tensor]]:
     return [{name: value[i : i + size] for name, value in features.items()} for i in range(0, count, size)]
 
 
-def encode_cached(
-    encode: Callable[[Sequence[Features]], Tensor], chunks: Sequence[Features], chunk_size: int | None = None
+def embed_with_gradient_cache(
+    embed: Callable[[Sequence[Features]], Tensor], chunks: Sequence[Features], chunk_size: int | None = None
 ) -> Tensor:
     """Embed chunks one after the other and keep the activations of none; backward computes them again, chunk by chunk.
 
@@ -32,7 +32,7 @@ def encode_cached(
         https://arxiv.org/abs/2101.06983
 
     Args:
-        encode: Chunks of token features, each ``(b, T)``, to their embeddings in order, ``(B, D)``.
+        embed: Chunks of token features, each ``(b, T)``, to their embeddings in order, ``(B, D)``.
         chunks: Token features; T may differ between chunks.
         chunk_size: Most sentences with activations in memory; None keeps all activations (the plain way).
 
@@ -44,17 +44,12 @@ def encode_cached(
 
     Example:
         >>> layer = torch.nn.Linear(2, 3)
-        >>> encode_cached(lambda chunks: layer(chunks[0]["x"]), [{"x": torch.ones(5, 2)}], chunk_size=2).shape
+        >>> chunks = [{"x": torch.ones(5, 2)}]
+        >>> embed_with_gradient_cache(lambda chunks: layer(chunks[0]["x"]), chunks, chunk_size=2).shape
         torch.Size([5, 3])
     """
     if chunk_size is None:
-        return encode(chunks)
-    check_chunk_size(chunk_size)
+        return embed(chunks)
+    check_limits(chunk_size=chunk_size)
     pieces = [piece for chunk in chunks for piece in split_features(chunk, chunk_size)]
-    return torch.cat([checkpoint(encode, [piece], use_reentrant=False) for piece in pieces])
-
-
-def check_chunk_size(chunk_size: int | None) -> None:
-    """Raise a UserError unless it is None or 1 or more."""
-    if chunk_size is not None and chunk_size < 1:
-        raise UserError(f"chunk_size: received {chunk_size}; allowed: 1 or more sentences, or null for no caching")
+    return torch.cat([checkpoint(embed, [piece], use_reentrant=False) for piece in pieces])

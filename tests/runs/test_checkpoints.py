@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from flowbert.cli.checkpoints import read_checkpoint
 from flowbert.errors import UserError
+from flowbert.runs.checkpoints import SavedCheckpoint
 
 GOOD = {"encoder_key": {"a": "x"}, "state_dict": {"w": torch.ones(5)}, "hyper_parameters": {"z": [1, 2.5, None]}}
 
 
 def refusal(path: Path) -> str:
     with pytest.raises(UserError) as caught:
-        read_checkpoint(str(path))
+        SavedCheckpoint.read(path)
     message = str(caught.value)
-    assert message.startswith(f"--ckpt_path: {path} is not a checkpoint of flowbert")
+    assert message.startswith(f"ckpt_path: {path} is not a checkpoint of flowbert")
     assert "\n" not in message
     assert len(message) < 300 + len(str(path))
     return message
@@ -42,7 +42,7 @@ def test_damage_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.ckpt"
     torch.save(GOOD, path)
     good = path.read_bytes()
-    assert read_checkpoint(str(path)).keys() == GOOD.keys()
+    assert SavedCheckpoint.read(path).content.keys() == GOOD.keys()
     rng = random.Random(0)
     for _ in range(300):
         spoiled = bytearray(good[: rng.choice([len(good), rng.randrange(len(good))])])
@@ -52,6 +52,6 @@ def test_damage_is_one_line(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, about the pickle protocol that a flip claims
             try:
-                read_checkpoint(str(path))  # the padding of the archive does not count
+                SavedCheckpoint.read(path)  # the padding of the archive does not count
             except UserError:
                 refusal(path)
