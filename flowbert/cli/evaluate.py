@@ -1,6 +1,8 @@
 """``evaluate``: the options of :func:`flowbert.runs.compare`, its one call, and its tables."""
 
-from flowbert.cli.options import check_output, chosen_device
+from inspect import signature
+
+from flowbert.cli.options import OPTIONS, add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.report import print_comparison
@@ -26,13 +28,18 @@ def make_parser() -> ToolParser:
         "95% confidence intervals, a verdict, results.json.",
         epilog=_EXAMPLE,
     )
-    parser.add_class_arguments(EncoderSettings, "encoder")
-    parser.add_function_arguments(compare, skip={"encoder", "drop_overlap", "output", "device"})
-    parser.add_argument(
-        "--drop_overlap", action="store_true", help="Learn without the labelled pairs that are measured, too."
+    add_encoder_options(parser, several=True)
+    words = parser.add_argument_group("Word vectors")
+    words.add_argument(
+        "--encoder.sif",
+        type=float | None,
+        default=None,
+        help="Weight each word by a / (a + frequency in the tasks' sentences) with this a, e.g. 1e-3. Default: plain mean.",
     )
-    parser.add_argument("--output", type=str, default="results.json", help="File to write, ending in .json.")
-    parser.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or mps.")
+    words.add_argument("--encoder.max_words", type=int | None, default=None, help="Read only the first ones.")
+    shared = [name for name in OPTIONS if name in signature(compare).parameters]
+    add_options(parser.add_argument_group("What to compare, and how"), *shared, several=True)
+    parser.add_function_arguments(compare, skip={"encoder", *shared})
     return parser
 
 

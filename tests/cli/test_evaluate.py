@@ -51,7 +51,7 @@ def test_figures_are_those_of_the_library(tmp_path: Path) -> None:
 
 def test_corpora_differ_and_are_named(tmp_path: Path) -> None:
     mine = tmp_path / "mine.txt"
-    mine.write_text("\n".join(load_corpus("nli").sentences[:500]) + "\n")
+    mine.write_text("\n".join(load_corpus("nli", nli="builtin-sample").sentences[:500]) + "\n")
     figures = set()
     for corpus in ("target", "train_only", "nli", str(mine)):
         (row, *_) = evaluate(tmp_path / "r.json", "--methods", "whitening:shrinkage=0.1", "--corpus", corpus, *SAMPLE)
