@@ -15,7 +15,6 @@ from pathlib import Path
 from flowbert.cli import main
 from flowbert.data.sts import TASKS
 from flowbert.evaluation import load_results
-from flowbert.io.run_folder import RESULTS
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,7 +36,7 @@ def parse_arguments() -> argparse.Namespace:
 def fit(arguments: argparse.Namespace, task: str, seed: str) -> Path:
     """Fit one task with one seed, unless that is done; the results file."""
     run = Path(arguments.runs) / Path(arguments.config).stem / f"{task}-{seed}"
-    if not (run / RESULTS).exists():
+    if not (run / "results.json").exists():
         options = {
             "--config": arguments.config,
             "--encoder.path": arguments.encoder,
@@ -48,7 +47,7 @@ def fit(arguments: argparse.Namespace, task: str, seed: str) -> Path:
             "--run_dir": str(run),
         }
         main(["fit", *(word for pair in options.items() for word in pair)])
-    return run / RESULTS
+    return run / "results.json"
 
 
 def table(figures: dict[str, dict[str, list[float]]], tasks: Iterable[str], aggregation: str) -> str:

@@ -27,7 +27,6 @@ from pytorch_lightning import Callback, Trainer
 
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.cpu.allocation import keep_freed_memory
 from flowbert.io.atomic import written_atomically
 from flowbert.modules.simcse import SimCSEModule
 
@@ -74,7 +73,6 @@ def seconds_per_step(times: list[Times], warmup: int) -> Times:
 
 def ours(arguments: argparse.Namespace, file: Path, precision: str, pool: int) -> Times:
     """Seconds of a step of flowbert, set up as its command line does."""
-    keep_freed_memory()
     encoder = SentenceEncoder.from_pretrained(arguments.encoder, frozen=False)
     module = SimCSEModule(head="none")
     data = ContrastiveDataModule(str(file), batch_size=arguments.batch_size, max_length=arguments.max_length, pool=pool)

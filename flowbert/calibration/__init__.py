@@ -1,7 +1,6 @@
 """Closed-form maps of sentence embeddings under one contract; a new method is one file and one line here."""
 
-from flowbert.calibration.affine import AffineCalibration as AffineCalibration
-from flowbert.calibration.affine import AffineMap as AffineMap
+from flowbert.calibration.base import AffineMap as AffineMap
 from flowbert.calibration.base import Calibration as Calibration
 from flowbert.calibration.base import NotFittedError as NotFittedError
 from flowbert.calibration.base import methods as methods

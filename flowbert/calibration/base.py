@@ -1,8 +1,10 @@
-"""The contract of every closed-form calibration: fit, partial_fit, merge, transform, inverse_transform, save, load."""
+r"""The contract of every closed-form calibration: an affine map :math:`y = (x - \mu) W` of streamed moments."""
 
 import inspect
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,12 +14,35 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert import __version__
+from flowbert.calibration.moments import Moments
 from flowbert.errors import UserError, choices
 from flowbert.io.container import read_container, write_container
 
 Rows = Tensor | NDArray[Any]
 _FORMAT = "flowbert-calibration-2"
+_BLOCK_ROWS = 16384
 _METHODS: dict[str, type["Calibration"]] = {}
+
+
+def _size(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and value >= 1)
+
+
+def _number(low: float, high: float) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int | float) and math.isfinite(value) and low <= value <= high
+
+
+_ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "n_components": (_size, "a whole number of at least 1, or none for all"),
+    "n_directions": (_size, "a whole number of at least 1, or none for the default"),
+    "shrinkage": (lambda value: value == "ledoit-wolf" or _number(0, 1)(value), "a number in [0, 1] or 'ledoit-wolf'"),
+    "exponent": (_number(-1, 0), "a number in [-1, 0] (-0.5 whitens, 0 only rotates)"),
+    "rank_tolerance": (_number(0, math.nextafter(1, 0)), "a number in [0, 1)"),
+    "penalty": (_number(0, math.inf), "a number of at least 0"),
+    "standardize": (lambda value: isinstance(value, bool), "true or false"),
+    "center": (lambda value: isinstance(value, bool), "true or false"),
+}
+"""What the constructors' arguments may be: the same name means the same in every calibration."""
 
 
 class NotFittedError(RuntimeError):
@@ -29,22 +54,44 @@ def methods() -> dict[str, type["Calibration"]]:
     return dict(_METHODS)
 
 
+@dataclass(frozen=True)
+class AffineMap:
+    r"""The map :math:`y = (x - \mu) W` with its (pseudo-)inverse :math:`x = y W^+ + \mu`, float64.
+
+    Attributes:
+        center: :math:`\mu` of shape ``(D,)``.
+        weight: W of shape ``(D, k)``.
+        inverse: :math:`W^+` of shape ``(k, D)``.
+    """
+
+    center: Tensor
+    weight: Tensor
+    inverse: Tensor
+
+
 class Calibration(ABC):
     """A map of sentence embeddings that is fitted on unlabelled embeddings and then frozen.
 
-    A method is one file with one subclass, ``class Name(Calibration, method="name")``, and one import line in
-    ``flowbert/calibration/__init__.py``. The class keyword registers the name for
-    :func:`flowbert.calibration.make_calibration` and for :meth:`load`. Constructors take plain JSON values, each kept
-    in an attribute of the same name.
+    A method is one file with one subclass, ``class Name(Calibration, method="name")``, that turns :class:`Moments` into
+    an :class:`AffineMap`, and one import line in ``flowbert/calibration/__init__.py``. The class keyword registers the
+    name for :func:`flowbert.methods.make_calibration` and for :meth:`load`. Constructors take plain JSON values, keep
+    each in an attribute of the same name, and call this one's last, which checks them.
+
+    The map is applied in float64 on centred rows and rounded once at the end: in float32, ``x W - mu W`` would lose
+    the digits that the mean and the map have in common, which moves a Spearman figure by more than 1e-4.
 
     Shapes:
         x: ``(N, D)``, torch or numpy; transformed: ``(N, k)``, on the device of ``x``.
         N: sentences, D: embedding size, k: size after the map.
+
+    Raises:
+        UserError: If an argument is out of range.
     """
 
     method: ClassVar[str] = ""
     size_option: ClassVar[str | None] = None
     """Constructor argument that a number after the method's name sets, as in ``whitening-128``."""
+    to_be_fitted: ClassVar[str] = "call fit or partial_fit with at least 1 row"
 
     def __init_subclass__(cls, method: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -54,10 +101,26 @@ class Calibration(ABC):
             cls.method = method
             _METHODS[method] = cls
 
-    @property
+    def __init__(self) -> None:
+        for name, value in self.config.items():
+            holds, allowed = _ALLOWED[name]
+            if not holds(value):
+                raise UserError(f"{name}: received {value!r}; allowed: {allowed}")
+        self.reset()
+
     @abstractmethod
+    def solve(self, moments: Moments) -> AffineMap:
+        """The map for these statistics, on the CPU."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Constructor arguments as JSON values."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    @property
     def dim(self) -> int | None:
-        """Embedding size D the map was fitted for; None before the first rows."""
+        """Embedding size D of the rows seen so far; None before the first ones."""
+        return None if self.moments is None else self.moments.dim
 
     def output_dim(self, dim: int) -> int:
         """Size k of the mapped rows, given the size D of the rows.
@@ -68,58 +131,117 @@ class Calibration(ABC):
         return dim
 
     @property
-    @abstractmethod
     def fitted(self) -> bool:
         """Whether :meth:`transform` can be called."""
+        return self.moments is not None and self.moments.count > 0
 
     @property
     def flaw(self) -> str | None:
         """Why the figures of the fitted map would mean nothing, with N, D and the remedy, in one line; else None."""
         return None
 
-    @abstractmethod
     def reset(self) -> Self:
         """Forget all data. Returns self."""
+        self.moments: Moments | None = None
+        self.forget_map()
+        return self
 
-    @abstractmethod
-    def partial_fit(self, x: Rows) -> Self:
-        """Add rows; any chunking gives what one :meth:`fit` gives. Returns self."""
-
-    @abstractmethod
-    def merge(self, other: "Calibration") -> Self:
-        """Add the data that another calibration of the same class has seen. Returns self."""
-
-    @abstractmethod
-    def transform(self, x: Rows, *, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Map rows ``(N, D)`` to ``(N, k)``, on the device of ``x``."""
-
-    @abstractmethod
-    def inverse_transform(self, y: Rows, *, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Map rows ``(N, k)`` back to ``(N, D)``; the pseudo-inverse where the map drops directions."""
-
-    @abstractmethod
-    def state_dict(self) -> dict[str, Tensor]:
-        """What was learned, as plain tensors; with :attr:`config` it restores the calibration."""
-
-    @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
-        """Take over a :meth:`state_dict`. Returns self."""
+    def forget_map(self) -> None:
+        """Forget what was made of the data seen: more has come."""
+        self._map: AffineMap | None = None
 
     def fit(self, x: Rows) -> Self:
-        """Fit on these rows alone, forgetting earlier ones. Returns self.
+        """Fit on these rows alone and compute the map at once, so that its warnings appear here. Returns self.
 
         Raises:
-            UserError: If ``x`` has no rows, is not 2-D, or holds NaN or infinity.
+            ValueError: If ``x`` is not 2-D.
+            UserError: If ``x`` has no rows, or holds NaN or infinity.
         """
         rows = checked_rows(x)
         if len(rows) == 0:
             raise UserError("cannot fit on 0 rows; allowed: at least 1")
-        return self.reset().partial_fit(rows)
+        self.reset().partial_fit(rows)
+        if self.fitted:
+            self.affine_map()
+        return self
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """Constructor arguments as JSON values."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+    def partial_fit(self, x: Rows) -> Self:
+        """Add rows (possibly none); any chunking gives what one :meth:`fit` gives. Returns self."""
+        rows = checked_rows(x, self.dim)
+        if self.moments is None:
+            self.moments = Moments(rows.shape[1], _float64_device(rows))
+        self.moments.update(rows)
+        self.forget_map()
+        return self
+
+    def merge(self, other: "Calibration") -> Self:
+        """Add the data that ``other`` has seen; its arguments play no role. Returns self.
+
+        Raises:
+            TypeError: If ``other`` is of another class.
+            ValueError: If it is of another embedding size.
+        """
+        if type(other) is not type(self):
+            raise TypeError(f"cannot merge a {type(other).__name__}; allowed: a {type(self).__name__}")
+        if other.moments is not None:
+            if self.moments is None:
+                self.moments = Moments(other.moments.dim, other.moments.shift.device)
+            self.moments.merge(other.moments)
+            self.forget_map()
+        return self
+
+    def affine_map(self) -> AffineMap:
+        """The fitted map, computed on first use and kept until more data comes.
+
+        Raises:
+            NotFittedError: If it cannot be computed yet.
+        """
+        if self.moments is None or not self.fitted:
+            raise NotFittedError(f"{type(self).__name__} is not fitted: {self.to_be_fitted}")
+        if self._map is None:
+            self._map = self.solve(self.moments.to("cpu"))
+        return self._map
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Weight W of shape ``(D, k)`` and bias b of shape ``(k,)``, float64, with ``transform(x) = x W + b``."""
+        fitted = self.affine_map()
+        return fitted.weight.clone(), -(fitted.center @ fitted.weight)
+
+    def transform(self, x: Rows, *, dtype: torch.dtype = torch.float32) -> Tensor:
+        r"""Map rows ``(N, D)`` to :math:`(x - \mu) W` of shape ``(N, k)``, on the device of ``x``."""
+        fitted = self.affine_map()
+        rows = checked_rows(x, self.dim)
+        return _in_float64(lambda b, center, W: (b - center) @ W, rows, dtype, fitted.center, fitted.weight)
+
+    def inverse_transform(self, y: Rows, *, dtype: torch.dtype = torch.float32) -> Tensor:
+        r"""Map rows ``(N, k)`` to :math:`y W^+ + \mu` of shape ``(N, D)``, on the device of ``y``."""
+        fitted = self.affine_map()
+        rows = checked_rows(y, fitted.weight.shape[1])
+        return _in_float64(lambda b, center, W: b @ W + center, rows, dtype, fitted.center, fitted.inverse)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The moments (so that fitting can go on) and the map (so that it is the same on every machine)."""
+        if self.moments is None or not self.fitted:
+            return {}
+        state = {f"moments.{key}": value for key, value in self.moments.state_dict().items()}
+        return state | {f"map.{key}": value.clone() for key, value in vars(self.affine_map()).items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
+        """Take over a :meth:`state_dict`; an empty one means not fitted. Returns self.
+
+        Raises:
+            UserError: If a tensor is missing or has the wrong shape.
+        """
+        self.reset()
+        if state:
+            names = [f"map.{field.name}" for field in fields(AffineMap)]
+            tensors = [needed(state, name).detach().to("cpu", torch.float64, copy=True) for name in names]
+            prefix = "moments."
+            self.moments = Moments.from_state_dict(
+                {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+            )
+            self._map = AffineMap(*tensors)
+        return self
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file with the class, arguments and version as JSON metadata. Returns the path."""
@@ -145,6 +267,13 @@ class Calibration(ABC):
         return f"{type(self).__name__}({arguments})"
 
 
+def needed(state: Mapping[str, Tensor], name: str) -> Tensor:
+    """A tensor of a saved state; a UserError if it is missing."""
+    if name not in state:
+        raise UserError(f"calibration state lacks {name}; allowed: a file as written here")
+    return state[name]
+
+
 def checked_rows(x: Rows, dim: int | None = None) -> Tensor:
     """Rows as a tensor after the checks that every calibration makes.
 
@@ -153,13 +282,16 @@ def checked_rows(x: Rows, dim: int | None = None) -> Tensor:
         dim: The D that is needed, if already known.
 
     Raises:
-        UserError: If ``x`` is not 2-D, has another width than ``dim``, or holds NaN or infinity.
+        ValueError: If ``x`` is not 2-D, or has another width than ``dim``.
+        UserError: If it holds NaN or infinity.
     """
     rows = x if isinstance(x, Tensor) else torch.tensor(np.asarray(x))
     if rows.ndim != 2 or rows.shape[1] == 0 or rows.is_complex():
-        raise UserError(f"embeddings have the shape {tuple(rows.shape)} ({rows.dtype}); allowed: real (N, D), D >= 1")
+        raise ValueError(f"embeddings have the shape {tuple(rows.shape)} ({rows.dtype}); allowed: real (N, D), D >= 1")
     if dim is not None and rows.shape[1] != dim:
-        raise UserError(f"embeddings have {rows.shape[1]} dimensions; allowed: {dim}, as fitted")
+        raise ValueError(f"embeddings have {rows.shape[1]} dimensions; allowed: {dim}, as fitted")
+    if bool(torch.isfinite(rows.sum())):  # one pass and no copy; the sum of finite values may overflow
+        return rows
     bad = ~torch.isfinite(rows)
     if bool(bad.any()):
         bad_rows = bad.any(dim=1).nonzero().flatten()
@@ -169,3 +301,16 @@ def checked_rows(x: Rows, dim: int | None = None) -> Tensor:
             "allowed: finite values"
         )
     return rows
+
+
+def _in_float64(apply: Callable[..., Tensor], rows: Tensor, dtype: torch.dtype, *constants: Tensor) -> Tensor:
+    """Blocks of rows through ``apply(block, *constants)`` in float64, rounded once."""
+    device = _float64_device(rows)
+    there = [constant.to(device) for constant in constants]
+    blocks = torch.split(rows, _BLOCK_ROWS)
+    return torch.cat([apply(b.to(device, torch.float64), *there).to(rows.device, dtype) for b in blocks])
+
+
+def _float64_device(rows: Tensor) -> torch.device:
+    # Float64 does not exist on Apple's GPU: there the arithmetic is done on the CPU.
+    return torch.device("cpu") if rows.device.type == "mps" else rows.device

@@ -1,7 +1,7 @@
 """Weighted removal of the strongest directions, the weights learned on labelled pairs."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from flowbert.calibration.affine import AffineCalibration, AffineMap
-from flowbert.calibration.base import Calibration, NotFittedError, Rows, checked_rows
+from flowbert.calibration.base import AffineMap, Calibration, NotFittedError, Rows, checked_rows, needed
 from flowbert.calibration.moments import Moments
-from flowbert.calibration.spectrum import checked_size, spectrum
+from flowbert.calibration.spectrum import spectrum
 from flowbert.errors import UserError
 
 Floats = NDArray[np.float64]
 _WEIGHTS = "weights"
 _DIRECTIONS = 100
+_CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}  # scipy's own stop so early that the last digits of the rows show
 _SMALLEST_NORM = 1e-12  # of a squared norm as a share of the mean one: a row that the removal leaves empty
 
 
-class LearnedRemoval(AffineCalibration, method="learned-removal"):
+class LearnedRemoval(Calibration, method="learned-removal"):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, the weights learned on labelled pairs.
 
     Supervised, unlike the other calibrations: :meth:`fit` and :meth:`partial_fit` only collect the statistics that give
@@ -57,15 +57,13 @@ class LearnedRemoval(AffineCalibration, method="learned-removal"):
 
     size_option = "n_directions"
     supervised: ClassVar[bool] = True
+    to_be_fitted = "call fit_pairs with labelled pairs"
 
     def __init__(self, n_directions: int | None = None, penalty: float = 0.0, center: bool = True) -> None:
-        super().__init__()
-        self.n_directions = checked_size(n_directions, "n_directions")
-        if not 0 <= penalty < np.inf:
-            raise UserError(f"penalty is {penalty}; allowed: a number of at least 0")
+        self.n_directions = n_directions
         self.penalty = penalty
         self.center = center
-        self._weights: Tensor | None = None
+        super().__init__()
 
     @property
     def fitted(self) -> bool:
@@ -76,27 +74,13 @@ class LearnedRemoval(AffineCalibration, method="learned-removal"):
     def weights(self) -> Tensor:
         """Learned weights of shape ``(k,)``, float64, the strongest direction first."""
         if self._weights is None:
-            raise NotFittedError(f"{type(self).__name__} has no weights: call fit_pairs with labelled pairs")
+            raise NotFittedError(f"{type(self).__name__} has no weights: {self.to_be_fitted}")
         return self._weights
 
-    def reset(self) -> Self:
-        """Forget all data and the weights. Returns self."""
-        self._weights = None
-        return super().reset()
-
-    def fit(self, x: Rows) -> Self:
-        """Collect the statistics of these rows alone; :meth:`fit_pairs` must follow. Returns self."""
-        return Calibration.fit(self, x)
-
-    def partial_fit(self, x: Rows) -> Self:
-        """Add rows to the statistics; weights learned before are forgotten with their directions. Returns self."""
-        self._weights = None
-        return super().partial_fit(x)
-
-    def merge(self, other: Calibration) -> Self:
-        """Add the rows that ``other`` has seen; weights learned before are forgotten. Returns self."""
-        self._weights = None
-        return super().merge(other)
+    def forget_map(self) -> None:
+        """Forget the weights: the directions that they belong to have changed."""
+        super().forget_map()
+        self._weights: Tensor | None = None
 
     def fit_pairs(self, x1: Rows, x2: Rows, scores: Tensor | NDArray[np.floating]) -> Self:
         """Learn the weights; without rows seen before, mean and directions come from these pairs. Returns self.
@@ -107,42 +91,32 @@ class LearnedRemoval(AffineCalibration, method="learned-removal"):
             scores: Labelled similarities, shape ``(P,)``, on any scale, higher for more alike.
 
         Raises:
-            UserError: If the shapes differ, a value is not finite, there are fewer than 2 pairs, or all scores are
-                equal.
+            ValueError: If the shapes differ.
+            UserError: If a value is not finite, there are fewer than 2 pairs, or all scores are equal.
         """
         left, right, target = _checked(x1, x2, scores)
+        checked_rows(left, self.dim)
         if not super().fitted:
             self.partial_fit(left).partial_fit(right)
-        checked_rows(left, self.dim)
-        if self.moments is None:
-            raise NotFittedError("no rows seen")
-        moments = self.moments.to("cpu")
+        moments = cast(Moments, self.moments).to("cpu")
         directions, center = self._directions(moments), self._center(moments)
-        pairs = _Pairs.of(left - center, right - center, directions, target)
+        pairs = _Pairs(left - center, right - center, directions, target)
         start = np.zeros(directions.shape[1])
         bounds = [(None, 1.0)] * len(start)  # beyond 1 the direction is mirrored: the same cosines again
-        found = minimize(pairs.loss, start, args=(self.penalty,), jac=True, method="L-BFGS-B", bounds=bounds)
+        found = minimize(
+            pairs.loss, start, args=(self.penalty,), jac=True, method="L-BFGS-B", bounds=bounds, options=_CONVERGED
+        )
         self._weights = torch.from_numpy(np.asarray(found.x, dtype=np.float64).copy())
         self._map = None
         return self
 
-    def affine_map(self) -> AffineMap:
-        """The fitted map.
-
-        Raises:
-            NotFittedError: If no rows have been seen or no weights learned.
-        """
-        if super().fitted and self._weights is None:
-            raise NotFittedError(f"{type(self).__name__} has no weights: call fit_pairs with labelled pairs")
-        return super().affine_map()
-
     def solve(self, moments: Moments) -> AffineMap:
         """The map of these statistics and the learned weights."""
         directions = self._directions(moments)
-        kept = 1 - self.weights
-        back = torch.where(kept.abs() > 1e-12, 1 / kept.clamp_min(1e-12), torch.zeros_like(kept))
+        factors = 1 - self.weights
+        back = torch.where(factors.abs() > 1e-12, 1 / factors.clamp_min(1e-12), torch.zeros_like(factors))
         identity = torch.eye(moments.dim, dtype=torch.float64)
-        weight, inverse = (identity + (directions * (factor - 1)) @ directions.T for factor in (kept, back))
+        weight, inverse = (identity + (directions * (factor - 1)) @ directions.T for factor in (factors, back))
         return AffineMap(self._center(moments), weight, inverse)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -157,19 +131,19 @@ class LearnedRemoval(AffineCalibration, method="learned-removal"):
         """
         super().load_state_dict(state)
         if state:
-            if _WEIGHTS not in state:
-                raise UserError(f"calibration state lacks {_WEIGHTS!r}; needed: weights, moments and map")
-            self._weights = state[_WEIGHTS].detach().to("cpu", torch.float64, copy=True)
+            self._weights = needed(state, _WEIGHTS).detach().to("cpu", torch.float64, copy=True)
         return self
-
-    def _center(self, moments: Moments) -> Tensor:
-        return moments.mean if self.center else torch.zeros_like(moments.mean)
 
     def output_dim(self, dim: int) -> int:
         """The size of the rows: what is removed stays as zeros."""
         if self.n_directions is not None and self.n_directions > dim:
-            raise UserError(f"n_directions is {self.n_directions}; allowed: 1 to {dim}, the size of the embeddings")
+            raise UserError(
+                f"n_directions: received {self.n_directions}; allowed: 1 to {dim}, the size of the embeddings"
+            )
         return dim
+
+    def _center(self, moments: Moments) -> Tensor:
+        return moments.mean if self.center else torch.zeros_like(moments.mean)
 
     def _directions(self, moments: Moments) -> Tensor:
         dim = self.output_dim(moments.dim)
@@ -183,25 +157,19 @@ class LearnedRemoval(AffineCalibration, method="learned-removal"):
 class _Pairs:
     """Labelled pairs in terms of the directions: cosine and loss as functions of the weights."""
 
-    def __init__(self, dots: tuple[Floats, Floats, Floats], parts: tuple[Floats, Floats, Floats], target: Floats):
-        self.dots = dots
-        self.parts = parts
-        self.target = target
-
-    @classmethod
-    def of(cls, left: Tensor, right: Tensor, directions: Tensor, target: Floats) -> "_Pairs":
-        """Split each inner product (left-right, left-left, right-right) by direction, and what lies outside them."""
+    def __init__(self, left: Tensor, right: Tensor, directions: Tensor, target: Floats) -> None:
         a, b = left @ directions, right @ directions
-        parts = tuple(part.numpy() for part in (a * b, a * a, b * b))
-        wholes = ((left * right).sum(dim=1), left.square().sum(dim=1), right.square().sum(dim=1))
-        dots = tuple(whole.numpy() - part.sum(axis=1) for whole, part in zip(wholes, parts, strict=True))
+        # Each inner product (left-right, left-left, right-right) by direction, and what lies outside them.
+        self.along = [product.numpy() for product in (a * b, a * a, b * b)]
+        wholes = [(x * y).sum(dim=1).numpy() for x, y in ((left, right), (left, left), (right, right))]
+        self.outside = [whole - along.sum(axis=1) for whole, along in zip(wholes, self.along, strict=True)]
         centred = target - target.mean()
-        return cls((dots[0], dots[1], dots[2]), (parts[0], parts[1], parts[2]), centred / np.linalg.norm(centred))
+        self.target = centred / np.linalg.norm(centred)
 
     def loss(self, weights: Floats, penalty: float) -> tuple[float, Floats]:
         """1 - Pearson(cosine, target) + penalty, and its gradient by the weights."""
-        kept = (1 - weights) ** 2
-        dot, left, right = (rest + part @ kept for rest, part in zip(self.dots, self.parts, strict=True))
+        factors = (1 - weights) ** 2
+        dot, left, right = (rest + along @ factors for rest, along in zip(self.outside, self.along, strict=True))
         left, right = (np.maximum(norm, _SMALLEST_NORM * norm.mean()) for norm in (left, right))
         length = np.sqrt(left * right)
         cosine = dot / length
@@ -209,10 +177,11 @@ class _Pairs:
         norm = max(float(np.linalg.norm(centred)), np.finfo(np.float64).tiny)
         correlation = float(centred @ self.target) / norm
         by_cosine = -(self.target - correlation * centred / norm) / norm
-        cross, own_left, own_right = self.parts
-        by_kept = (by_cosine / length) @ cross
-        by_kept = by_kept - (by_cosine * cosine / left) @ own_left / 2 - (by_cosine * cosine / right) @ own_right / 2
-        gradient = by_kept * -2 * (1 - weights) + 2 * penalty * weights / len(weights)
+        cross, own_left, own_right = self.along
+        by_factors = (by_cosine / length) @ cross
+        by_factors = by_factors - (by_cosine * cosine / left) @ own_left / 2
+        by_factors = by_factors - (by_cosine * cosine / right) @ own_right / 2
+        gradient = by_factors * -2 * (1 - weights) + 2 * penalty * weights / len(weights)
         return 1 - correlation + penalty * float(np.mean(weights**2)), gradient
 
 
@@ -220,16 +189,14 @@ def _checked(x1: Rows, x2: Rows, scores: Tensor | NDArray[np.floating]) -> tuple
     left, right = (checked_rows(x).detach().to("cpu", torch.float64) for x in (x1, x2))
     target = np.asarray(scores.detach().cpu() if isinstance(scores, Tensor) else scores, dtype=np.float64)
     if left.shape != right.shape or target.shape != (len(left),):
-        raise UserError(
+        raise ValueError(
             f"pairs have the shapes {tuple(left.shape)} and {tuple(right.shape)}, scores {target.shape}; "
             "allowed: (P, D), (P, D), (P,)"
         )
-    if not np.isfinite(target).all():
-        raise UserError(
-            f"{int((~np.isfinite(target)).sum())} of {len(target)} scores are NaN or infinite; allowed: finite"
-        )
-    if len(target) < 2 or target.min() == target.max():
-        raise UserError(
-            f"{len(target)} pairs with {len(np.unique(target))} different scores; allowed: 2 or more of both"
-        )
+    bad = int((~np.isfinite(target)).sum())
+    if bad:
+        raise UserError(f"{bad} of {len(target)} scores are NaN or infinite; allowed: finite")
+    values = len(np.unique(target))
+    if values < 2:
+        raise UserError(f"{len(target)} pairs with {values} different scores; allowed: 2 or more of both")
     return left, right, target

@@ -1,15 +1,16 @@
 r"""Count, mean and centred moments of rows seen in any chunks, in :math:`O(D^2)` memory and float64."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from flowbert.calibration.few_rows import ENOUGH, DistinctRows
 from flowbert.errors import UserError
-from flowbert.metrics.functional.few_rows import ENOUGH, DistinctRows, checked_hashes
 
-_BLOCK_ROWS = 8192
+_BLOCK_ROWS = 1024  # and _PANEL: what a processor's caches hold
+_PANEL = 192
 _KEYS = ("count", "shift", "offset", "scatter", "third", "fourth")
 
 
@@ -17,8 +18,8 @@ class Moments:
     r"""Streaming moments :math:`n, m = \bar x, M = \sum (x - m)(x - m)^T, \sum |x - m|^2 (x - m), \sum |x - m|^4`.
 
     The mean is held as ``shift + offset``, the shift being the first batch's mean: a mean of 1e4 then costs no digits,
-    neither in the products nor when two means are subtracted in :meth:`merge`. Each block is centred on its own mean
-    before it is squared, and blocks are combined by the exact re-centring formulas, so every chunking and every order
+    neither in the products nor when two means are subtracted in :meth:`merge`. Each batch is centred on its own mean
+    before it is squared, and batches are combined by the exact re-centring formulas, so every chunking and every order
     of merging gives the same up to float64 rounding. The last two moments are all that Ledoit-Wolf shrinkage needs.
     Distinct rows are counted as far as it matters: see :attr:`distinct`.
 
@@ -37,7 +38,7 @@ class Moments:
         rows: ``(N, D)``; shift, offset, mean, third: ``(D,)``; scatter, covariance: ``(D, D)``; fourth: ``()``.
 
     Raises:
-        UserError: If ``dim`` is below 1.
+        ValueError: If ``dim`` is below 1.
 
     Example:
         >>> x = torch.tensor([[0.0, 2.0], [2.0, 4.0], [4.0, 0.0]])
@@ -48,7 +49,7 @@ class Moments:
 
     def __init__(self, dim: int, device: torch.device | str = "cpu") -> None:
         if dim < 1:
-            raise UserError(f"dim is {dim}; allowed: a whole number of at least 1")
+            raise ValueError(f"dim is {dim}; allowed: a whole number of at least 1")
         self.dim = dim
         self.count = 0
         self.shift = torch.zeros(dim, dtype=torch.float64, device=device)
@@ -64,37 +65,47 @@ class Moments:
         return int(self._rows)
 
     def update(self, x: Tensor) -> "Moments":
-        """Add the rows of ``x`` of shape ``(N, D)``; N may be 0. Returns self."""
+        """Add the rows of ``x`` of shape ``(N, D)``; N may be 0. Returns self.
+
+        Raises:
+            ValueError: If the shape is another.
+        """
         if x.ndim != 2 or x.shape[1] != self.dim:
-            raise UserError(f"rows have the shape {tuple(x.shape)}; allowed: (N, {self.dim})")
-        for block in torch.split(x, _BLOCK_ROWS):
-            if len(block):
-                self.merge(self._of_block(block))
-        self._rows.update(x)
+            raise ValueError(f"rows have the shape {tuple(x.shape)}; allowed: (N, {self.dim})")
+        if len(x):
+            self.merge(self._of(torch.split(x.detach(), _BLOCK_ROWS)))
+            self._rows.update(x)
         return self
 
-    def _of_block(self, block: Tensor) -> "Moments":
-        rows = block.detach().to(self.shift.device, torch.float64)
-        part = Moments(self.dim, self.shift.device)
-        part.count = len(rows)
-        part.shift = self.shift.clone() if self.count else rows.mean(dim=0)
-        rows = rows - part.shift
-        part.offset = rows.mean(dim=0)
-        rows = rows - part.offset
-        squared_norms = rows.square().sum(dim=1)
-        part.scatter = rows.T @ rows
-        part.third = squared_norms @ rows
-        part.fourth = squared_norms.square().sum()
+    def _of(self, blocks: Sequence[Tensor]) -> "Moments":
+        """Moments of some rows around their own mean, which is found first; a block and D^2 numbers are in memory."""
+        device = self.shift.device
+        part = Moments(self.dim, device)
+        part.count = sum(map(len, blocks))
+        part.shift = self.shift.clone() if self.count else blocks[0].to(device, torch.float64).mean(dim=0)
+        for block in blocks:
+            part.offset += (block.to(device) - part.shift).sum(dim=0)  # float64, as the shift is
+        part.offset /= part.count
+        for block in blocks:
+            rows = (block.to(device) - part.shift).sub_(part.offset)
+            squared_norms = torch.linalg.vector_norm(rows, dim=1).square()
+            # The products of all rows are symmetric: above the diagonal alone they are half the work.
+            for start in range(0, self.dim, _PANEL):
+                stop = start + _PANEL
+                part.scatter[start:stop, start:].addmm_(rows[:, start:stop].T, rows[:, start:])
+            part.third += squared_norms @ rows
+            part.fourth += squared_norms @ squared_norms
+        part.scatter = part.scatter.triu() + part.scatter.triu(1).T
         return part
 
     def merge(self, other: "Moments") -> "Moments":
         """Add the rows that ``other`` has seen, whatever its shift; ``other`` is left as it is. Returns self.
 
         Raises:
-            UserError: If the vector sizes differ.
+            ValueError: If the vector sizes differ.
         """
         if other.dim != self.dim:
-            raise UserError(f"moments of {other.dim} dimensions cannot be merged into moments of {self.dim}")
+            raise ValueError(f"moments of {other.dim} dimensions cannot be merged into moments of {self.dim}")
         self._rows.merge(other._rows)
         if other.count == 0:
             return self
@@ -105,21 +116,22 @@ class Moments:
         total = self.count + other.count
         # Shifts are subtracted from each other first: both are large and alike, so the difference is exact.
         difference = (other.shift - self.shift) + (other.offset - self.offset)
-        mine = self._around(difference * (-other.count / total))
-        theirs = other._around(difference * (self.count / total))
+        (third, fourth), (other_third, other_fourth) = (
+            self._around(difference * (-other.count / total)),
+            other._around(difference * (self.count / total)),
+        )
+        self.third, self.fourth = third + other_third, fourth + other_fourth
+        self.scatter.add_(other.scatter).addr_(difference, difference, alpha=self.count * other.count / total)
         self.offset = self.offset + difference * (other.count / total)
-        self.scatter, self.third, self.fourth = (a + b for a, b in zip(mine, theirs, strict=True))
         self.count = total
         return self
 
-    def _around(self, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Scatter, third and fourth moment of the rows :math:`(x - m) + \mathrm{step}`."""
+    def _around(self, step: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Third and fourth moment of the rows :math:`(x - m) + \mathrm{step}`."""
         trace, squared_step, scattered = self.scatter.trace(), step @ step, self.scatter @ step
-        scatter = self.scatter + self.count * torch.outer(step, step)
         third = self.third + 2 * scattered + (trace + self.count * squared_step) * step
         fourth = self.fourth + 4 * (step @ scattered + self.third @ step)
-        fourth = fourth + squared_step * (2 * trace + self.count * squared_step)
-        return scatter, third, fourth
+        return third, fourth + squared_step * (2 * trace + self.count * squared_step)
 
     def to(self, device: torch.device | str) -> "Moments":
         """The same statistics on ``device`` (a copy)."""
@@ -175,7 +187,6 @@ class Moments:
             setattr(moments, key, value.detach().to(dtype=torch.float64).clone())
         moments.count = int(state["count"])
         # Files of version 0.1.0 did not count: their rows are taken to be distinct.
-        hashes = checked_hashes(state["rows"]) if "rows" in state else range(moments.count)
-        limit = moments._rows.limit
-        moments._rows = DistinctRows(limit, hashes[:limit])
+        rows = state["rows"] if "rows" in state else torch.arange(moments.count)
+        moments._rows = DistinctRows.from_tensor(moments._rows.limit, rows)
         return moments

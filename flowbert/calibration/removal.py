@@ -2,15 +2,15 @@
 
 import torch
 
-from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.base import AffineMap, Calibration
+from flowbert.calibration.few_rows import few_sentences
 from flowbert.calibration.moments import Moments
-from flowbert.calibration.spectrum import checked_size, spectrum
+from flowbert.calibration.spectrum import spectrum
 from flowbert.calibration.standardization import standard_deviations
 from flowbert.errors import UserError
-from flowbert.metrics.functional.few_rows import few_to_null
 
 
-class RemoveDirections(AffineCalibration, method="nulling"):
+class RemoveDirections(Calibration, method="nulling"):
     r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`, U of the covariance.
 
     References:
@@ -37,16 +37,18 @@ class RemoveDirections(AffineCalibration, method="nulling"):
     size_option = "n_directions"
 
     def __init__(self, n_directions: int | None = None, standardize: bool = False) -> None:
-        super().__init__()
-        self.n_directions = checked_size(n_directions, "n_directions")
+        self.n_directions = n_directions
         self.standardize = standardize
+        super().__init__()
 
     @property
     def flaw(self) -> str | None:
         """Without all the directions that the sentences span, nothing of them is left."""
         if self.moments is None:
             return None
-        return few_to_null(self.method, self.moments.distinct, self.moments.dim, self._count(self.moments.dim))
+        count, dim = self._count(self.moments.dim), self.moments.dim
+        effect, needed = f"without {count} directions is nothing", f"more than {count + 1} distinct sentences"
+        return few_sentences(self.method, self.moments.distinct, dim, count, effect, needed)
 
     def _count(self, dim: int) -> int:
         return max(1, round(dim / 100)) if self.n_directions is None else self.n_directions
@@ -55,7 +57,7 @@ class RemoveDirections(AffineCalibration, method="nulling"):
         """The size of the rows: what is nulled stays as zeros."""
         count = self._count(dim)
         if count >= dim:
-            raise UserError(f"n_directions is {count}; allowed: 1 to {dim - 1}, below the embedding size")
+            raise UserError(f"n_directions: received {count}; allowed: 1 to {dim - 1}, below the embedding size")
         return dim
 
     def solve(self, moments: Moments) -> AffineMap:

@@ -1,15 +1,16 @@
-"""Eigenvalues and eigenvectors of a covariance, shrunk, and the rank that can be trusted."""
+"""Eigenvalues and eigenvectors of a covariance, shrunk, and the maps that scale directions by their eigenvalues."""
 
-import math
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from flowbert.calibration.base import AffineMap, Calibration
+from flowbert.calibration.few_rows import ENOUGH, few_sentences
 from flowbert.calibration.moments import Moments
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional.few_rows import ENOUGH
 
 Shrinkage = float | str
 RANK_TOLERANCE = 1e-10
@@ -22,43 +23,17 @@ class Spectrum:
     Attributes:
         values: Eigenvalues, falling, not negative, shape ``(D,)``.
         vectors: Eigenvectors U as columns, the largest entry of each positive, shape ``(D, D)``.
-        rank: How many eigenvalues exceed the tolerance times the largest one.
     """
 
     values: Tensor
     vectors: Tensor
-    rank: int
+
+    def rank(self, tolerance: float) -> int:
+        """How many eigenvalues exceed the tolerance times the largest one."""
+        return int((self.values > tolerance * self.values[0]).sum())
 
 
-def checked_shrinkage(shrinkage: Shrinkage) -> Shrinkage:
-    """The shrinkage, if it is a number in [0, 1] or ``"ledoit-wolf"``; else a UserError."""
-    if shrinkage == "ledoit-wolf" or (isinstance(shrinkage, int | float) and 0.0 <= shrinkage <= 1.0):
-        return shrinkage
-    raise UserError(f"shrinkage is {shrinkage!r}; allowed: a number in [0, 1] or 'ledoit-wolf'")
-
-
-def checked_exponent(exponent: float) -> float:
-    """The exponent, if it lies in [-1, 0]; else a UserError."""
-    if math.isfinite(exponent) and -1.0 <= exponent <= 0.0:
-        return exponent
-    raise UserError(f"exponent is {exponent}; allowed: a number in [-1, 0] (-0.5 whitens, 0 only rotates)")
-
-
-def checked_tolerance(rank_tolerance: float) -> float:
-    """The tolerance, if it lies in [0, 1); else a UserError."""
-    if 0.0 <= rank_tolerance < 1.0:
-        return rank_tolerance
-    raise UserError(f"rank_tolerance is {rank_tolerance}; allowed: a number in [0, 1)")
-
-
-def checked_size(value: int | None, name: str) -> int | None:
-    """The count, if it is None or at least 1; else a UserError that names it."""
-    if value is None or (isinstance(value, int) and value >= 1):
-        return value
-    raise UserError(f"{name} is {value!r}; allowed: a whole number of at least 1, or none for all")
-
-
-def spectrum(moments: Moments, shrinkage: Shrinkage = 0.0, rank_tolerance: float = RANK_TOLERANCE) -> Spectrum:
+def spectrum(moments: Moments, shrinkage: float = 0.0) -> Spectrum:
     r"""Spectrum of :math:`(1 - s) \Sigma + s \bar\lambda I`, :math:`\bar\lambda` the mean eigenvalue of :math:`\Sigma`.
 
     Sigma has the divisor N - 1 (one row gives zero). Shrinking leaves the eigenvectors alone, so it is done on the
@@ -68,43 +43,81 @@ def spectrum(moments: Moments, shrinkage: Shrinkage = 0.0, rank_tolerance: float
     values, vectors = values.flip(0).clamp_min(0.0), vectors.flip(1)
     largest = vectors.abs().argmax(dim=0)
     signs = torch.where(vectors.gather(0, largest[None])[0] < 0, -1.0, 1.0).to(torch.float64)
-    weight = shrinkage_weight(moments, shrinkage)
-    values = (1 - weight) * values + weight * values.mean()
-    rank = int((values > rank_tolerance * values[0]).sum())
-    return Spectrum(values, vectors * signs, rank)
+    return Spectrum((1 - shrinkage) * values + shrinkage * values.mean(), vectors * signs)
 
 
-def shrinkage_weight(moments: Moments, shrinkage: Shrinkage) -> float:
-    """The weight s of these statistics: a number, or what ``ledoit-wolf`` makes of them."""
-    return moments.ledoit_wolf_shrinkage() if isinstance(shrinkage, str) else shrinkage
+class SpectralCalibration(Calibration):
+    r"""Base of the maps that scale each direction of the covariance by a power e of its eigenvalue.
 
-
-def equalizes(moments: Moments, shrinkage: Shrinkage, exponent: float, rank_tolerance: float) -> bool:
-    """Whether a map gives every direction kept the same variance: it whitens, and no shrinkage counts."""
-    return exponent == -0.5 and shrinkage_weight(moments, shrinkage) <= rank_tolerance
-
-
-def warn_of_few_rows(name: str, moments: Moments, kept: int) -> None:
-    """Warn that there are so few distinct rows for the directions kept that shrinkage is advised.
-
-    Nothing is said if there are enough, or so few that the map means nothing: its flaw says that.
+    Directions whose eigenvalue is below ``rank_tolerance`` times the largest hold rounding noise (or nothing); they are
+    cut, with a warning, because scaling noise to unit variance would let it decide the cosines.
     """
-    if kept + 1 < moments.distinct < ENOUGH * kept:
+
+    n_components: int | None = None
+    shrinkage: Shrinkage
+    exponent: float
+    rank_tolerance: float
+
+    @abstractmethod
+    def weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+        """Weight ``(D, k)`` and pseudo-inverse ``(k, D)`` of directions ``(D, r)`` and their scales ``(r,)``."""
+
+    def output_dim(self, dim: int) -> int:
+        """Number of directions wanted."""
+        wanted = self.n_components or dim
+        if wanted > dim:
+            raise UserError(f"n_components: received {wanted}; allowed: 1 to {dim}, the size of the embeddings")
+        return wanted
+
+    @property
+    def flaw(self) -> str | None:
+        """Without shrinkage, as many directions as the sentences span make all of them equally similar.
+
+        Centred, N points span N - 1 directions at most; scaled to equal variance in all of them they are the corners
+        of a regular simplex, and every cosine is -1 / (N - 1).
+        """
+        if self.moments is None or not self._equalizes(self.moments):
+            return None
+        fitted, dim = self.affine_map(), self.moments.dim
+        rank = round(float((fitted.weight * fitted.inverse.T).sum()))  # the trace of a projection is its rank
+        remedies = f"{ENOUGH * (self.n_components or dim)} distinct sentences"
+        effect, shrunk = "makes all of them equally similar", f"shrinkage ({self.method}:shrinkage=0.1), "
+        return few_sentences(self.method, self.moments.distinct, dim, rank, effect, remedies, shrunk)
+
+    def solve(self, moments: Moments) -> AffineMap:
+        """The map of these statistics."""
+        wanted, weight = self.output_dim(moments.dim), self._shrinkage(moments)
+        found = spectrum(moments, weight)
+        rank = found.rank(self.rank_tolerance)
+        if rank < wanted:
+            self._warn_of_rank(moments, found, rank, wanted)
+        rank = min(rank, wanted)
+        if self._equalizes(moments) and rank + 1 < moments.distinct < ENOUGH * rank:  # below, the flaw says it
+            warnings.warn(
+                f"{self.method}: N={moments.distinct} distinct sentences for {rank} directions are few; below {ENOUGH} "
+                f"for each direction shrinkage is advised ({self.method}:shrinkage=0.1)",
+                FlowbertWarning,
+                stacklevel=3,
+            )
+        if rank == 0:
+            identity = torch.eye(moments.dim, dtype=torch.float64)
+            return AffineMap(moments.mean, identity[:, :wanted].clone(), identity[:wanted].clone())
+        scales = found.values[:rank].pow(self.exponent)
+        return AffineMap(moments.mean, *self.weights(found.vectors[:, :rank], scales))
+
+    def _shrinkage(self, moments: Moments) -> float:
+        return moments.ledoit_wolf_shrinkage() if isinstance(self.shrinkage, str) else self.shrinkage
+
+    def _equalizes(self, moments: Moments) -> bool:
+        """Whether every direction has the same variance afterwards: the map whitens, and no shrinkage counts."""
+        return self.exponent == -0.5 and self._shrinkage(moments) <= self.rank_tolerance
+
+    def _warn_of_rank(self, moments: Moments, found: Spectrum, rank: int, wanted: int) -> None:
+        action = f"keeping {rank}" if rank else "no direction varies, so the rows are only centred"
         warnings.warn(
-            f"{name}: N={moments.distinct} distinct sentences for {kept} directions are few; below {ENOUGH} for each "
-            f"direction shrinkage is advised ({name}:shrinkage=0.1)",
+            f"{self.method}: covariance of N={moments.count} rows in D={moments.dim} dimensions has rank {rank}, "
+            f"{wanted} directions wanted; eigenvalues from {found.values[0]:.3e} down to {found.values[-1]:.3e}, cut "
+            f"at {self.rank_tolerance:g} of the largest; {action} (more sentences, shrinkage or fewer components help)",
             FlowbertWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-
-
-def warn_of_rank_cut(name: str, moments: Moments, found: Spectrum, wanted: int, rank_tolerance: float) -> None:
-    """Warn that fewer directions than wanted can be scaled, with N, D, the rank and the extreme eigenvalues."""
-    action = f"keeping {found.rank}" if found.rank else "no direction varies, so the rows are only centred"
-    warnings.warn(
-        f"{name}: covariance of N={moments.count} rows in D={moments.dim} dimensions has rank {found.rank}, "
-        f"{wanted} directions wanted; eigenvalues from {found.values[0]:.3e} down to {found.values[-1]:.3e}, "
-        f"cut at {rank_tolerance:g} of the largest; {action} (more sentences, shrinkage or fewer components help)",
-        FlowbertWarning,
-        stacklevel=3,
-    )

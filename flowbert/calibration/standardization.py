@@ -5,7 +5,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from flowbert.calibration.affine import AffineCalibration, AffineMap
+from flowbert.calibration.base import AffineMap, Calibration
 from flowbert.calibration.moments import Moments
 from flowbert.errors import FlowbertWarning
 
@@ -13,7 +13,7 @@ _SMALLEST_STD = 1e-7
 """Smallest trusted standard deviation as a share of the largest: what float32 embeddings resolve."""
 
 
-class Standardization(AffineCalibration, method="standardization"):
+class Standardization(Calibration, method="standardization"):
     r"""Standard normalization :math:`y_j = (x_j - \mu_j) / \sigma_j`, divisor N - 1.
 
     A dimension that does not vary is only centred, with a warning.

@@ -1,26 +1,11 @@
 """Whitening of sentence embeddings, with shrinkage, softening and reduction of dimensions."""
 
-import torch
+from torch import Tensor
 
-from flowbert.calibration.affine import AffineCalibration, AffineMap
-from flowbert.calibration.moments import Moments
-from flowbert.calibration.spectrum import (
-    RANK_TOLERANCE,
-    Shrinkage,
-    checked_exponent,
-    checked_shrinkage,
-    checked_size,
-    checked_tolerance,
-    equalizes,
-    spectrum,
-    warn_of_few_rows,
-    warn_of_rank_cut,
-)
-from flowbert.errors import UserError
-from flowbert.metrics.functional.few_rows import few_to_whiten
+from flowbert.calibration.spectrum import RANK_TOLERANCE, Shrinkage, SpectralCalibration
 
 
-class Whitening(AffineCalibration, method="whitening"):
+class Whitening(SpectralCalibration, method="whitening"):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{e}`, :math:`e = -1/2`.
 
     :math:`\Sigma = U \operatorname{diag}(\lambda) U^T` is the covariance with divisor N - 1, :math:`\lambda` falling.
@@ -48,6 +33,7 @@ class Whitening(AffineCalibration, method="whitening"):
         UserError: If an argument is out of range, or ``n_components`` exceeds D.
 
     Example:
+        >>> import torch
         >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 2.0, 3.0, 4.0])
         >>> y = Whitening(n_components=2).fit(x).transform(x)
         >>> torch.allclose(torch.cov(y.T), torch.eye(2), atol=1e-5)
@@ -63,39 +49,12 @@ class Whitening(AffineCalibration, method="whitening"):
         exponent: float = -0.5,
         rank_tolerance: float = RANK_TOLERANCE,
     ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.exponent = exponent
+        self.rank_tolerance = rank_tolerance
         super().__init__()
-        self.n_components = checked_size(n_components, "n_components")
-        self.shrinkage = checked_shrinkage(shrinkage)
-        self.exponent = checked_exponent(exponent)
-        self.rank_tolerance = checked_tolerance(rank_tolerance)
 
-    @property
-    def flaw(self) -> str | None:
-        """Without shrinkage, as many directions as the sentences span make all of them equally similar."""
-        if self.moments is None or not equalizes(self.moments, self.shrinkage, self.exponent, self.rank_tolerance):
-            return None
-        kept = self.affine_map().weight.shape[1]
-        dim = self.moments.dim
-        return few_to_whiten(self.method, self.moments.distinct, dim, kept, self.n_components or dim)
-
-    def output_dim(self, dim: int) -> int:
-        """Number of directions kept."""
-        wanted = dim if self.n_components is None else self.n_components
-        if wanted > dim:
-            raise UserError(f"n_components is {wanted}; allowed: 1 to {dim}, the size of the embeddings")
-        return wanted
-
-    def solve(self, moments: Moments) -> AffineMap:
-        """The whitening map of these statistics."""
-        wanted = self.output_dim(moments.dim)
-        found = spectrum(moments, self.shrinkage, self.rank_tolerance)
-        if found.rank < wanted:
-            warn_of_rank_cut("whitening", moments, found, wanted, self.rank_tolerance)
-        if equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
-            warn_of_few_rows("whitening", moments, min(wanted, found.rank))
-        if found.rank == 0:
-            identity = torch.eye(moments.dim, dtype=torch.float64)
-            return AffineMap(moments.mean, identity[:, :wanted].clone(), identity[:wanted].clone())
-        kept = min(wanted, found.rank)
-        vectors, scales = found.vectors[:, :kept], found.values[:kept].pow(self.exponent)
-        return AffineMap(moments.mean, vectors * scales, (vectors / scales).T.contiguous())
+    def weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+        """The directions, scaled: their coordinates are the new dimensions."""
+        return vectors * scales, (vectors / scales).T.contiguous()

@@ -1,24 +1,11 @@
 """ZCA whitening: whitening turned back to the original axes."""
 
-import torch
+from torch import Tensor
 
-from flowbert.calibration.affine import AffineCalibration, AffineMap
-from flowbert.calibration.moments import Moments
-from flowbert.calibration.spectrum import (
-    RANK_TOLERANCE,
-    Shrinkage,
-    checked_exponent,
-    checked_shrinkage,
-    checked_tolerance,
-    equalizes,
-    spectrum,
-    warn_of_few_rows,
-    warn_of_rank_cut,
-)
-from flowbert.metrics.functional.few_rows import few_to_whiten
+from flowbert.calibration.spectrum import RANK_TOLERANCE, Shrinkage, SpectralCalibration
 
 
-class ZCA(AffineCalibration, method="zca"):
+class ZCA(SpectralCalibration, method="zca"):
     r"""ZCA whitening :math:`y = (x - \mu)\, U \operatorname{diag}(\lambda)^{e} U^T`, :math:`e = -1/2`.
 
     A rotation of :class:`~flowbert.calibration.Whitening`, so cosines between sentences are the same; it keeps the
@@ -39,6 +26,7 @@ class ZCA(AffineCalibration, method="zca"):
         UserError: If an argument is out of range.
 
     Example:
+        >>> import torch
         >>> x = torch.randn(500, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 5.0])
         >>> torch.allclose(torch.cov(ZCA().fit(x).transform(x).T), torch.eye(2), atol=1e-5)
         True
@@ -47,30 +35,11 @@ class ZCA(AffineCalibration, method="zca"):
     def __init__(
         self, shrinkage: Shrinkage = 0.0, exponent: float = -0.5, rank_tolerance: float = RANK_TOLERANCE
     ) -> None:
+        self.shrinkage = shrinkage
+        self.exponent = exponent
+        self.rank_tolerance = rank_tolerance
         super().__init__()
-        self.shrinkage = checked_shrinkage(shrinkage)
-        self.exponent = checked_exponent(exponent)
-        self.rank_tolerance = checked_tolerance(rank_tolerance)
 
-    @property
-    def flaw(self) -> str | None:
-        """Without shrinkage, as many directions as the sentences span make all of them equally similar."""
-        if self.moments is None or not equalizes(self.moments, self.shrinkage, self.exponent, self.rank_tolerance):
-            return None
-        fitted = self.affine_map()
-        kept = round(float((fitted.weight * fitted.inverse.T).sum()))  # the trace of a projection is its rank
-        dim = self.moments.dim
-        return few_to_whiten(self.method, self.moments.distinct, dim, kept, dim)
-
-    def solve(self, moments: Moments) -> AffineMap:
-        """The ZCA map of these statistics."""
-        found = spectrum(moments, self.shrinkage, self.rank_tolerance)
-        if found.rank < moments.dim:
-            warn_of_rank_cut("zca", moments, found, moments.dim, self.rank_tolerance)
-        if equalizes(moments, self.shrinkage, self.exponent, self.rank_tolerance):
-            warn_of_few_rows("zca", moments, found.rank)
-        if found.rank == 0:
-            identity = torch.eye(moments.dim, dtype=torch.float64)
-            return AffineMap(moments.mean, identity, identity.clone())
-        vectors, scales = found.vectors[:, : found.rank], found.values[: found.rank].pow(self.exponent)
-        return AffineMap(moments.mean, (vectors * scales) @ vectors.T, (vectors / scales) @ vectors.T)
+    def weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+        """The directions, scaled and turned back."""
+        return (vectors * scales) @ vectors.T, (vectors / scales) @ vectors.T

@@ -16,7 +16,7 @@ from flowbert.errors import UserError, choices
 from flowbert.evaluation import Cell, Request, fingerprint
 from flowbert.evaluation.run import Table
 from flowbert.evaluation.sources import EncoderOptions, add_source_options, load_sources
-from flowbert.methods.parse import parse_methods
+from flowbert.methods.registry import parse_methods
 from flowbert.tasks import Task, TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
 

@@ -23,7 +23,7 @@ from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.run import Table
 from flowbert.evaluation.sources import EncoderOptions, load_sources
 from flowbert.io.atomic import written_atomically
-from flowbert.methods.parse import parse_methods
+from flowbert.methods.registry import parse_methods
 from flowbert.reproduction.compare import Comparison, Reproduction, describe, method_of, record_of, select_rows
 from flowbert.reproduction.published import PublishedRow, Setting, explain, published_row, published_rows, setting_of
 from flowbert.tasks import STS, Task

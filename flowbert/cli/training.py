@@ -20,12 +20,12 @@ from flowbert.cli.options import add_encoder_options, setting_of
 from flowbert.cli.parser import CONFIG_HELP, TrainingParser
 from flowbert.data.sts import SAMPLE
 from flowbert.datamodules.base import CorpusDataModule
-from flowbert.encoders.cpu.allocation import keep_freed_memory
+from flowbert.encoders.cpu.allocation import freed_memory_kept
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError
 from flowbert.evaluation import fingerprint, rows_of, write_results
 from flowbert.io.atomic import written_atomically
-from flowbert.io.run_folder import RESULTS, resolve_run_dir, run_dir_shared
+from flowbert.io.run_folder import RunFolder, run_folder_shared
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.notices import quiet_lightning
@@ -128,7 +128,7 @@ class TrainingCLI(LightningCLI):
         self._earlier = earlier_metrics(path, self._checkpoint) if resumed else None
         match_options(config.model, self._checkpoint, self._method.module, path, adopt=self.subcommand != "fit")
         config_files = [str(file) for file in config.get("config") or []]
-        self.run_dir = resolve_run_dir(config.run_dir, config_files[-1] if config_files else None)
+        self.run_dir = RunFolder.choose(config.run_dir, config_files[-1] if config_files else None).path
         config.run_dir = None  # so that the saved config.yaml can be used again
 
     def _check_trainer_options(self, options: Namespace) -> None:
@@ -174,8 +174,6 @@ class TrainingCLI(LightningCLI):
             self._get(self.config_init, "whitening").check_dim(encoder.dim)
         self.trainer = self.instantiate_trainer()
         self._say_what_is_fitted_on()
-        if self.subcommand == "fit" and self.trainer.strategy.root_device.type == "cpu":
-            keep_freed_memory()
         if self.subcommand == "predict" and self.trainer.world_size > 1:
             raise UserError(f"--trainer.devices: received {self.trainer.world_size}; allowed for predict: 1")
 
@@ -289,7 +287,9 @@ class TrainingCLI(LightningCLI):
         settings = {name: value for name, value in self.config_dump.items() if name in _SETTINGS}
         device = str(self.model.device)
         write_results(
-            self.run_dir / RESULTS, rows, fingerprint(settings, corpus_hash=corpus["digest"], device=device, seed=seed)
+            RunFolder(self.run_dir).results,
+            rows,
+            fingerprint(settings, corpus_hash=corpus["digest"], device=device, seed=seed),
         )
         print(f"written to {self.run_dir}: " + ", ".join(sorted(os.listdir(self.run_dir))))
 
@@ -305,7 +305,7 @@ def train(argv: Sequence[str]) -> None:
         UserError: For every mistake in the options, files or checkpoint.
     """
     try:
-        with quiet_lightning(), run_dir_shared():
+        with quiet_lightning(), run_folder_shared(), freed_memory_kept():
             TrainingCLI(list(argv))
     except MisconfigurationException as error:
         raise UserError(f"--trainer: {error}") from error

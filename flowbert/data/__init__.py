@@ -1,1 +1,1 @@
-"""Readers of corpora, STS tasks and NLI pairs, the built-in sample, the embedding store, and the data modules."""
+"""Readers of corpora, STS tasks, NLI pairs, answer files, and the built-in sample."""

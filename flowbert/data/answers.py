@@ -1,24 +1,20 @@
 """Answer ranking: questions, each with candidate sentences of which some answer it."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.data.files import check_file
-from flowbert.data.hub import read_hub
-from flowbert.data.readers import Table, column_names, read_table
+from flowbert.data.hub import hub_name, read_hub
+from flowbert.data.readers import read_table
+from flowbert.data.table import Table
 from flowbert.errors import FlowbertWarning, UserError, choices
 
-UNANSWERABLE = ("skip", "drop", "error")
 _HUB, _HUB_CONFIG, _HUB_SPLIT = "nyu-mll/glue", "qnli", "validation"
-_ANSWERS = ("qtext", "label", "atext")
-_PLAIN = ("question", "label", "answer")
 _QNLI = ("question", "label", "sentence")
-_LAYOUTS = (_PLAIN, _ANSWERS, _QNLI)
+_LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
 _ANSWER_LABELS = {"1": True, "0": False}
 _QNLI_LABELS = {"0": True, "1": False, "entailment": True, "not_entailment": False}
 
@@ -33,8 +29,6 @@ class AnswerTask:
         answers: N candidate sentences.
         question_of: Question of each candidate, shape ``(N,)``, int64.
         labels: Whether it answers the question, shape ``(N,)``, bool.
-        without_answer: Questions in the file none of whose candidates answers.
-        dropped: Candidates left out with such questions.
     """
 
     name: str
@@ -42,8 +36,6 @@ class AnswerTask:
     answers: tuple[str, ...]
     question_of: NDArray[np.int64]
     labels: NDArray[np.bool_]
-    without_answer: int
-    dropped: int
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -53,24 +45,21 @@ class AnswerTask:
         return [*self.questions, *self.answers]
 
 
-def load_answers(source: str | Path, *, unanswerable: str = "skip") -> AnswerTask:
+def load_answers(source: str | Path) -> AnswerTask:
     r"""Load an answer-ranking task; candidates are grouped by the text of their question.
 
     Three shapes are known by their columns: ``question, label, answer`` and ``qtext, label, atext`` with the label 1
     for an answer, and QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer, 1 or
-    ``not_entailment`` for none.
+    ``not_entailment`` for none. A question without an answer among its candidates keeps them for the AUC; a warning
+    counts such questions, for which MAP and MRR do not exist (QNLI: the usual case, as most have one candidate).
 
     Args:
         source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split; ``"hub:FOLDER"`` for a local
             copy of it.
-        unanswerable: What to do with a question without an answer among its candidates. ``skip`` keeps its candidates
-            for the AUC and leaves it out of MAP and MRR, which do not exist for it, with a warning that counts them
-            (QNLI: the usual case, as most of its questions have one candidate); ``drop`` leaves its candidates out of
-            everything, with the warning; ``error`` refuses it.
 
     Raises:
-        UserError: If the file lacks the columns, a label or a text is not allowed, no pair or every pair is an answer,
-            or ``unanswerable`` is ``error`` and there is such a question; the message names file and line.
+        UserError: If the file lacks the columns, a label or a text is not allowed, or no pair or every pair is an
+            answer; the message names file and line.
 
     Example:
         >>> import tempfile
@@ -80,88 +69,43 @@ def load_answers(source: str | Path, *, unanswerable: str = "skip") -> AnswerTas
         >>> task.questions, task.labels.tolist()
         (('Who ?',), [True, False])
     """
-    if unanswerable not in UNANSWERABLE:
-        raise UserError(f"unanswerable is {unanswerable!r}; {choices(UNANSWERABLE, unanswerable)}")
-    text = str(source)
-    if text == "hub" or text.startswith("hub:"):
-        folder = text.removeprefix("hub").removeprefix(":")
-        config = None if folder else _HUB_CONFIG
-        table = read_hub(folder or _HUB, _QNLI, config=config, split=_HUB_SPLIT)
-        return _task("QNLI", table, _QNLI, unanswerable)
+    hub = hub_name(source)
+    if hub is not None:
+        return _task("QNLI", read_hub(hub or _HUB, [_QNLI], config=None if hub else _HUB_CONFIG, split=_HUB_SPLIT))
     path = Path(source).expanduser()
-    check_file(path)
-    names = column_names(path)
-    layout = next((layout for layout in _LAYOUTS if set(layout) <= set(names)), None)
-    if layout is None:
-        allowed = " or ".join(", ".join(layout) for layout in _LAYOUTS)
-        raise UserError(f"{path}: no answer columns; there are {', '.join(names)}; allowed: {allowed}")
-    return _task(path.name.split(".")[0], read_table(path, layout), layout, unanswerable)
+    return _task(path.name.split(".")[0], read_table(path, *_LAYOUTS))
 
 
-def _task(name: str, table: Table, layout: Sequence[str], unanswerable: str) -> AnswerTask:
-    question, label, answer = layout
+def _task(name: str, table: Table) -> AnswerTask:
+    question, label, answer = table.columns
     numbers: dict[str, int] = {}
-    asked = [numbers.setdefault(text, len(numbers)) for text in _filled(table, question)]
-    question_of = np.array(asked, dtype=np.int64)
-    labels = _labels(table, label, _QNLI_LABELS if layout == _QNLI else _ANSWER_LABELS)
+    asked = [numbers.setdefault(text, len(numbers)) for text in table.sentences(question)]
+    meaning = _QNLI_LABELS if tuple(table.columns) == _QNLI else _ANSWER_LABELS
+    labels = np.array([_label(v, meaning, table.where(i), label) for i, v in enumerate(table.columns[label])])
     if labels.all() or not labels.any():
         kind = "an answer" if labels.all() else "no answer"
         raise UserError(
             f"{table.where(0)}: every pair from here on ({len(labels)} in all) is {kind}; allowed: some of each"
         )
-    answered = np.bincount(question_of, weights=labels, minlength=len(numbers)) > 0
-    _report(table, question_of, answered, list(numbers), unanswerable)
-    kept = answered[question_of] if unanswerable == "drop" else np.ones(len(labels), dtype=bool)
-    texts, left = list(numbers), np.unique(question_of[kept])
-    answers = _filled(table, answer)
-    return AnswerTask(
-        name,
-        tuple(texts[number] for number in left),
-        tuple(text for text, keep in zip(answers, kept, strict=True) if keep),
-        np.searchsorted(left, question_of[kept]).astype(np.int64),
-        labels[kept],
-        int((~answered).sum()),
-        int((~kept).sum()),
-    )
+    task = AnswerTask(name, tuple(numbers), table.sentences(answer), np.array(asked, dtype=np.int64), labels)
+    _warn_of_unanswered(task, table)
+    return task
 
 
-def _report(
-    table: Table,
-    question_of: NDArray[np.int64],
-    answered: NDArray[np.bool_],
-    questions: Sequence[str],
-    unanswerable: str,
-) -> None:
-    bad = np.flatnonzero(~answered)
-    if not len(bad):
-        return
-    row = int(np.flatnonzero(question_of == bad[0])[0])
-    found = f"question {questions[bad[0]]!r} has no candidate that answers it"
-    if unanswerable == "error":
-        raise UserError(
-            f"{table.where(row)}: {found} ({len(bad)} of {len(questions)} questions); allowed: at least one each, "
-            "or unanswerable='skip' or 'drop'"
+def _warn_of_unanswered(task: AnswerTask, table: Table) -> None:
+    unanswered = np.flatnonzero(np.bincount(task.question_of, weights=task.labels) == 0)
+    if len(unanswered):
+        row = int(np.argmax(task.question_of == unanswered[0]))
+        warnings.warn(
+            f"{table.where(row)}: question {task.questions[unanswered[0]]!r} has no candidate that answers it; "
+            f"{len(unanswered)} of {len(task.questions)} such questions are left out of MAP and MRR; "
+            "allowed without this warning: at least one answer each",
+            FlowbertWarning,
+            stacklevel=4,
         )
-    done = "left out of MAP and MRR" if unanswerable == "skip" else "dropped with their candidates"
-    warnings.warn(
-        f"{table.where(row)}: {found}; {len(bad)} of {len(questions)} such questions are {done}; "
-        "allowed without this warning: at least one answer each",
-        FlowbertWarning,
-        stacklevel=4,
-    )
 
 
-def _filled(table: Table, column: str) -> tuple[str, ...]:
-    texts = [" ".join(text.split()) for text in table.texts(column)]
-    for row, text in enumerate(texts):
-        if not text:
-            raise UserError(f"{table.where(row)}: column {column!r} is empty; allowed: a sentence")
-    return tuple(texts)
-
-
-def _labels(table: Table, column: str, meaning: dict[str, bool]) -> NDArray[np.bool_]:
-    values = table.columns[column]
-    for row, value in enumerate(values):
-        if isinstance(value, bool) or str(value) not in meaning:
-            raise UserError(f"{table.where(row)}: {column} is {value!r}; {choices(meaning, str(value))}")
-    return np.array([meaning[str(value)] for value in values], dtype=bool)
+def _label(value: object, meaning: dict[str, bool], where: str, column: str) -> bool:
+    if isinstance(value, bool) or str(value) not in meaning:
+        raise UserError(f"{where}: {column} is {value!r}; {choices(meaning, str(value))}")
+    return meaning[str(value)]

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
-from flowbert.data.hub import read_hub
-from flowbert.data.nli import load_nli
+from flowbert.data.hub import hub_name, read_hub
+from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.readers import read_sentences
+from flowbert.data.sample import sample_corpus
 from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError, choices
 from flowbert.io.digest import digest_chunks
@@ -65,28 +65,20 @@ def load_corpus(
     *,
     task: str | None = None,
     senteval: str | Path | None = None,
-    nli: str = "builtin-sample",
+    nli: str = "hub",
     column: str | None = None,
-    config: str | None = None,
-    split: str = "train",
-    revision: str | None = None,
-    data_files: str | None = None,
 ) -> Corpus:
     """Load what to fit on.
 
     Args:
         corpus: ``target`` (all splits of ``task``, labels unused, every occurrence), ``train_only`` (its train split),
             ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample`` (the sample corpus), files (a path, a glob,
-            or a list with commas), or ``hub:NAME`` (a hub data set or a local folder in the same layout; the last four
-            options can be part of it: ``hub:NAME?config=C&split=S``, ``hub:NAME?data_files=wiki1m_for_simcse.txt``).
+            or a list with commas), or ``hub:NAME`` (a hub data set or a local folder in the same layout), with options
+            as in ``hub:NAME?config=C&split=S&revision=R`` and ``hub:NAME?data_files=wiki1m_for_simcse.txt``.
         task: Task for ``target`` and ``train_only``.
         senteval: Where the task's data are, as in :func:`flowbert.data.sts.load_task`.
         nli: Where the NLI pairs are, as in :func:`flowbert.data.nli.load_nli`.
         column: Column of table files or of the hub data set.
-        config: Configuration of the hub data set.
-        split: Split of the hub data set.
-        revision: Commit, tag or branch of the hub data set.
-        data_files: File of the hub data set's repository, e.g. ``wiki1m_for_simcse.txt``.
 
     Raises:
         UserError: If the source is not there or is bad, or the task lacks a train split.
@@ -97,32 +89,35 @@ def load_corpus(
         ('target', 9500)
     """
     if corpus in ("target", "train_only"):
-        return _task_corpus(corpus, task, senteval)
+        if task is None:
+            raise UserError(f"corpus {corpus!r} needs a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}")
+        return corpus_of_task(corpus, load_task(task, senteval))
     if corpus == "nli":
         data = load_nli(nli)
         return Corpus.of("nli", [*data.premises, *data.hypotheses])
-    if corpus == "builtin-sample":
-        from flowbert.data.sample import sample_corpus
-
+    if corpus == BUILTIN:
         return Corpus.of(corpus, sample_corpus())
-    if corpus.startswith("hub:"):
-        name, given = _hub_options(corpus)
-        options: dict[str, Any] = {"config": config, "split": split, "revision": revision, "data_files": data_files}
-        options |= given
-        table = read_hub(name, None if column is None else [column], **options)
-        (name,) = table.columns
-        return _checked(Corpus.of(corpus, (text.strip() for text in table.texts(name))))
-    return _file_corpus(corpus, column)
+    if hub_name(corpus) is not None:
+        return _hub_corpus(corpus, column)
+    if not any(mark in corpus for mark in "./\\*?[,") and not Path(corpus).exists():
+        raise UserError(f"unknown corpus {corpus!r}; {choices((*NAMED, BUILTIN), corpus)}, hub:NAME, or files")
+    read = read_sentences(corpus, column)
+    return Corpus.of(corpus, read.sentences, read.blank)
 
 
-def _hub_options(corpus: str) -> tuple[str, dict[str, str]]:
-    """Name and options of ``hub:NAME?option=value&...``."""
-    name, _, query = corpus.removeprefix("hub:").partition("?")
+def _hub_corpus(source: str, column: str | None) -> Corpus:
+    """The column of ``hub:NAME?option=value&...``."""
+    name, _, query = source.removeprefix("hub:").partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     for option in options:
         if option not in _HUB_OPTIONS:
-            raise UserError(f"corpus {corpus!r}: unknown option {option!r}; {choices(_HUB_OPTIONS, option)}")
-    return name, options
+            raise UserError(f"corpus {source!r}: unknown option {option!r}; {choices(_HUB_OPTIONS, option)}")
+    table = read_hub(name, [] if column is None else [[column]], **options)
+    (chosen,) = table.columns
+    corpus = Corpus.of(source, (text.strip() for text in table.texts(chosen)))
+    if not corpus.sentences:
+        raise UserError(f"{source}: no sentence, only {corpus.blank} blank ones")
+    return corpus
 
 
 def corpus_of_task(corpus: str, task: STSTask) -> Corpus:
@@ -139,23 +134,3 @@ def corpus_of_task(corpus: str, task: STSTask) -> Corpus:
             f"allowed: {', '.join(_WITH_TRAIN)}"
         )
     return Corpus.of(corpus, task.sentences(["train"]))
-
-
-def _task_corpus(corpus: str, task: str | None, senteval: str | Path | None) -> Corpus:
-    if task is None:
-        raise UserError(f"corpus {corpus!r} needs a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}")
-    return corpus_of_task(corpus, load_task(task, senteval))
-
-
-def _file_corpus(source: str, column: str | None) -> Corpus:
-    if not any(mark in source for mark in "./\\*?[,") and not Path(source).exists():
-        allowed = f"{choices((*NAMED, 'builtin-sample'), source)}, hub:NAME, or files"
-        raise UserError(f"unknown corpus {source!r}; {allowed}")
-    read = read_sentences(source, column)
-    return Corpus.of(source, read.sentences, read.blank)
-
-
-def _checked(corpus: Corpus) -> Corpus:
-    if not corpus.sentences:
-        raise UserError(f"{corpus.name}: no sentence, only {corpus.blank} blank ones")
-    return corpus

@@ -7,24 +7,6 @@ from pathlib import Path
 
 from flowbert.errors import UserError
 
-TEXT_EXTENSIONS = (".txt", ".csv", ".tsv", ".jsonl")
-EXTENSIONS = (*TEXT_EXTENSIONS, ".parquet")
-
-
-def file_format(path: Path) -> str:
-    """Extension that decides how a file is read, without ``.gz``: one of ``EXTENSIONS``.
-
-    Raises:
-        UserError: If the extension is another one; the message names the allowed ones.
-    """
-    zipped = path.suffix.lower() == ".gz"
-    extension = Path(path.stem).suffix.lower() if zipped else path.suffix.lower()
-    if extension in (TEXT_EXTENSIONS if zipped else EXTENSIONS):
-        return extension
-    received = f"{extension}.gz" if zipped else extension
-    zips = ", ".join(f"{name}.gz" for name in TEXT_EXTENSIONS)
-    raise UserError(f"{path}: unknown extension {received!r}; allowed: {', '.join(EXTENSIONS)}, {zips}")
-
 
 def listing(names: Sequence[str], limit: int = 8) -> str:
     """Names in one line, at most ``limit`` of them: ``"a, b, c and 4 more"``, or ``"nothing"``."""

@@ -1,20 +1,23 @@
 """Natural language inference pairs: premise, hypothesis, and whether the one entails or contradicts the other."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import chain
 
 from flowbert.data.files import expand_files
-from flowbert.data.hub import read_hub
-from flowbert.data.readers import Table, column_names, read_table
+from flowbert.data.hub import hub_name, read_hub
+from flowbert.data.readers import read_table
+from flowbert.data.sample import sample_nli
+from flowbert.data.table import Table
 from flowbert.errors import UserError, choices
 
 LABELS = ("entailment", "neutral", "contradiction")
 BUILTIN = "builtin-sample"
-_NO_LABEL = ("-", "-1")
+_MEANING: dict[str, str | None] = {name: name for name in LABELS}
+_MEANING |= {str(number): name for number, name in enumerate(LABELS)} | {"-1": None, "-": None}
 _HUB_DEFAULT = ("stanfordnlp/snli", "nyu-mll/multi_nli")
-_LAYOUTS = (("premise", "hypothesis", "label"), ("sentence1", "sentence2", "gold_label"))
-_TRIPLE_LAYOUT = ("sent0", "sent1", "hard_neg")
+_LAYOUT = ("premise", "hypothesis", "label")
+_TRIPLES = ("sent0", "sent1", "hard_neg")
+_FILE_LAYOUTS = (_TRIPLES, _LAYOUT, ("sentence1", "sentence2", "gold_label"))
 
 
 @dataclass(frozen=True)
@@ -73,80 +76,42 @@ def load_nli(source: str) -> NLIData:
         (12000, 4000)
     """
     if source == BUILTIN:
-        return _sample_nli()
-    if source == "hub":
-        return _joined(source, [_hub_pairs(name) for name in _HUB_DEFAULT])
-    if source.startswith("hub:"):
-        return _joined(source, [_hub_pairs(source.removeprefix("hub:"))])
-    return _joined(source, [_file_pairs(path) for path in expand_files(source)])
-
-
-def _sample_nli() -> NLIData:
-    from flowbert.data.sample import sample_nli
-
-    premises, hypotheses, labels = zip(*sample_nli(), strict=True)
-    return NLIData(BUILTIN, premises, hypotheses, labels)
-
-
-def _joined(name: str, parts: Sequence[NLIData]) -> NLIData:
-    data = NLIData(
-        name,
-        tuple(premise for part in parts for premise in part.premises),
-        tuple(hypothesis for part in parts for hypothesis in part.hypotheses),
-        tuple(label for part in parts for label in part.labels),
-        sum(part.unlabelled for part in parts),
+        premises, hypotheses, labels = zip(*sample_nli(), strict=True)
+        return NLIData(BUILTIN, premises, hypotheses, labels)
+    hub = hub_name(source)
+    if hub is None:
+        tables = [read_table(path, *_FILE_LAYOUTS) for path in expand_files(source)]
+    else:
+        tables = [read_hub(name, [_LAYOUT]) for name in ([hub] if hub else _HUB_DEFAULT)]
+    data = [_pairs(table) for table in tables]
+    unlabelled = sum(part.unlabelled for part in data)
+    if not any(data):
+        raise UserError(f"{source}: no labelled pair, only {unlabelled} without a gold label")
+    premises, hypotheses, labels = (
+        tuple(chain.from_iterable(getattr(part, column) for part in data))
+        for column in ("premises", "hypotheses", "labels")
     )
-    if not data.labels:
-        raise UserError(f"{name}: no labelled pair, only {data.unlabelled} without a gold label")
-    return data
+    return NLIData(source, premises, hypotheses, labels, unlabelled)
 
 
-def _hub_pairs(name: str) -> NLIData:
-    return _labelled(read_hub(name, _LAYOUTS[0]), *_LAYOUTS[0])
-
-
-def _file_pairs(path: Path) -> NLIData:
-    names = column_names(path)
-    if set(_TRIPLE_LAYOUT) <= set(names):
-        return _from_triples(read_table(path, _TRIPLE_LAYOUT))
-    layout = next((layout for layout in _LAYOUTS if set(layout) <= set(names)), None)
-    if layout is None:
-        allowed = " or ".join(", ".join(layout) for layout in (*_LAYOUTS, _TRIPLE_LAYOUT))
-        raise UserError(f"{path}: no NLI columns; there are {', '.join(names)}; allowed: {allowed}")
-    return _labelled(read_table(path, layout), *layout)
-
-
-def _labelled(table: Table, premise: str, hypothesis: str, label: str) -> NLIData:
-    labels = [_label(value, table.where(row)) for row, value in enumerate(table.columns[label])]
-    rows = [row for row, name in enumerate(labels) if name is not None]
-    premises, hypotheses = _filled(table, premise, rows), _filled(table, hypothesis, rows)
-    kept = tuple(name for name in labels if name is not None)
-    return NLIData(str(table.path), premises, hypotheses, kept, len(labels) - len(kept))
-
-
-def _filled(table: Table, column: str, rows: Sequence[int]) -> tuple[str, ...]:
-    texts = table.texts(column)
-    for row in rows:
-        if not texts[row].strip():
-            raise UserError(f"{table.where(row)}: column {column!r} is empty; allowed: a sentence")
-    return tuple(texts[row].strip() for row in rows)
+def _pairs(table: Table) -> NLIData:
+    """Labelled pairs of one file."""
+    if tuple(table.columns) == _TRIPLES:
+        anchors, positives, negatives = map(table.stripped, _TRIPLES)
+        labels = ("entailment",) * len(table) + ("contradiction",) * len(table)
+        return NLIData(str(table.path), anchors * 2, positives + negatives, labels)
+    premise, hypothesis, label = table.columns
+    meanings = [_label(value, table.where(row)) for row, value in enumerate(table.columns[label])]
+    labelled = table.rows([row for row, name in enumerate(meanings) if name is not None])
+    labels = tuple(name for name in meanings if name is not None)
+    unlabelled = len(table) - len(labelled)
+    return NLIData(str(table.path), labelled.stripped(premise), labelled.stripped(hypothesis), labels, unlabelled)
 
 
 def _label(value: object, where: str) -> str | None:
     name = str(value)
-    if name in LABELS:
-        return name
-    if name in _NO_LABEL:
-        return None
-    if name in ("0", "1", "2"):
-        return LABELS[int(name)]
-    raise UserError(
-        f"{where}: label is {value!r}; {choices(LABELS, name)}, 0, 1, 2 (in that order), -1 or '-' for none"
-    )
-
-
-def _from_triples(table: Table) -> NLIData:
-    rows = range(len(table))
-    anchors, positives, negatives = (_filled(table, column, rows) for column in _TRIPLE_LAYOUT)
-    labels = ("entailment",) * len(table) + ("contradiction",) * len(table)
-    return NLIData(str(table.path), anchors * 2, positives + negatives, labels)
+    if name not in _MEANING:
+        raise UserError(
+            f"{where}: label is {value!r}; {choices(LABELS, name)}, 0, 1, 2 (in that order), -1 or '-' for none"
+        )
+    return _MEANING[name]

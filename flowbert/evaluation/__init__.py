@@ -1,11 +1,10 @@
 """The grid of encoders, layers, methods, corpora and tasks, and its results in files."""
 
-from flowbert.evaluation.grid import Cell, Method, Request, Source, reference_rows, run
+from flowbert.evaluation.grid import Cell, Request, Source, reference_rows, run
 from flowbert.evaluation.results import Row, fingerprint, load_results, merge_results, rows_of, write_results
 
 __all__ = [
     "Cell",
-    "Method",
     "Request",
     "Row",
     "Source",

@@ -15,9 +15,9 @@ from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.results import Row, config_hash, rows_of
-from flowbert.methods.chain import Chain, LabelledPairs
+from flowbert.methods.base import FittedMap, LabelledPairs, Method
 from flowbert.tasks.base import Measured, Task
-from flowbert.tasks.protocol import Embed, Transform
+from flowbert.tasks.protocol import Embed
 
 _CHUNK = 8192  # rows at a time: bounds the memory whatever the corpus
 
@@ -39,55 +39,6 @@ class Source:
     dim: int
     embed: Embed
     prepare: Callable[[Iterable[str]], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Method:
-    """A method as the tables name it.
-
-    Attributes:
-        name: Its name.
-        build: Makes the unfitted map for a seed; None for a map that is not fitted here.
-        ready: The map if it is not fitted here; None leaves the embeddings raw.
-        flaw: Why the figures of a ready map mean nothing, if they do.
-        fitted_on: What a ready map was fitted on, for the column ``corpus``.
-        seeded: Whether the seed plays a role.
-        supervised: Whether it learns from labels.
-        identity: What else decides its figures, as JSON values, e.g. the digest of a file.
-        check: Refuses a source that a ready map does not belong to.
-        output_dim: Size of the vectors under a map that is fitted here, given that of the embeddings; refuses a size
-            that does not fit.
-    """
-
-    name: str
-    build: Callable[[int], Chain] | None = None
-    ready: Transform | None = None
-    flaw: str | None = None
-    fitted_on: str = "none"
-    seeded: bool = False
-    supervised: bool = False
-    identity: Any = None
-    check: Callable[[Source], None] | None = None
-    output_dim: Callable[[int], int] | None = None
-
-    def check_source(self, source: Source) -> None:
-        """Refuse embeddings that the map does not fit, before anything is encoded.
-
-        Raises:
-            UserError: If it does not.
-        """
-        if self.check is not None:
-            self.check(source)
-        if self.output_dim is not None:
-            try:
-                self.output_dim(source.dim)
-            except UserError as error:
-                raise UserError(f"method {self.name!r}: {error}") from error
-
-    @property
-    def shown(self) -> str:
-        """Its name, with a star if it learns from labels."""
-        return f"{self.name}*" if self.supervised else self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,14 +153,6 @@ class Request:
         return without_overlap(labels, task.pairs, f"{task.name} {task.split}") if self.drop_overlap else labels
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A fitted map, None for raw embeddings, and why its figures would mean nothing."""
-
-    transform: Transform | None
-    flaw: str | None = None
-
-
 def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
     """Compute cells; each map is fitted once for all tasks that share its corpus, each encoder's pass comes first.
 
@@ -217,7 +160,7 @@ def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
         Each cell with its figures as soon as they are there.
     """
     for source, method in dict.fromkeys((cell.source, cell.method) for cell in cells):
-        method.check_source(source)
+        method.check_embeddings(source.key, source.dim)
     for source in dict.fromkeys(cell.source for cell in cells):
         mine = [cell for cell in cells if cell.source is source]
         source.prepare(text for cell in mine for text in cell.needed())
@@ -242,30 +185,19 @@ def reference_rows(tasks: Iterable[Task]) -> list[Row]:
     ]
 
 
-def fit(cell: Cell) -> Fitted:
-    """The cell's map, fitted on its corpus block by block; None leaves the embeddings raw.
+def fit(cell: Cell) -> FittedMap:
+    """The cell's map, fitted on its corpus block by block.
 
     Raises:
         UserError: If the method cannot be fitted on this corpus.
     """
-    if cell.method.build is None or cell.corpus is None:
-        return Fitted(cell.method.ready, cell.method.flaw)
-    texts, embed = cell.corpus.sentences, cell.source.embed
+    texts, embed = () if cell.corpus is None else cell.corpus.sentences, cell.source.embed
 
     def blocks() -> Iterator[Tensor]:
         for start in range(0, len(texts), _CHUNK):
             yield torch.as_tensor(embed(texts[start : start + _CHUNK]))
 
-    chain = cell.method.build(cell.seed or 0)
-    # A chain that learns from pairs without saying so (Method.supervised) gets none, and says that it needs some.
-    try:
-        chain.fit_blocks(blocks, _labelled_pairs(cell) if cell.labels else None)
-    except UserError:
-        if chain.flaw is None:
-            raise
-        # A step that saw too few sentences leaves the next ones something they cannot be fitted on.
-        return Fitted(None, chain.flaw)
-    return Fitted(chain.transform, chain.flaw)
+    return cell.method.fit(blocks, _labelled_pairs(cell) if cell.labels else None, cell.seed)
 
 
 def _labelled_pairs(cell: Cell) -> LabelledPairs:

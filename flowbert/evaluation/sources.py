@@ -11,11 +11,11 @@ from jsonargparse import ArgumentParser, Namespace
 
 from flowbert.cli.options import as_list
 from flowbert.encoders import StaticEncoder, count_words, name_layers
-from flowbert.encoders.layerwise import Layers, LayerwiseEncoder, expand_layers, parts_of
+from flowbert.encoders.layerwise import Layers, LayerwiseEncoder, expand_layers, single_layers
 from flowbert.errors import UserError
 from flowbert.evaluation import Source
 from flowbert.store.embedding_store import EmbeddingStore, Encoder
-from flowbert.store.layer_stores import PartStores
+from flowbert.store.layer_stores import LayerStores
 
 _NO_LIMIT = 4096  # tokens, for an encoder that has none: longer than any sentence
 
@@ -164,26 +164,26 @@ def _contextual(
     stores = _stores(encoder, settings, store_dir)
     alone = len(settings) == 1
     return [
-        _layer_source(encoder, layers, stores, (layers,) if alone else parts_of(layers, encoder.pooling))
+        _layer_source(encoder, layers, stores, (layers,) if alone else single_layers(layers, encoder.pooling))
         for layers in settings
     ]
 
 
-def _stores(encoder: LayerwiseEncoder, settings: Sequence[Layers], store_dir: str | None) -> PartStores:
+def _stores(encoder: LayerwiseEncoder, settings: Sequence[Layers], store_dir: str | None) -> LayerStores:
     """One pass for all settings; a single one has the store that `fit` uses, too."""
     several = len(settings) > 1
-    parts = [part for layers in settings for part in (parts_of(layers, encoder.pooling) if several else (layers,))]
+    parts = [part for layers in settings for part in (single_layers(layers, encoder.pooling) if several else (layers,))]
     distinct = sorted(set(parts))
     encoder.select(distinct)
     keys: dict[Hashable, dict[str, Any]] = {part: encoder.key_of(part) for part in distinct}
-    return PartStores(encoder, encoder.layer_dim, keys, partial(_open, store_dir))
+    return LayerStores(encoder, encoder.layer_dim, keys, partial(_open, store_dir))
 
 
 def _open(store_dir: str | None, encoder: Encoder) -> EmbeddingStore:
     return EmbeddingStore(None if store_dir is None else Path(store_dir), encoder)
 
 
-def _layer_source(encoder: LayerwiseEncoder, layers: Layers, stores: PartStores, parts: Sequence[Layers]) -> Source:
+def _layer_source(encoder: LayerwiseEncoder, layers: Layers, stores: LayerStores, parts: Sequence[Layers]) -> Source:
     description = encoder.describe()
     columns = {
         **{name: description[name] for name in ("pooling", "revision", "dtype", "max_length")},

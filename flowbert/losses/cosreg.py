@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from flowbert.errors import UserError
-
 
 def mean_pair_cosine(vectors: Tensor) -> Tensor:
     r"""Mean cosine over all pairs of different rows, without building the pairs.
@@ -32,21 +30,21 @@ def mean_pair_cosine(vectors: Tensor) -> Tensor:
         result: ``()``, in [-1, 1].  N: vectors, D: their size.
 
     Raises:
-        UserError: If the shape is another, or fewer than two rows are not zero.
+        ValueError: If the shape is another, or fewer than two rows are not zero.
 
     Example:
         >>> mean_pair_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))
         tensor(0.3333)
     """
     if vectors.ndim != 2:
-        raise UserError(f"mean_pair_cosine: received shape {tuple(vectors.shape)}; allowed: (N, D)")
+        raise ValueError(f"mean_pair_cosine: received shape {tuple(vectors.shape)}; allowed: (N, D)")
     with torch.autocast(vectors.device.type, enabled=False):
         rows = vectors.float()
         norms = torch.linalg.vector_norm(rows, dim=1)
         empty = norms == 0
         count = len(rows) - int(empty.sum())
         if count < 2:
-            raise UserError(f"mean_pair_cosine: received {count} vectors that are not zero; allowed: 2 or more")
+            raise ValueError(f"mean_pair_cosine: received {count} vectors that are not zero; allowed: 2 or more")
         # 1 / infinity: a zero row adds nothing, and gets no gradient by way of 1 / 0.
         total = norms.masked_fill(empty, torch.inf).reciprocal() @ rows
         mean: Tensor = (total.square().sum() - count) / (count * (count - 1))

@@ -5,24 +5,39 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.errors import UserError
+from flowbert.losses.base import ContrastiveLoss, check_shapes
 
 
-def check_temperature(temperature: float) -> float:
-    """Give ``temperature`` back if it is above 0.
+class InfoNCE(ContrastiveLoss):
+    """The loss :func:`info_nce` with its settings.
+
+    Args:
+        temperature: As there.
+        hard_negative_weight: As there.
 
     Raises:
-        UserError: If it is not.
+        UserError: If the temperature is not above 0.
+
+    Example:
+        >>> InfoNCE(temperature=1.0)(torch.eye(2), torch.eye(2))
+        tensor(0.3133)
     """
-    if not temperature > 0:
-        raise UserError(f"temperature: received {temperature}; allowed: above 0 (SimCSE: 0.05)")
-    return temperature
+
+    def __init__(self, temperature: float = 0.05, hard_negative_weight: float = 0.0) -> None:
+        super().__init__()
+        self.temperature = _checked_temperature(temperature)
+        self.hard_negative_weight = hard_negative_weight
+
+    def forward(self, first: Tensor, second: Tensor, hard: Tensor | None = None) -> Tensor:
+        """The loss of B sentences, their positives and their hard negatives, each ``(B, D)``."""
+        return info_nce(first, second, self.temperature, hard, self.hard_negative_weight)
 
 
 def info_nce(
-    h: Tensor,
-    h_pos: Tensor,
+    first: Tensor,
+    second: Tensor,
     temperature: float = 0.05,
-    hard_negatives: Tensor | None = None,
+    hard: Tensor | None = None,
     hard_negative_weight: float = 0.0,
 ) -> Tensor:
     r"""Cross-entropy of each sentence's own positive among all positives and hard negatives of the batch.
@@ -40,36 +55,40 @@ def info_nce(
         SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021). https://arxiv.org/abs/2104.08821
 
     Args:
-        h: Embeddings, ``(B, D)``.
-        h_pos: Embeddings of their positives, ``(B, D)``.
+        first: Embeddings h, ``(B, D)``.
+        second: Embeddings :math:`h^+` of their positives, ``(B, D)``.
         temperature: :math:`\tau`, above 0.
-        hard_negatives: One negative for each sentence, ``(B, D)``; every sentence sees all of them.
+        hard: One negative :math:`h^-` for each sentence, ``(B, D)``; every sentence sees all of them.
         hard_negative_weight: w; 0 treats the own hard negative like those of the other sentences.
 
     Shapes:
         result: ``()``, nats.  B: batch, D: embedding size.
 
     Raises:
-        UserError: If the temperature is not above 0, the shapes differ, or there is nothing to tell the positive from
-            (a batch of one without hard negatives).
+        UserError: If the temperature is not above 0, or there is nothing to tell the positive from (a batch of one
+            without hard negatives).
+        ValueError: If the shapes differ.
 
     Example:
         >>> h = torch.eye(2)
         >>> info_nce(h, h, temperature=1.0)
         tensor(0.3133)
     """
-    check_temperature(temperature)
-    shapes = {tuple(t.shape) for t in (h, h_pos, hard_negatives) if t is not None}
-    if len(shapes) > 1 or h.ndim != 2:
-        raise UserError(f"info_nce: received embeddings of shapes {sorted(shapes)}; allowed: one shape (B, D) for all")
-    if len(h) < 2 and hard_negatives is None:
-        raise UserError(f"info_nce: received a batch of {len(h)}, which has no negatives; allowed: 2 sentences or more")
-    with torch.autocast(h.device.type, enabled=False):
-        anchors = functional.normalize(h.float(), dim=1)
-        logits = anchors @ functional.normalize(h_pos.float(), dim=1).T / temperature
-        own = torch.arange(len(h), device=h.device)
-        if hard_negatives is not None:
-            hard = anchors @ functional.normalize(hard_negatives.float(), dim=1).T / temperature
-            bias = hard_negative_weight * torch.eye(len(h), device=h.device)
-            logits = torch.cat([logits, hard + bias], dim=1)
-        return functional.cross_entropy(logits, own)
+    temperature = _checked_temperature(temperature)
+    check_shapes(first, second, hard)
+    if len(first) < 2 and hard is None:
+        raise UserError(f"received a batch of {len(first)}, which has no negatives; allowed: 2 sentences or more")
+    with torch.autocast(first.device.type, enabled=False):
+        anchors = functional.normalize(first.float(), dim=1)
+        logits = anchors @ functional.normalize(second.float(), dim=1).T / temperature
+        if hard is not None:
+            others = anchors @ functional.normalize(hard.float(), dim=1).T / temperature
+            own = torch.eye(len(first), device=first.device)
+            logits = torch.cat([logits, others + hard_negative_weight * own], dim=1)
+        return functional.cross_entropy(logits, torch.arange(len(first), device=first.device))
+
+
+def _checked_temperature(temperature: float) -> float:
+    if not temperature > 0:
+        raise UserError(f"temperature: received {temperature}; allowed: above 0 (SimCSE: 0.05)")
+    return temperature

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from flowbert.errors import UserError
+from flowbert.losses.base import check_shapes
 
 
 def pair_features(u: Tensor, v: Tensor) -> Tensor:
@@ -15,13 +15,13 @@ def pair_features(u: Tensor, v: Tensor) -> Tensor:
         v: Embeddings of the second ones, ``(B, D)``.
 
     Raises:
-        UserError: If the shapes differ.
+        ValueError: If the shapes differ.
 
     Example:
         >>> pair_features(torch.tensor([[1.0]]), torch.tensor([[3.0]]))
         tensor([[1., 3., 2.]])
     """
-    _check(u, v)
+    check_shapes(u, v)
     return torch.cat([u, v, (u - v).abs()], dim=1)
 
 
@@ -43,7 +43,7 @@ def softmax_loss(u: Tensor, v: Tensor, labels: Tensor, weight: Tensor, bias: Ten
         result: ``()``, nats.  B: batch, D: embedding size, K: classes.
 
     Raises:
-        UserError: If the shapes of u and v differ.
+        ValueError: If the shapes of u and v differ.
 
     Example:
         >>> softmax_loss(torch.ones(2, 4), torch.ones(2, 4), torch.tensor([0, 1]), torch.zeros(3, 12))
@@ -66,13 +66,13 @@ def cosine_loss(u: Tensor, v: Tensor, targets: Tensor) -> Tensor:
         result: ``()``.  B: batch, D: embedding size.
 
     Raises:
-        UserError: If the shapes of u and v differ.
+        ValueError: If the shapes of u and v differ.
 
     Example:
         >>> cosine_loss(torch.eye(2), torch.eye(2), torch.tensor([1.0, 0.0]))
         tensor(0.5000)
     """
-    _check(u, v)
+    check_shapes(u, v)
     with torch.autocast(u.device.type, enabled=False):
         return functional.mse_loss(functional.cosine_similarity(u.float(), v.float()), targets.float())
 
@@ -90,22 +90,15 @@ def triplet_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: flo
         result: ``()``.  B: batch, D: embedding size.
 
     Raises:
-        UserError: If the shapes differ.
+        ValueError: If the shapes differ.
 
     Example:
         >>> triplet_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2))
         tensor(1.)
     """
-    _check(anchor, positive)
-    _check(anchor, negative)
+    check_shapes(anchor, positive, negative)
     with torch.autocast(anchor.device.type, enabled=False):
         a, p, n = anchor.float(), positive.float(), negative.float()
         # The norm of torch has gradient 0 at a zero difference; an identical pair must not give NaN.
         near, far = torch.linalg.vector_norm(a - p, dim=1), torch.linalg.vector_norm(a - n, dim=1)
         return functional.relu(near - far + margin).mean()
-
-
-def _check(first: Tensor, second: Tensor) -> None:
-    if first.ndim != 2 or first.shape != second.shape:
-        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
-        raise UserError(f"received embeddings of shapes {shapes}; allowed: one shape (B, D) for all")

@@ -1,25 +1,15 @@
 """Composition of maps: each step is fitted on what the steps before it give."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from collections.abc import Sequence
+from functools import partial, reduce
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from flowbert.calibration.base import Calibration, Rows, checked_rows
 from flowbert.errors import UserError
-
-Blocks = Callable[[], Iterable[Tensor]]
-"""Gives the rows ``(n_i, D)`` of a corpus from the start, block by block, each time it is called."""
-
-
-class LabelledPairs(NamedTuple):
-    """Vectors of P pairs, each ``(P, D)``, and their scores ``(P,)``, for supervised steps."""
-
-    left: Tensor
-    right: Tensor
-    scores: Tensor
+from flowbert.methods.base import Blocks, LabelledPairs
 
 
 class Step(Protocol):
@@ -53,7 +43,7 @@ class Chain:
         x: ``(N, D)``; transformed: ``(N, k)``.  N: sentences, D: embedding size, k: size after the last step.
 
     Raises:
-        UserError: If there is no step.
+        ValueError: If there is no step.
 
     Example:
         >>> from flowbert.calibration import Standardization, Whitening
@@ -65,7 +55,7 @@ class Chain:
 
     def __init__(self, steps: Sequence[Calibration | Step]) -> None:
         if not steps:
-            raise UserError("a chain has no step; allowed: at least one")
+            raise ValueError("a chain has no step; allowed: at least one")
         self.steps = tuple(steps)
 
     @property
@@ -105,13 +95,12 @@ class Chain:
         """
         for number, step in enumerate(self.steps):
             before = partial(_apply, self.steps[:number])
-            mapped = partial(_mapped, before, blocks)
             if not isinstance(step, Calibration):
-                step.fit(torch.cat(list(mapped())))
+                step.fit(torch.cat([before(block) for block in blocks()]))
                 continue
             step.reset()
-            for block in mapped():
-                step.partial_fit(block)
+            for block in blocks():
+                step.partial_fit(before(block))
             if isinstance(step, Supervised):
                 if pairs is None:
                     raise UserError(f"method {step.method} is supervised and has no labelled pairs; needed: some")
@@ -124,10 +113,4 @@ class Chain:
 
 
 def _apply(steps: Sequence[Calibration | Step], x: Tensor) -> Tensor:
-    for step in steps:
-        x = step.transform(x)
-    return x
-
-
-def _mapped(transform: Callable[[Tensor], Tensor], blocks: Blocks) -> Iterable[Tensor]:
-    return (transform(block) for block in blocks())
+    return reduce(lambda rows, step: step.transform(rows), steps, x)

@@ -3,14 +3,12 @@
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
@@ -18,10 +16,11 @@ from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.flows import load_flow
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
+from flowbert.io.run_folder import RunFolder
+from flowbert.methods.base import FittedMap, Transform
 
-ENCODER = "encoder.json"
 _BLOCK = 16384  # sentences
-_DIGEST = "digest"  # entry of ENCODER: that of all the others
+_DIGEST = "digest"  # entry of the file that names the encoder: that of all the others
 _SETTINGS = ("path", "revision", "layers", "pooling", "max_length", "dtype")
 
 
@@ -33,7 +32,7 @@ class Embedder:
         transform: Map of raw embeddings ``(N, D)`` to ``(N, k)``; None for raw ones.
     """
 
-    def __init__(self, encoder: SentenceEncoder, transform: Callable[[Tensor], Tensor] | None = None):
+    def __init__(self, encoder: SentenceEncoder, transform: Transform | None = None):
         self.encoder = encoder
         self.transform = transform
 
@@ -68,21 +67,28 @@ def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = 
 
     Raises:
         UserError: If the folder holds no such map, or the encoder there has other weights than in the fit.
+
+    Example:
+        >>> import tempfile
+        >>> import flowbert
+        >>> encoder = flowbert.SentenceEncoder.from_pretrained("builtin-sample")
+        >>> whitening = flowbert.Whitening(n_components=8).fit(encoder.encode(flowbert.load_task("SAMPLE").sentences()))
+        >>> with tempfile.TemporaryDirectory() as run_dir:  # as `fit` leaves it
+        ...     file = whitening.save(f"{run_dir}/model/whitening.safetensors")
+        ...     save_encoder(file.parent, encoder)
+        ...     flowbert.load_embedder(run_dir, "whitening").encode(["a dog runs", "the cat sleeps"]).shape
+        (2, 8)
     """
-    if method == "raw":
-        return Embedder(load_encoder(run_dir, path))
-    fitted = load_map(run_dir, method)
+    fitted = FittedMap(None) if method == "raw" else load_map(run_dir, method)
     if fitted.flaw is not None:
         warnings.warn(f"{method} in {run_dir}: {fitted.flaw}", FlowbertWarning, stacklevel=2)
-    return Embedder(load_encoder(run_dir, path), fitted.transform)
-
-
-@dataclass(frozen=True)
-class FittedMap:
-    """A map of raw embeddings ``(N, D)`` -> ``(N, k)``, on their device, and why it means nothing, if it does not."""
-
-    transform: Callable[[Tensor], Tensor]
-    flaw: str | None
+    description = saved_encoder(run_dir)
+    settings = {name: description[name] for name in _SETTINGS}
+    if path is not None:
+        settings |= {"path": path, "revision": None}  # a copy of it; its weights are compared below
+    encoder = SentenceEncoder.from_pretrained(**settings)
+    check_same_encoder(description, encoder.key(), f"model in {run_dir}")
+    return Embedder(encoder, fitted.transform)
 
 
 def load_map(run_dir: str | Path, method: str) -> FittedMap:
@@ -91,28 +97,24 @@ def load_map(run_dir: str | Path, method: str) -> FittedMap:
     Raises:
         UserError: If the folder holds no map of that name, or its file is damaged.
     """
-    folder = Path(run_dir) / "model"
-    saved = sorted(file.stem for file in folder.glob("*.safetensors"))
+    run = RunFolder(Path(run_dir))
+    saved = run.fitted_maps()
     if not saved:
-        raise UserError(f"{run_dir}: no fitted model in {folder}; allowed: the run folder of a finished `fit`")
+        raise UserError(f"{run_dir}: no fitted model in {run.model}; allowed: the run folder of a finished `fit`")
     if method not in saved:
         raise UserError(f"method: received {method!r}; {choices(['raw', *saved], method)} in {run_dir}")
-    path = folder / f"{method}.safetensors"
+    path = run.fitted_map(method)
     if method != "flow":
         calibration = Calibration.load(path)
         return FittedMap(calibration.transform, calibration.flaw)
     flow, metadata = load_flow(path)
-
-    def latents(embeddings: Tensor) -> Tensor:
-        return flow.to(embeddings.device).latents(embeddings)
-
-    return FittedMap(latents, metadata.get("flaw"))
+    return FittedMap(lambda embeddings: flow.to(embeddings.device).latents(embeddings), metadata.get("flaw"))
 
 
 def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
-    """Write which encoder the maps in ``folder`` belong to."""
+    """Write which encoder the maps in a folder belong to."""
     description = encoder.describe() | encoder.key()
-    with written_atomically(folder / ENCODER) as temporary:
+    with written_atomically(RunFolder(folder.parent).encoder_identity) as temporary:
         text = json.dumps(description | {_DIGEST: digest_json(description)}, indent=2) + "\n"
         temporary.write_text(text, encoding="utf-8")
 
@@ -123,12 +125,13 @@ def saved_encoder(run_dir: str | Path) -> dict[str, Any]:
     Raises:
         UserError: If the folder is not that of a finished fit, or the file in it is damaged.
     """
-    path = Path(run_dir) / "model" / ENCODER
-    if not path.is_file():
-        raise UserError(f"{run_dir}: no {path.relative_to(run_dir)}; allowed: the run folder of a finished `fit`")
+    path = RunFolder(Path(run_dir)).encoder_identity
     try:
         description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         intact = description.pop(_DIGEST, None) == digest_json(description)
+    except FileNotFoundError:
+        missing = path.relative_to(run_dir)
+        raise UserError(f"{run_dir}: no {missing}; allowed: the run folder of a finished `fit`") from None
     except (ValueError, AttributeError, TypeError, RecursionError):
         intact = False
     except OSError as error:
@@ -136,18 +139,3 @@ def saved_encoder(run_dir: str | Path) -> dict[str, Any]:
     if not intact:
         raise UserError(f"{path}: damaged, changed by hand, or of an older version (no digest); run `fit` again")
     return description
-
-
-def load_encoder(run_dir: str | Path, path: str | None = None) -> SentenceEncoder:
-    """The encoder of a run, with the layers, pooling, length and precision of the fit.
-
-    Raises:
-        UserError: If its weights are not those of the fit.
-    """
-    description = saved_encoder(run_dir)
-    settings = {name: description[name] for name in _SETTINGS}
-    if path is not None:
-        settings |= {"path": path, "revision": None}  # a copy of it; its weights are compared below
-    encoder = SentenceEncoder.from_pretrained(**settings)
-    check_same_encoder(description, encoder.key(), f"model in {run_dir}")
-    return encoder

@@ -1,14 +1,27 @@
-"""Calibrations by name, as the command line and the configs write them."""
+"""The one registry of methods, and the one parser of their names: ``whitening-128:shrinkage=0.1+flow:epochs=1``."""
 
 import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from flowbert.calibration.base import Calibration, methods
-from flowbert.errors import UserError, choices
+import torch
 
+from flowbert.calibration.base import Calibration, methods
+from flowbert.encoders import check_same_encoder
+from flowbert.errors import UserError, choices
+from flowbert.io.digest import digest_file
+from flowbert.io.run_folder import RunFolder
+from flowbert.methods.base import Method
+from flowbert.methods.chain import Chain, Step
+from flowbert.methods.embedder import load_map, saved_encoder
+
+FLOW = "flow"
+FIT_HERE = "fit"
+_ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
 
 
@@ -20,6 +33,27 @@ class Spec:
     name: str
     number: int | None
     options: Mapping[str, Any]
+
+    def arguments(self, allowed: Iterable[str], size_option: str | None = None) -> dict[str, Any]:
+        """The options as arguments.
+
+        Args:
+            allowed: Names of the arguments there are.
+            size_option: The one that the number sets, if any.
+
+        Raises:
+            UserError: If an option is unknown (the nearest names are given), or the number has no meaning.
+        """
+        names = list(allowed)
+        for key, value in self.options.items():
+            if key not in names:
+                allowed_names = choices(names or ["none"], key)
+                raise UserError(f"method {self.text!r}: unknown option '{key}={value}'; {allowed_names}")
+        if self.number is None:
+            return dict(self.options)
+        if size_option is None:
+            raise UserError(f"method {self.text!r}: {self.name} takes no number; allowed: {self.name}")
+        return {size_option: self.number, **self.options}
 
 
 def parse_spec(spec: str, known: Collection[str]) -> Spec:
@@ -37,32 +71,30 @@ def parse_spec(spec: str, known: Collection[str]) -> Spec:
         Spec(text='whitening-128:shrinkage=0.1', name='whitening', number=128, options={'shrinkage': 0.1})
     """
     text = spec.strip()
-    head, *parts = text.split(":")
-    name, number = head, None
-    if head not in known and (match := re.fullmatch(r"(.+)-(\d+)", head)):
+    name, *written = text.split(":")
+    number = None
+    if name not in known and (match := re.fullmatch(r"(.+)-(\d+)", name)):
         name, number = match[1], int(match[2])
     if name not in known:
         raise UserError(f"unknown method {spec!r}; {choices(known, name)}")
     options: dict[str, Any] = {}
-    for part in parts:
-        key, equals, value = part.partition("=")
+    for option in written:
+        key, equals, value = option.partition("=")
         if not equals:
-            raise UserError(f"method {spec!r}: unknown option {part!r}; allowed: name=value")
+            raise UserError(f"method {spec!r}: unknown option {option!r}; allowed: name=value")
         options[key] = _plain(value)
     return Spec(text, name, number, options)
 
 
-def checked_options(spec: Spec, allowed: Iterable[str]) -> dict[str, Any]:
-    """The options of a spec, each of which must be among the allowed names.
-
-    Raises:
-        UserError: If one is not; the message gives the nearest names.
-    """
-    names = list(allowed)
-    for key, value in spec.options.items():
-        if key not in names:
-            raise UserError(f"method {spec.text!r}: unknown option '{key}={value}'; {choices(names or ['none'], key)}")
-    return dict(spec.options)
+def _plain(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def split_chain(spec: str) -> list[str]:
@@ -89,26 +121,73 @@ def make_calibration(spec: str) -> Calibration:
         UserError: If the method or an option is unknown (the nearest names are given), or a value is not allowed.
 
     Example:
-        >>> make_calibration("whitening-128:shrinkage=0.1")
+        >>> import flowbert
+        >>> flowbert.make_calibration("whitening-128:shrinkage=0.1")
         Whitening(n_components=128, shrinkage=0.1, exponent=-0.5, rank_tolerance=1e-10)
     """
-    known = methods()
-    found = parse_spec(spec, known)
-    method = known[found.name]
-    arguments = checked_options(found, inspect.signature(method).parameters)
-    if found.number is not None:
-        if method.size_option is None:
-            raise UserError(f"method {spec!r}: {found.name} takes no number; allowed: {found.name}")
-        arguments.setdefault(method.size_option, found.number)
-    return method(**arguments)
+    return _calibration(parse_spec(spec, methods()))
 
 
-def _plain(text: str) -> Any:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+def parse_methods(names: Sequence[str], flow: str | None, device: torch.device) -> list[Method]:
+    """Methods by their names: ``raw``, a calibration, ``flow``, or a composition of them.
+
+    Args:
+        names: The names.
+        flow: The run folder whose flow ``flow`` alone is. With options, or inside a composition, a flow is fitted
+            here, as it is everywhere if this is ``"fit"``.
+        device: Where flows are fitted.
+
+    Raises:
+        UserError: If a name or an option is unknown, or ``flow`` alone has no run folder.
+    """
+    return [_method(name, flow, _ACCELERATORS[device.type]) for name in names]
+
+
+def _method(name: str, flow: str | None, accelerator: str) -> Method:
+    if name == "raw":
+        return Method(name)
+    if name == FLOW and flow is None:
+        raise UserError("flow: received none; allowed with method flow: a run folder of `fit`, or 'fit' to fit it here")
+    if name == FLOW and flow != FIT_HERE:
+        return _fitted_before(RunFolder(Path(str(flow))))
+    makers = [partial(_step, spec, accelerator) for spec in split_chain(name)]
+    trial = Chain([make(0) for make in makers])  # a typo must show before anything is encoded
+    return Method(
+        name,
+        build=lambda seed: Chain([make(seed) for make in makers]),
+        seeded=not all(isinstance(step, Calibration) for step in trial.steps),
+        supervised=trial.supervised,
+        output_dim=trial.output_dim,
+    )
+
+
+def _step(text: str, accelerator: str, seed: int) -> Calibration | Step:
+    try:
+        spec = parse_spec(text, [*methods(), FLOW])
+        if spec.name != FLOW:
+            return _calibration(spec)
+        # Lightning takes a second to import: only what fits a flow pays for it.
+        from flowbert.methods.flow import Flow, flow_options
+
+        return Flow(spec.arguments(flow_options()), seed, accelerator)
+    except UserError as error:
+        raise UserError(str(error) if text in str(error) else f"method {text!r}: {error}") from error
+    except TypeError as error:  # a word where a number belongs
+        raise UserError(f"method {text!r}: a value is of the wrong kind ({error})") from error
+
+
+def _calibration(spec: Spec) -> Calibration:
+    method = methods()[spec.name]
+    return method(**spec.arguments(inspect.signature(method).parameters, method.size_option))
+
+
+def _fitted_before(run: RunFolder) -> Method:
+    identity, fitted = saved_encoder(run.path), load_map(run.path, FLOW)
+    return Method(
+        FLOW,
+        ready=fitted.transform,
+        flaw=fitted.flaw,
+        fitted_on=f"that of {run.path}",
+        identity=digest_file(run.fitted_map(FLOW)),
+        check=lambda key: check_same_encoder(identity, key, f"flow in {run.path}"),
+    )

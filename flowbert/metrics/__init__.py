@@ -1,7 +1,17 @@
-"""Metrics of sentence embeddings: torchmetrics classes over the pure functions in ``flowbert.metrics.functional``."""
+"""Measures of sentence embeddings, as pure functions: one file each."""
 
-from flowbert.metrics.alignment import Alignment
-from flowbert.metrics.spearman import Spearman
-from flowbert.metrics.uniformity import Uniformity
+from flowbert.metrics.alignment import alignment
+from flowbert.metrics.isotropy import mean_cosine
+from flowbert.metrics.spearman import no_spearman, spearman, spearman_or_nan
+from flowbert.metrics.uniformity import SampledUniformity, sampled_uniformity, uniformity
 
-__all__ = ["Alignment", "Spearman", "Uniformity"]
+__all__ = [
+    "SampledUniformity",
+    "alignment",
+    "mean_cosine",
+    "no_spearman",
+    "sampled_uniformity",
+    "spearman",
+    "spearman_or_nan",
+    "uniformity",
+]

@@ -1,40 +1,40 @@
-"""Alignment as a torchmetrics class."""
+"""Alignment: how close positive pairs lie."""
 
-import torch
-from torch import Tensor
+import math
+import warnings
 
-from flowbert.metrics.functional import alignment
-from flowbert.metrics.indexed import IndexedMetric
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.metrics.arrays import Array, unit_rows
 
 
-class Alignment(IndexedMetric):
-    """Alignment of all positive pairs of all processes, see :func:`flowbert.metrics.functional.alignment`.
+def alignment(x: Array, y: Array) -> float:
+    r"""Alignment :math:`\operatorname{mean}_i |\hat x_i - \hat y_i|^2` of positive pairs on the unit sphere.
+
+    Lower is better. Computed in float64. No pairs, or a vector without direction, give NaN with a warning.
+
+    References:
+        Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere
+        (Wang, Isola, 2020). https://arxiv.org/abs/2005.10242
 
     Args:
-        kwargs: Options of ``torchmetrics.Metric``.
+        x: Vectors of shape ``(N, D)``, torch or numpy; need not be normalized.
+        y: Their positives, shape ``(N, D)``.
 
-    Shapes:
-        x, y: ``(B, D)``; index: ``(B,)``; result: ``()``, float64.  B: pairs in the batch, D: embedding size.
+    Returns:
+        The alignment in [0, 4], or NaN.
+
+    Raises:
+        UserError: If an argument is not 2-D, or the shapes differ.
 
     Example:
-        >>> metric = Alignment()
-        >>> metric.update(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 0.5]]))
-        >>> metric.compute().item()
+        >>> import torch
+        >>> alignment(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 0.5]]))
         2.0
     """
-
-    higher_is_better = False
-    left: list[Tensor]
-    right: list[Tensor]
-
-    def __init__(self, **kwargs: object) -> None:
-        super().__init__(("left", "right"), **kwargs)
-
-    def update(self, x: Tensor, y: Tensor, index: Tensor | None = None) -> None:
-        """Add positive pairs; with an index, a repeated one is counted once."""
-        self.append(index, left=x, right=y)
-
-    def compute(self) -> Tensor:
-        """The alignment of everything seen, NaN with a warning if there is nothing."""
-        left, right = self.distinct(empty=(0, 1))
-        return torch.tensor(alignment(left, right), dtype=torch.float64)
+    left, right = unit_rows(x, "left vectors"), unit_rows(y, "right vectors")
+    if left.shape != right.shape:
+        raise UserError(f"pairs have the shapes {tuple(left.shape)} and {tuple(right.shape)}; allowed: equal shapes")
+    if len(left) == 0:
+        warnings.warn("alignment is NaN: no positive pairs", FlowbertWarning, stacklevel=2)
+        return math.nan
+    return float((left - right).square().sum(dim=1).mean())

@@ -1,41 +1,76 @@
-"""Spearman's rank correlation as a torchmetrics class."""
+"""Spearman's rank correlation, exact on large tied data."""
 
-import torch
-from torch import Tensor
+import math
+import warnings
 
-from flowbert.metrics.functional import spearman
-from flowbert.metrics.indexed import IndexedMetric
+import numpy as np
+from scipy.stats import rankdata
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.metrics.arrays import Array, to_vector
 
 
-class Spearman(IndexedMetric):
-    r"""Spearman's :math:`\rho` over all examples of all processes, see :func:`flowbert.metrics.functional.spearman`.
+def spearman(predictions: Array, target: Array) -> float:
+    r"""Spearman's :math:`\rho`: Pearson's correlation of the average (mid-) ranks, in float64.
+
+    Equal to ``scipy.stats.spearmanr``. A figure that does not exist is NaN with a warning, never a number: constant or
+    non-finite values, or fewer than two pairs.
+
+    References:
+        The proof and measurement of association between two things (Spearman, 1904). https://doi.org/10.2307/1412159
 
     Args:
-        kwargs: Options of ``torchmetrics.Metric``.
+        predictions: Values of shape ``(N,)``, torch or numpy.
+        target: Values of shape ``(N,)``.
 
-    Shapes:
-        predictions, target, index: ``(B,)``; result: ``()``, float64.  B: examples in the batch.
+    Returns:
+        The correlation in [-1, 1], or NaN.
+
+    Raises:
+        UserError: If an argument is not 1-D, or the lengths differ.
 
     Example:
-        >>> metric = Spearman()
-        >>> metric.update(torch.tensor([0.1, 0.4]), torch.tensor([1.0, 2.0]), index=torch.tensor([0, 1]))
-        >>> metric.update(torch.tensor([0.2, 0.4]), torch.tensor([3.0, 2.0]), index=torch.tensor([2, 1]))
-        >>> round(metric.compute().item(), 6)
-        0.5
+        >>> round(spearman(np.array([0.1, 0.4, 0.2, 0.9]), np.array([1.0, 2.0, 2.0, 5.0])), 4)
+        0.9487
     """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
+    if len(x) != len(y):
+        raise UserError(f"predictions have {len(x)} values and target has {len(y)}; allowed: equal lengths")
+    problem = no_spearman(x, y)
+    if problem:
+        warnings.warn(f"Spearman is NaN: {problem}", FlowbertWarning, stacklevel=2)
+    return spearman_or_nan(x, y)
 
-    higher_is_better = True
-    predictions: list[Tensor]
-    target: list[Tensor]
 
-    def __init__(self, **kwargs: object) -> None:
-        super().__init__(("predictions", "target"), **kwargs)
+def spearman_or_nan(predictions: Array, target: Array) -> float:
+    """As :func:`spearman`, but NaN without a warning: for figures whose absence was told already.
 
-    def update(self, predictions: Tensor, target: Tensor, index: Tensor | None = None) -> None:
-        """Add pairs; with an index, a repeated one is counted once."""
-        self.append(index, predictions=predictions, target=target)
+    Example:
+        >>> spearman_or_nan(np.ones(3), np.arange(3.0))
+        nan
+    """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
+    if no_spearman(x, y):
+        return math.nan
+    ranks_x, ranks_y = rankdata(x) - (len(x) + 1) / 2, rankdata(y) - (len(y) + 1) / 2
+    norm = math.sqrt(float(ranks_x @ ranks_x)) * math.sqrt(float(ranks_y @ ranks_y))
+    return min(1.0, max(-1.0, float(ranks_x @ ranks_y) / norm))
 
-    def compute(self) -> Tensor:
-        """The correlation of everything seen, NaN with a warning if it does not exist."""
-        predictions, target = self.distinct()
-        return torch.tensor(spearman(predictions, target), dtype=torch.float64)
+
+def no_spearman(predictions: Array, target: Array) -> str | None:
+    """Why the correlation of values of shape ``(N,)`` does not exist, in one line; None if it does.
+
+    Example:
+        >>> no_spearman(np.ones(3), np.arange(3.0))
+        'all 3 predictions are 1'
+    """
+    x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
+    if len(x) < 2:
+        return f"{len(x)} pairs; at least 2 are needed"
+    for name, values in (("predictions", x), ("target", y)):
+        bad = int((~np.isfinite(values)).sum())
+        if bad:
+            return f"{bad} of {len(values)} {name} are NaN or infinite"
+        if values.min() == values.max():
+            return f"all {len(values)} {name} are {values[0]:g}"
+    return None

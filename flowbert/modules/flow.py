@@ -11,11 +11,11 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from flowbert.calibration.few_rows import few_rows
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
-from flowbert.metrics.functional.few_rows import few_rows
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.seeding import Stream
 from flowbert.training.optim import BertAdam

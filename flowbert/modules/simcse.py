@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.losses.info_nce import check_temperature, info_nce
+from flowbert.losses.info_nce import InfoNCE
 from flowbert.modules.heads import DenseTanh, check_head
 from flowbert.modules.masking import mask_features, predict_chosen, predictor_above
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
@@ -72,7 +72,7 @@ class SimCSEModule(TrainableEncoderModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        check_temperature(temperature)
+        self.loss = InfoNCE(temperature, hard_negative_weight)
         check_head(head)
         check_chunk_size(chunk_size)
         if mlm_weight < 0:
@@ -143,9 +143,8 @@ class SimCSEModule(TrainableEncoderModule):
         return represented.float()
 
     def _contrastive_loss(self, sides: Tensor) -> Tensor:
-        hard = sides[2] if len(sides) > 2 else None
-        h = self.hparams
-        return info_nce(sides[0], sides[1], h["temperature"], hard, h["hard_negative_weight"])
+        loss: Tensor = self.loss(*sides)
+        return loss
 
     def _mlm_loss(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         generator = self.stream("masks", batch_idx).generator()

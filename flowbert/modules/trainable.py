@@ -1,6 +1,7 @@
 """What the methods that train the encoder itself have in common."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.cpu.dropout import use_fast_dropout
+from flowbert.encoders.cpu.training import fast_training
 from flowbert.encoders.saving import write_encoder
 from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule
@@ -58,7 +59,6 @@ class TrainableEncoderModule(EmbeddingModule):
         self._start = encoder.describe()
         if self.hparams["dropout"] is not None:
             set_dropout(encoder.backbone, self.hparams["dropout"])
-        use_fast_dropout(encoder.backbone)
         encoder.train()
 
     # -------------------------------------------------------------- training
@@ -78,10 +78,8 @@ class TrainableEncoderModule(EmbeddingModule):
     def on_train_start(self) -> None:
         """Choose the way through the encoder that is fastest in training on this device."""
         super().on_train_start()
-        if self.device.type == "cpu" and not self.encoder.pack_sentences():
-            # With dropout torch's fused attention on the CPU falls back to float32, also under bfloat16.
-            backbone: Any = self.encoder.backbone
-            backbone.set_attn_implementation("eager")
+        self._fast = ExitStack()
+        self._fast.enter_context(fast_training(self.encoder))
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Draw the dropout masks of this batch from a stream of its own."""
@@ -90,7 +88,7 @@ class TrainableEncoderModule(EmbeddingModule):
 
     def on_train_end(self) -> None:
         """Leave a network that takes padded features like any other."""
-        self.encoder.pack_sentences(False)
+        self._fast.close()
 
     def embed_sides(self, batch: dict[str, Any]) -> Tensor:
         """Embeddings of a batch's sentences, side by side: ``(G, B, D)``, with the gradient of the encoder."""

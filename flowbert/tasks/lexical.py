@@ -8,7 +8,7 @@ from rapidfuzz.distance import Levenshtein
 
 from flowbert.data.sts import STSTask
 from flowbert.errors import UserError, choices
-from flowbert.metrics.functional import no_spearman, spearman_or_nan
+from flowbert.metrics import no_spearman, spearman_or_nan
 from flowbert.tasks.pairs import gold_scores
 from flowbert.tasks.protocol import Floats
 from flowbert.tasks.rank_resampling import ResampledSpearman

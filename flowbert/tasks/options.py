@@ -18,7 +18,6 @@ class TaskOptions:
         score_range: Lowest and highest score in such files.
         positive_above: Gold score above which a pair is positive: alignment, retrieval.
         uniformity_limit: Draw this many distinct sentences for the uniformity if there are more; None takes all.
-        unanswerable: What to do with questions without an answer, see :func:`flowbert.data.answers.load_answers`.
         unit: Unit of edit distances: ``words`` or ``characters``.
     """
 
@@ -28,7 +27,6 @@ class TaskOptions:
     score_range: tuple[float, float] | None = None
     positive_above: float = 4.0
     uniformity_limit: int | None = None
-    unanswerable: str = "skip"
     unit: str = "words"
     _loaded: dict[str, STSTask] = field(default_factory=dict, init=False, repr=False)
 

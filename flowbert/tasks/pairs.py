@@ -13,8 +13,8 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
-from flowbert.metrics.functional import alignment, mean_cosine, no_spearman, sampled_uniformity, uniformity
-from flowbert.metrics.functional.arrays import unit_rows
+from flowbert.metrics import alignment, mean_cosine, no_spearman, sampled_uniformity, uniformity
+from flowbert.metrics.arrays import unit_rows
 from flowbert.tasks.base import Figure, Measured
 from flowbert.tasks.protocol import AGGREGATIONS, Aggregates, Embed, Floats, Transform, aggregate, cosine_of_units
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.metrics.functional import spearman, spearman_or_nan
-from flowbert.metrics.functional.arrays import unit_rows
+from flowbert.metrics import spearman, spearman_or_nan
+from flowbert.metrics.arrays import unit_rows
 
 Embed = Callable[[Sequence[str]], Tensor | NDArray[Any]]
 """From M sentences to embeddings of shape ``(M, D)``."""

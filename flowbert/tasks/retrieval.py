@@ -10,7 +10,7 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask
 from flowbert.errors import NoFigureError, UserError
-from flowbert.metrics.functional.arrays import Array, unit_rows
+from flowbert.metrics.arrays import Array, unit_rows
 from flowbert.tasks.expected_ranks import reciprocal_rank_in_run
 from flowbert.tasks.pairs import POSITIVE_ABOVE
 from flowbert.tasks.protocol import COSINE_DECIMALS, Embed, Floats, Transform

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from flowbert.calibration import AffineCalibration, Calibration, Identity, NotFittedError, Whitening, methods
+from flowbert.calibration import Calibration, Identity, NotFittedError, Whitening, methods
 from flowbert.errors import UserError
 from flowbert.methods import make_calibration
 
@@ -38,7 +38,6 @@ def test_chunks_and_merging_equal_one_fit(spec: str) -> None:
 def test_affine_is_the_transform(spec: str) -> None:
     x = data()
     fitted = make_calibration(spec).fit(x)
-    assert isinstance(fitted, AffineCalibration | Identity)
     weight, bias = fitted.affine()
     assert weight.dtype == bias.dtype == torch.float64
     torch.testing.assert_close(fitted.transform(x), (x.double() @ weight + bias).float(), rtol=1e-5, atol=1e-5)
@@ -88,11 +87,11 @@ def test_bad_rows_are_counted(spec: str) -> None:
     ):
         make_calibration(spec).fit(x)
     fitted = make_calibration(spec).fit(data())
-    with pytest.raises(UserError, match="7 dimensions; allowed: 9"):
+    with pytest.raises(ValueError, match="7 dimensions; allowed: 9"):
         fitted.transform(torch.zeros(2, 7))
-    with pytest.raises(UserError, match="7 dimensions; allowed: 9"):
+    with pytest.raises(ValueError, match="7 dimensions; allowed: 9"):
         fitted.partial_fit(torch.zeros(2, 7))
-    with pytest.raises(UserError, match=r"shape \(9,\)"):
+    with pytest.raises(ValueError, match=r"shape \(9,\)"):
         fitted.transform(torch.zeros(9))
     with pytest.raises(UserError, match="0 rows"):
         make_calibration(spec).fit(np.zeros((0, 9)))
@@ -105,11 +104,11 @@ def test_not_fitted_says_what_to_call() -> None:
 
 
 def test_merge_of_another_method_is_refused() -> None:
-    with pytest.raises(UserError, match="cannot merge a ZCA; allowed: a Whitening"):
+    with pytest.raises(TypeError, match="cannot merge a ZCA; allowed: a Whitening"):
         Whitening().merge(make_calibration("zca"))
-    with pytest.raises(UserError, match="cannot merge a ZCA"):
+    with pytest.raises(TypeError, match="cannot merge a ZCA"):
         Identity().merge(make_calibration("zca"))
-    with pytest.raises(UserError, match="3 dimensions"):
+    with pytest.raises(ValueError, match="3 dimensions"):
         Identity().fit(torch.ones(1, 2)).merge(Identity().fit(torch.ones(1, 3)))
 
 

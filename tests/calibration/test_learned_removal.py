@@ -8,7 +8,6 @@ import torch
 from scipy.optimize import check_grad
 from torch import Tensor
 
-from flowbert.calibration.affine import AffineCalibration
 from flowbert.calibration.base import Calibration, NotFittedError
 from flowbert.calibration.learned_removal import Floats, LearnedRemoval, _Pairs
 from flowbert.calibration.removal import RemoveDirections
@@ -35,7 +34,7 @@ def correlation(calibration: Calibration, x1: Tensor, x2: Tensor, scores: Tensor
 def test_gradient_equals_finite_differences(penalty: float) -> None:
     x1, x2, scores = pairs(size=40)
     directions = torch.linalg.qr(torch.randn(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64))[0]
-    problem = _Pairs.of(x1, x2, directions, scores.numpy())
+    problem = _Pairs(x1, x2, directions, scores.numpy())
     start = np.array([0.1, -0.4, 0.7, 0.0])
 
     def value(weights: Floats) -> float:
@@ -95,7 +94,7 @@ def test_supervised_and_not_fitted_without_labels() -> None:
     assert found.supervised
     assert not found.fit(x1).fitted
     assert found.state_dict() == {}
-    with pytest.raises(NotFittedError, match="LearnedRemoval has no weights: call fit_pairs with labelled pairs"):
+    with pytest.raises(NotFittedError, match="LearnedRemoval is not fitted: call fit_pairs with labelled pairs"):
         found.transform(x1)
     assert found.fit_pairs(x1, x2, scores).fitted
     assert not found.partial_fit(x2).fitted
@@ -113,9 +112,8 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.weights, found.weights)
     state = found.state_dict()
     del state["weights"]
-    with pytest.raises(UserError, match="calibration state lacks 'weights'; needed: weights, moments and map"):
+    with pytest.raises(UserError, match="calibration state lacks weights; allowed: a file as written here"):
         LearnedRemoval(3).load_state_dict(state)
-    assert isinstance(found, AffineCalibration)
 
 
 def test_inverse_and_affine_form() -> None:
@@ -135,17 +133,17 @@ def test_all_directions_by_default_up_to_a_hundred() -> None:
 
 def test_bad_input() -> None:
     x1, x2, scores = pairs(size=5)
-    with pytest.raises(UserError, match="penalty is -1; allowed: a number of at least 0"):
+    with pytest.raises(UserError, match="penalty: received -1; allowed: a number of at least 0"):
         LearnedRemoval(penalty=-1)
-    with pytest.raises(UserError, match="n_directions is 7; allowed: 1 to 6, the size of the embeddings"):
+    with pytest.raises(UserError, match="n_directions: received 7; allowed: 1 to 6, the size of the embeddings"):
         LearnedRemoval(7).fit_pairs(x1, x2, scores)
     with pytest.raises(
-        UserError, match=r"pairs have the shapes \(5, 6\) and \(4, 6\), scores \(5,\); allowed: \(P, D\)"
+        ValueError, match=r"pairs have the shapes \(5, 6\) and \(4, 6\), scores \(5,\); allowed: \(P, D\)"
     ):
         LearnedRemoval().fit_pairs(x1, x2[:4], scores)
     with pytest.raises(UserError, match="1 of 5 scores are NaN or infinite; allowed: finite"):
         LearnedRemoval().fit_pairs(x1, x2, torch.tensor([1.0, 2, 3, 4, torch.nan]))
     with pytest.raises(UserError, match="5 pairs with 1 different scores; allowed: 2 or more of both"):
         LearnedRemoval().fit_pairs(x1, x2, torch.ones(5))
-    with pytest.raises(UserError, match="embeddings have 6 dimensions; allowed: 3, as fitted"):
+    with pytest.raises(ValueError, match="embeddings have 6 dimensions; allowed: 3, as fitted"):
         LearnedRemoval().fit(torch.randn(9, 3)).fit_pairs(x1, x2, scores)

@@ -28,5 +28,5 @@ def test_standardize_first_equals_doing_it_in_two_steps() -> None:
 def test_default_count_and_limits() -> None:
     x = torch.randn(500, 200, generator=torch.Generator().manual_seed(0))
     assert int(torch.linalg.matrix_rank(RemoveDirections().fit(x).affine()[0])) == 198
-    with pytest.raises(UserError, match="n_directions is 5; allowed: 1 to 4"):
+    with pytest.raises(UserError, match="n_directions: received 5; allowed: 1 to 4"):
         RemoveDirections(5).fit(torch.randn(9, 5))

@@ -106,15 +106,15 @@ def test_float32_result_has_float32_error_only() -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(UserError, match="n_components is 17; allowed: 1 to 16"):
+    with pytest.raises(UserError, match="n_components: received 17; allowed: 1 to 16"):
         Whitening(17).fit(data())
-    with pytest.raises(UserError, match="n_components is 0"):
+    with pytest.raises(UserError, match="n_components: received 0"):
         Whitening(0)
     for shrinkage in (1.5, "oas", float("nan")):
-        with pytest.raises(UserError, match="shrinkage is"):
+        with pytest.raises(UserError, match="shrinkage: received"):
             Whitening(shrinkage=shrinkage)
     for exponent in (0.5, float("nan")):
-        with pytest.raises(UserError, match="exponent is"):
+        with pytest.raises(UserError, match="exponent: received"):
             Whitening(exponent=exponent)
-    with pytest.raises(UserError, match="rank_tolerance is 2"):
+    with pytest.raises(UserError, match="rank_tolerance: received 2"):
         Whitening(rank_tolerance=2)

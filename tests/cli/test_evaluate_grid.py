@@ -217,7 +217,7 @@ def test_word_vectors_are_an_encoder(pairs: Path, tmp_path: Path) -> None:
         (["--seeds", "0,x"], "--seeds: received '0,x'; allowed: numbers (int)"),
         (["--score_range", "[0, 1]"], "mine.tsv:"),
         (["--encoder.layers", "[last, frist_last]"], "did you mean 'first_last'"),
-        (["--encoder.pooling", "mean,mux"], "pooling 'mux' unknown"),
+        (["--encoder.pooling", "mean,mux"], "pooling: received 'mux'"),
         (["--encoder.layers", "last,1", "--encoder.pooling", "cls_pooler"], "cls_pooler"),
         (["--encoder.max_lenth", "5"], "did you mean --encoder.max_length"),
         (["--split", "dev"], "no split 'dev'"),

@@ -68,7 +68,7 @@ def test_another_encoder_takes_the_place_of_the_published_one(
     assert "published (context only)" in printed
     assert "difference" not in printed
     assert "builtin-sample in place of the published encoder" in printed
-    assert "n_components is 256; allowed: 1 to 128" in printed
+    assert "n_components: received 256; allowed: 1 to 128" in printed
     rows = json.loads(output.read_text(encoding="utf-8"))["rows"]
     raw, *flows = [row for row in rows if row["aggregation"] == "wmean"]
     assert (raw["layers"], raw["max_length"], raw["split"]) == ("first_last", 64, "test")

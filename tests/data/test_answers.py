@@ -26,7 +26,7 @@ def test_candidates_are_grouped_by_question(header: str, tmp_path: Path) -> None
     assert task.answers == ("Ada .", "A hat .", "A shoe .", "In 1843 .")
     assert task.question_of.tolist() == [0, 1, 0, 1]
     assert task.labels.tolist() == [True, False, False, True]
-    assert (len(task), task.without_answer, task.dropped) == (4, 0, 0)
+    assert len(task) == 4
     assert task.sentences() == ["Who ?", "When ?", *task.answers]
 
 
@@ -56,17 +56,7 @@ def test_a_question_without_an_answer(tmp_path: Path) -> None:
     found = f"{path}:2: question 'Why ?' has no candidate that answers it"
     with pytest.warns(FlowbertWarning, match=f"^{re.escape(found)}; 1 of 3 such questions are left out of MAP and MRR"):
         kept = load_answers(path)
-    assert (len(kept), kept.questions, kept.without_answer, kept.dropped) == (6, ("Why ?", "Who ?", "When ?"), 1, 0)
-    with pytest.warns(FlowbertWarning, match=f"^{re.escape(found)}; 1 of 3 such questions are dropped with their cand"):
-        left = load_answers(path, unanswerable="drop")
-    assert (len(left), left.questions, left.without_answer, left.dropped) == (4, ("Who ?", "When ?"), 1, 2)
-    assert left.question_of.tolist() == [0, 1, 0, 1]
-    assert left.answers == ("Ada .", "A hat .", "A shoe .", "In 1843 .")
-    message = f"{found} (1 of 3 questions); allowed: at least one each, or unanswerable='skip' or 'drop'"
-    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
-        load_answers(path, unanswerable="error")
-    with pytest.raises(UserError, match=r"unanswerable is 'skp'; allowed: skip, drop, error \(did you mean 'skip'"):
-        load_answers(path, unanswerable="skp")
+    assert (len(kept), kept.questions) == (6, ("Why ?", "Who ?", "When ?"))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +78,7 @@ def test_bad_lines(lines: list[str], message: str, tmp_path: Path) -> None:
 
 def test_unknown_columns(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b,1", header="q,a,y")
-    message = f"{path}: no answer columns; there are q, a, y; allowed: "
+    message = f"{path}:1: the columns are q, a, y; allowed: "
     message += "question, label, answer or qtext, label, atext or question, label, sentence"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_answers(path)
@@ -101,4 +91,4 @@ def test_real_files(real: Path) -> None:
     for name, pairs, questions, without in (("dev", 1148, 81, 3), ("test", 1517, 95, 6)):
         with pytest.warns(FlowbertWarning, match=f"{without} of {questions} such questions"):
             task = load_answers(real / "data" / "corpora" / f"answers-{name}.csv")
-        assert (len(task), len(task.questions), task.without_answer) == (pairs, questions, without)
+        assert (len(task), len(task.questions)) == (pairs, questions)

@@ -57,18 +57,18 @@ def test_train_only_names_the_tasks_that_can(tmp_path: Path) -> None:
     folder = tmp_path / "STS" / "STS13-en-test"
     folder.mkdir(parents=True)
     for name in ("FNWN", "headlines", "OnWN"):
-        (folder / f"STS.input.{name}.txt").write_text("a\tb\n")
-        (folder / f"STS.gs.{name}.txt").write_text("1\n")
+        (folder / f"STS.input.{name}.txt").write_text("a\tb\nc\td\n")
+        (folder / f"STS.gs.{name}.txt").write_text("1\n2\n")
     message = "corpus 'train_only': task STS13 has no train split, only test; allowed: STSB, SICKR, SAMPLE"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_corpus("train_only", task="STS13", senteval=tmp_path)
-    assert load_corpus("target", task="STS13", senteval=tmp_path).sentences == ("a", "b") * 3
+    assert load_corpus("target", task="STS13", senteval=tmp_path).sentences == ("a", "c", "b", "d") * 3
     with pytest.raises(UserError, match="corpus 'target' needs a task; allowed: STS12 to STS16, STSB, SICKR, SAMPLE"):
         load_corpus("target")
 
 
 def test_nli_and_the_sample_corpus(tmp_path: Path) -> None:
-    assert len(load_corpus("nli")) == 24_000
+    assert len(load_corpus("nli", nli="builtin-sample")) == 24_000
     assert len(load_corpus("builtin-sample")) == 20_000
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"premise": "p", "hypothesis": "h", "label": "neutral"}) + "\n")
@@ -103,7 +103,7 @@ def test_local_folder_in_place_of_a_hub_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"choose a column; allowed: id, text"):
         load_corpus(f"hub:{folder}")
     with pytest.raises(UserError, match=r"split dev, file None\) cannot be loaded: Unknown split"):
-        load_corpus(f"hub:{folder}", column="text", split="dev")
+        load_corpus(f"hub:{folder}?split=dev", column="text")
 
 
 @pytest.mark.usefixtures("_hub_cache")
@@ -112,6 +112,6 @@ def test_text_file_of_a_hub_repository(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "nli_for_simcse.csv").write_text("sent0,sent1,hard_neg\na,b,c\n")
     (folder / "wiki1m_for_simcse.txt").write_text("one\n\ntwo\n")
-    corpus = load_corpus(f"hub:{folder}", data_files="wiki1m_for_simcse.txt")
+    corpus = load_corpus(f"hub:{folder}?data_files=wiki1m_for_simcse.txt")
     assert corpus.sentences == ("one", "two")
     assert corpus.blank == 1

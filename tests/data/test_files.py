@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flowbert.data.files import expand_files, file_format, listing
+from flowbert.data.files import expand_files, listing
+from flowbert.data.readers import file_format
 from flowbert.errors import UserError
 
 

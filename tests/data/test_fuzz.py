@@ -14,8 +14,7 @@ import pytest
 from flowbert.data.answers import load_answers
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
-from flowbert.data.pair_files import load_chinese, load_pairs
-from flowbert.data.readers import column_names, read_sentences, read_table
+from flowbert.data.readers import read_sentences, read_table
 from flowbert.data.sts import load_task
 from flowbert.errors import FlowbertWarning, UserError
 
@@ -98,10 +97,9 @@ def cases() -> Iterator[tuple[str, bytes, Reader]]:
     everything: list[tuple[str, dict[str, list[str]], Reader]] = [
         ("sentences", TEXT, read_sentences),
         ("corpus", TEXT, lambda path: load_corpus(str(path), column="text")),
-        ("names", PAIRS, column_names),
         ("table", PAIRS, lambda path: read_table(path, ["sentence1", "score"]).texts("sentence1")),
-        ("pairs", PAIRS, lambda path: load_pairs(path, score_range=(0, 5))),
-        ("free-pairs", PAIRS, load_pairs),
+        ("pairs", PAIRS, lambda path: load_task(str(path), score_range=(0, 5))),
+        ("free-pairs", PAIRS, lambda path: load_task(str(path))),
         ("nli", NLI, lambda path: load_nli(str(path))),
         ("answers", ANSWERS, load_answers),
     ]
@@ -117,7 +115,7 @@ def cases() -> Iterator[tuple[str, bytes, Reader]]:
             content,
             lambda path: load_task(_task_of(path), next(p for p in path.parents if p.name == "senteval")),
         )
-    yield "ATEC/ATEC.test.data", "一\t二\t1\n三\t四\t0\n".encode(), lambda path: load_chinese("ATEC", path.parents[1])
+    yield "ATEC/ATEC.test.data", "一\t二\t1\n三\t四\t0\n".encode(), lambda path: load_task("ATEC", path.parents[1])
 
 
 def _task_of(path: Path) -> str:

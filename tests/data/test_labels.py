@@ -16,8 +16,8 @@ from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import Cell, Method, Request, Source, rows_of, run
-from flowbert.methods import Chain
+from flowbert.evaluation import Cell, Request, Source, rows_of, run
+from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, AnswerRanking, Lexical, Retrieval, Task
 
 REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
@@ -45,7 +45,7 @@ def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
 def tasks() -> list[Task]:
     data = STSTask("T", {"test": [subset(0), subset(100)], "dev": [subset(200)]})
     questions, answers = subset(0).sentences1, subset(0).sentences2
-    answers_of = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0, 0, 0)
+    answers_of = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0)
     return [STS(data), STS(data, "dev"), Retrieval(data), AnswerRanking(answers_of), Lexical(data)]
 
 
@@ -181,7 +181,7 @@ def test_sentence_bert_is_not_trained_on_pairs_that_are_measured(swap: bool, mon
     measured = subset(8, 4)
     shared = STSTask("T", {"train": [subset(0)], "test": [swapped(measured) if swap else measured]})
     for module in ("siamese", "examples"):
-        monkeypatch.setattr(f"flowbert.data.{module}.load_task", lambda *_: shared)
+        monkeypatch.setattr(f"flowbert.datamodules.{module}.load_task", lambda *_: shared)
     with pytest.raises(UserError, match=r"4 of 12 labelled pairs are among those measured, T test .*drop_overlap"):
         SiameseDataModule("sts", task="T", batch_size=2).load()
     data = SiameseDataModule("sts", task="T", batch_size=2, drop_overlap=True)

@@ -74,7 +74,7 @@ def test_bad_rows_name_file_and_line(tmp_path: Path, row: dict[str, object], mes
 
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
     path = _jsonl(tmp_path / "a.jsonl", {"premise": "p", "text": "t"})
-    message = f"{path}: no NLI columns; there are premise, text; allowed: premise, hypothesis, label or sentence1, "
+    message = f"{path}:1: the columns are premise, text; allowed: sent0, sent1, hard_neg or premise, "
     with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         load_nli(str(path))
 

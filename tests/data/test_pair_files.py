@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flowbert.data.pair_files import load_chinese, load_pairs
+from flowbert.data.sts import load_task
 from flowbert.errors import UserError
 
 ROWS = [("A  dog .", "A cat .", 0.5), ('He said "hi" .', "Hi .", 1.0), ("x", "y", 0.0)]
@@ -34,7 +34,7 @@ def write(folder: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "tsv.gz", "jsonl", "parquet"])
 def test_every_format_gives_the_same_task(kind: str, tmp_path: Path) -> None:
-    task = load_pairs(write(tmp_path, kind), score_range=(0, 1))
+    task = load_task(str(write(tmp_path, kind)), score_range=(0, 1))
     (subset,) = task.split("test")
     assert (task.name, subset.name, list(task.splits)) == ("mine", "mine", ["test"])
     assert subset.sentences1 == ("A dog .", 'He said "hi" .', "x")
@@ -42,11 +42,11 @@ def test_every_format_gives_the_same_task(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(subset.scores, [0.5, 1.0, 0.0])
 
 
-def test_columns_and_name_can_be_chosen(tmp_path: Path) -> None:
+def test_columns_can_be_chosen(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text("gold,left,right,other\n-3,a,b,\n1e2,c,d,\n")
-    task = load_pairs(path, columns=("left", "right", "gold"), name="MINE")
-    assert task.name == "MINE"
+    task = load_task(str(path), columns=("left", "right", "gold"))
+    assert task.name == "own"
     np.testing.assert_array_equal(task.split("test")[0].scores, [-3, 100])
 
 
@@ -57,7 +57,7 @@ def test_columns_and_name_can_be_chosen(tmp_path: Path) -> None:
         (2, "a,b,nan", "score is 'nan' (str); allowed: a number from 0 to 5"),
         (3, "c,d,5.5", "score is '5.5' (str); allowed: a number from 0 to 5"),
         (3, "c,d,", "score is '' (str); allowed: a number from 0 to 5"),
-        (2, "a, ,1", "column 'sentence2' is empty; allowed: a sentence with text"),
+        (2, "a, ,1", "column 'sentence2' is empty; allowed: a sentence"),
         (3, "c,d", "2 fields; allowed: 3, as in the header"),
         (1, "sentence1,sentence_2,score", "no column 'sentence2'; allowed: sentence1, sentence_2, score (did you mean"),
     ],
@@ -68,7 +68,7 @@ def test_a_bad_line_is_named(line: int, text: str, message: str, tmp_path: Path)
     path = tmp_path / "bad.csv"
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(UserError, match=f"^{re.escape(f'{path}:{line}: {message}')}"):
-        load_pairs(path, score_range=(0, 5))
+        load_task(str(path), score_range=(0, 5))
 
 
 @pytest.mark.parametrize("value", ["inf", "NaN", "high", "1,5"])
@@ -78,36 +78,36 @@ def test_without_a_range_scores_must_be_finite(value: str, tmp_path: Path) -> No
     with pytest.raises(
         UserError, match=f"^{re.escape(f'{path}:3: score is {value!r} (str)')}; allowed: a finite number"
     ):
-        load_pairs(path)
+        load_task(str(path))
 
 
 def test_null_and_truth_values_are_no_scores(tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"
-    for value, shown in (("null", "None (NoneType)"), ("true", "True (bool)"), ("NaN", "nan (float)")):
+    for value, shown in (("null", "null"), ("true", "True (bool)"), ("NaN", "NaN")):
         path.write_text(f'{{"sentence1": "a", "sentence2": "b", "score": {value}}}\n')
         with pytest.raises(UserError, match=f"^{re.escape(f'{path}:1: score is {shown}')}; allowed: a finite number"):
-            load_pairs(path)
+            load_task(str(path))
 
 
 def test_one_pair_and_equal_scores(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("sentence1,sentence2,score\n\na,b,1\n")
-    with pytest.raises(UserError, match=f"^{re.escape(str(path))}:3: the only pair; allowed: at least 2, a rank"):
-        load_pairs(path)
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: pairs: 1; allowed: at least 2, a rank"):
+        load_task(str(path))
     path.write_text("sentence1,sentence2,score\na,b,1\nc,d,1.0\n")
     message = f"{path}:2: the score of this and all other pairs (2) is 1; allowed: at least two different values"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
-        load_pairs(path)
+        load_task(str(path))
 
 
 def test_bad_options(tmp_path: Path) -> None:
     path = write(tmp_path, "csv")
     with pytest.raises(UserError, match="score range is 5 to 0; allowed: a low and a higher number"):
-        load_pairs(path, score_range=(5, 0))
+        load_task(str(path), score_range=(5, 0))
     with pytest.raises(UserError, match="columns are a, a, b; allowed: 3 different names"):
-        load_pairs(path, columns=("a", "a", "b"))
+        load_task(str(path), columns=("a", "a", "b"))
     with pytest.raises(UserError, match=r"no such file; .* \(did you mean 'mine\.csv'\?\)"):
-        load_pairs(tmp_path / "mime.csv")
+        load_task(str(tmp_path / "mime.csv"))
 
 
 def chinese(folder: Path, name: str, split: str, *lines: str, extension: str = "data") -> Path:
@@ -120,7 +120,7 @@ def chinese(folder: Path, name: str, split: str, *lines: str, extension: str = "
 def test_chinese_layout(tmp_path: Path) -> None:
     for split in ("train", "valid", "test"):
         chinese(tmp_path, "LCQMC", split, '喜欢"打篮球\t爱打篮球\t1', "", f"{split}\t你好\t0")
-    task = load_chinese("LCQMC", tmp_path)
+    task = load_task("LCQMC", tmp_path)
     assert list(task.splits) == ["train", "dev", "test"]
     dev = task.split("dev")[0]
     assert (dev.sentences1, dev.sentences2) == (('喜欢"打篮球', "valid"), ("爱打篮球", "你好"))
@@ -129,22 +129,23 @@ def test_chinese_layout(tmp_path: Path) -> None:
 
 def test_chinese_variants_of_the_layout(tmp_path: Path) -> None:
     chinese(tmp_path, "STS-B", "dev", "text_a\ttext_b\tlabel", "甲\t乙\t4.2", "丙\t丁\t0", extension="tsv")
-    task = load_chinese("STS-B", tmp_path)
+    task = load_task("STS-B", tmp_path)
     assert list(task.splits) == ["dev"]
     assert task.split("dev")[0].scores.tolist() == [4.2, 0]
 
 
 def test_chinese_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown task 'lcqm'; allowed: ATEC, .* \(did you mean 'LCQMC'\?\)"):
-        load_chinese("lcqm", tmp_path)
+    with pytest.raises(UserError, match=r"unknown task 'lcqm'; allowed: STS12, .*"):
+        load_task("lcqm", tmp_path)
+    (tmp_path / "BQ").mkdir()
     with pytest.raises(UserError, match=r"task BQ: no file .*BQ\.test\.data; the folder .* holds nothing; allowed: BQ"):
-        load_chinese("BQ", tmp_path)
+        load_task("BQ", tmp_path)
     path = chinese(tmp_path, "BQ", "test", "甲\t乙\t1", "丙\t丁\t2")
     with pytest.raises(UserError, match=f"^{re.escape(str(path))}:2: score is '2' .*; allowed: a number from 0 to 1"):
-        load_chinese("BQ", tmp_path)
+        load_task("BQ", tmp_path)
     path = chinese(tmp_path, "BQ", "test", "甲\t乙\t1", "丙\t丁")
     with pytest.raises(UserError, match=f"^{re.escape(str(path))}:2: 2 fields; allowed: 3 with tabs between them"):
-        load_chinese("BQ", tmp_path)
+        load_task("BQ", tmp_path)
     path = chinese(tmp_path, "BQ", "test", "text_a\ttext_b\tlabel")
     with pytest.raises(UserError, match=f"^{re.escape(str(path))}: no pair; allowed: lines with sentence 1"):
-        load_chinese("BQ", tmp_path)
+        load_task("BQ", tmp_path)

@@ -123,16 +123,16 @@ def test_line_counts_of_input_and_scores_must_agree(senteval: Path) -> None:
             "STS/STS13-en-test/STS.input.OnWN.txt",
             1,
             "one",
-            "1 fields; allowed: 2 sentences with a tab between",
+            "1 fields; allowed: 2 with tabs between them (sentence1, sentence2)",
         ),
         (
             "STS13",
             "STS/STS13-en-test/STS.input.OnWN.txt",
             3,
             "a\tb\tc",
-            "3 fields; allowed: 2 sentences with a tab between",
+            "3 fields; allowed: 2 with tabs between them (sentence1, sentence2)",
         ),
-        ("STS13", "STS/STS13-en-test/STS.input.OnWN.txt", 1, "a\t ", "an empty sentence; allowed: two sentences"),
+        ("STS13", "STS/STS13-en-test/STS.input.OnWN.txt", 1, "a\t ", "column 'sentence2' is empty; allowed: a"),
         ("STSB", "STS/STSBenchmark/sts-dev.csv", 2, "a\tb\tc\td\t1\tx", "6 fields; allowed: 7 or more"),
         (
             "STSB",
@@ -141,7 +141,7 @@ def test_line_counts_of_input_and_scores_must_agree(senteval: Path) -> None:
             "a\tb\tc\td\t-1\tx\ty",
             "score is '-1' (str); allowed: a number from 0 to",
         ),
-        ("SICKR", "SICK/SICK_trial.txt", 2, "1\tA\tB\t0.5\tN", "score is '0.5' (str); allowed: a number from 1 to 5"),
+        ("SICKR", "SICK/SICK_trial.txt", 2, "1\tA\tB\t0.5\tN", "relatedness_score is '0.5' (str); allowed: a number"),
         ("SICKR", "SICK/SICK_trial.txt", 3, "1\tA\tB\t2", "4 fields; allowed: 5, as in the header"),
         (
             "SICKR",
@@ -195,7 +195,7 @@ def test_local_copies_of_hub_tasks(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_hub_cache")
 def test_scores_of_hub_tasks_are_checked(tmp_path: Path) -> None:
     _hub_copy(tmp_path, "sickr-sts", ("test",), score=7.0)
-    with pytest.raises(UserError, match=r"sickr-sts:1: score is 7\.0 \(float\); allowed: a number from 0 to 5"):
+    with pytest.raises(UserError, match=r"sickr-sts:1: score is 7\.0 \(float\); allowed: a number from 1 to 5"):
         load_task("SICKR", f"hub:{tmp_path}")
 
 

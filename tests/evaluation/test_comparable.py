@@ -15,11 +15,11 @@ from rich.console import Console
 from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
-from flowbert.evaluation import Cell, Method, Row, Source, rows_of
+from flowbert.evaluation import Cell, Row, Source, rows_of
 from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
-from flowbert.methods import Chain
+from flowbert.methods import Chain, Method
 from flowbert.report import grid, print_grid, to_markdown, write_csv, write_markdown
 from flowbert.report.table import _best
 from flowbert.tasks import STS, Measured

@@ -12,8 +12,8 @@ from flowbert.calibration import LearnedRemoval, Whitening
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Method, Request, Source, reference_rows, rows_of, run
-from flowbert.methods import Chain
+from flowbert.evaluation import Cell, Request, Source, reference_rows, rows_of, run
+from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, Lexical, Retrieval, Task
 
 WORDS = [f"sentence {number}" for number in range(40)]
@@ -143,7 +143,7 @@ def test_supervised_methods_need_labels() -> None:
 
 
 def test_a_ready_map_may_refuse_a_source() -> None:
-    def check(_: Source) -> None:
+    def check(_: object) -> None:
         raise UserError("another encoder")
 
     with pytest.raises(UserError, match="another encoder"):

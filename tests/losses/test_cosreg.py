@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine
 
 
@@ -85,5 +84,5 @@ def test_a_step_against_the_gradient_spreads_the_vectors() -> None:
     ],
 )
 def test_bad_input(vectors: Tensor, message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(ValueError, match=message):
         mean_pair_cosine(vectors)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.losses.info_nce import info_nce
+from flowbert.losses.info_nce import InfoNCE, info_nce
 
 TAU = 0.05
 
@@ -75,6 +75,14 @@ def test_temperature_must_be_above_zero(temperature: float) -> None:
     h = torch.eye(2)
     with pytest.raises(UserError, match=r"temperature: received .*; allowed: above 0"):
         info_nce(h, h, temperature)
+    with pytest.raises(UserError, match=r"temperature: received .*; allowed: above 0"):
+        InfoNCE(temperature)
+
+
+def test_the_module_is_the_function_with_its_settings() -> None:
+    h, pos, hard = (side.detach().float() for side in _embeddings(3))
+    assert torch.equal(InfoNCE()(h, pos), info_nce(h, pos))
+    assert torch.equal(InfoNCE(0.1, 0.9)(h, pos, hard), info_nce(h, pos, 0.1, hard, 0.9))
 
 
 def test_a_batch_of_one_needs_a_negative() -> None:
@@ -85,5 +93,5 @@ def test_a_batch_of_one_needs_a_negative() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    with pytest.raises(UserError, match=r"\(2, 3\), \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"\(2, 3\), \(3, 3\)"):
         info_nce(torch.ones(2, 3), torch.ones(3, 3))

@@ -64,7 +64,7 @@ def test_labelled_pairs_are_mapped_too() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(UserError, match="no step"):
+    with pytest.raises(ValueError, match="no step"):
         Chain([])
     with pytest.raises(UserError, match="supervised and has no labelled pairs"):
         Chain([LearnedRemoval()]).fit(data())
@@ -78,5 +78,5 @@ def test_sizes_are_checked_before_anything_is_fitted() -> None:
         [Whitening(n_components=4), RemoveDirections(4)],
         [Whitening(n_components=4), LearnedRemoval(5)],
     ):
-        with pytest.raises(UserError, match=r"is \d; allowed: 1 to \d"):
+        with pytest.raises(UserError, match=r"received \d; allowed: 1 to \d"):
             Chain(steps).output_dim(8)

@@ -117,6 +117,7 @@ def test_settings_of_a_trained_encoder_that_are_damaged(run: Path) -> None:
 @pytest.mark.parametrize("method", ["flow", "whitening"])
 def test_maps_give_float32_where_their_input_lies(run: Path, method: str) -> None:
     transform = load_map(run, method).transform
+    assert transform is not None
     x = torch.randn(5, 16)
     for dtype in (torch.float32, torch.float64):
         y = transform(x.to(dtype))
@@ -128,6 +129,7 @@ def test_maps_give_float32_where_their_input_lies(run: Path, method: str) -> Non
 @pytest.mark.parametrize("method", ["flow", "whitening"])
 def test_maps_follow_their_input_to_the_gpu(run: Path, method: str) -> None:
     transform = load_map(run, method).transform
+    assert transform is not None
     x = torch.randn(5, 16)
     expected = transform(x)
     there = transform(x.cuda())

@@ -1,11 +1,15 @@
-"""Methods by name, as the command line writes them."""
+"""Methods by name, as the command line writes them, and mistakes before anything is encoded."""
 
 import pytest
+import torch
 
 from flowbert.calibration import Identity, RemoveDirections, Whitening, methods
 from flowbert.errors import UserError
-from flowbert.methods import make_calibration, split_chain
-from flowbert.methods.registry import parse_spec
+from flowbert.methods import Chain, Method, make_calibration, parse_methods
+from flowbert.methods.flow import Flow
+from flowbert.methods.registry import parse_spec, split_chain
+
+CPU = torch.device("cpu")
 
 
 def test_names_numbers_and_options() -> None:
@@ -26,12 +30,12 @@ def test_names_numbers_and_options() -> None:
         ("raw:a=1", "unknown option 'a=1'"),
         ("whitening:shrinkag=0.1", "did you mean 'shrinkage'"),
         ("whitening:shrinkage", "unknown option 'shrinkage'"),
-        ("whitening:shrinkage=3", "shrinkage is 3"),
-        ("whitening-0", "n_components is 0"),
+        ("whitening:shrinkage=3", "shrinkage: received 3"),
+        ("whitening-0", "n_components: received 0"),
         ("", "unknown method ''"),
     ],
 )
-def test_mistakes_name_what_is_allowed(spec: str, message: str) -> None:
+def test_mistakes_of_a_calibration_name_what_is_allowed(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_calibration(spec)
 
@@ -44,3 +48,58 @@ def test_a_composition_is_parted_at_plus_signs_but_not_inside_numbers() -> None:
 def test_names_of_methods_may_have_hyphens() -> None:
     found = parse_spec("learned-removal-50:penalty=0.01:center=false", methods())
     assert (found.name, found.number, found.options) == ("learned-removal", 50, {"penalty": 0.01, "center": False})
+
+
+def parse(name: str, flow: str | None = None) -> Method:
+    (method,) = parse_methods([name], flow, CPU)
+    return method
+
+
+def test_composition_keeps_the_order_and_the_options() -> None:
+    method = parse("whitening-8:shrinkage=0.1+flow:mixing=reverse:epochs=1")
+    assert method.build is not None
+    chain = method.build(7)
+    assert isinstance(chain, Chain)
+    first, last = chain.steps
+    assert isinstance(first, Whitening)
+    assert (first.n_components, first.shrinkage) == (8, 0.1)
+    assert isinstance(last, Flow)
+    assert (last.options, last.seed) == ({"mixing": "reverse", "epochs": 1}, 7)
+    assert method.seeded
+    assert not method.supervised
+
+
+def test_raw_and_learned_removal() -> None:
+    assert parse("raw").build is None
+    assert parse("learned-removal-9").supervised
+    assert not parse("whitening").seeded
+
+
+@pytest.mark.parametrize(
+    ("name", "flow", "message"),
+    [
+        ("flow", None, "flow: received none; allowed with method flow: a run folder of `fit`, or 'fit'"),
+        ("flow:mixng=lu", None, "unknown option 'mixng=lu'; allowed: .*did you mean 'mixing'"),
+        ("flow-3", None, "flow takes no number"),
+        ("whitening+flwo", None, "unknown method 'flwo'; .*did you mean 'flow'"),
+        ("flow:epochs", None, "unknown option 'epochs'; allowed: name=value"),
+        ("flow:mixing=revers", None, "method 'flow:mixing=revers': .*did you mean 'reverse'"),
+        ("whitening-8+flow:coupling=afine", None, "method 'flow:coupling=afine': .*did you mean 'affine'"),
+        ("flow:batch_size=0", None, "batch_size: received 0; allowed: a whole number of at least 1"),
+        ("flow:start_size=1.5", None, "start_size: received 1.5; allowed: a whole number of at least 2"),
+        ("flow:learning_rate=abc", None, "method 'flow:learning_rate=abc': a value is of the wrong kind"),
+        ("zca:rank_tolerance=abc", None, "method 'zca:.*': rank_tolerance: received 'abc'; allowed: a number in"),
+        ("whitening:shrinkage=2", None, "method 'whitening:shrinkage=2': shrinkage: received 2; allowed: a number in"),
+    ],
+)
+def test_mistakes_of_a_method(name: str, flow: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse(name, flow)
+
+
+def test_fit_here() -> None:
+    method = parse("flow", "fit")
+    assert method.build is not None
+    chain = method.build(0)
+    assert isinstance(chain, Chain)
+    assert isinstance(chain.steps[0], Flow)

@@ -113,7 +113,7 @@ def test_losses_and_maps_under_autocast() -> None:
 
     def values() -> list[Tensor]:
         return [
-            info_nce(a, b, hard_negatives=c),
+            info_nce(a, b, hard=c),
             softmax_loss(a, b, labels, weight),
             cosine_loss(a, b, torch.zeros(16)),
             triplet_loss(a, b, c),

@@ -29,7 +29,7 @@ def test_auc_equals_sklearn_with_ties(rows: list[tuple[int, bool]]) -> None:
 
 
 def one_question(labels: NDArray[np.bool_]) -> AnswerTask:
-    return AnswerTask("T", ("q",), ("a",) * len(labels), np.zeros(len(labels), dtype=np.int64), labels, 0, 0)
+    return AnswerTask("T", ("q",), ("a",) * len(labels), np.zeros(len(labels), dtype=np.int64), labels)
 
 
 def test_a_question_equals_sklearn_without_ties() -> None:
@@ -48,7 +48,7 @@ def made_task(seed: int = 0) -> AnswerRanking:
     labels = np.random.default_rng(seed).random(24) < 0.4
     labels[::4], labels[20:] = True, False
     questions, answers = tuple(f"q{i}" for i in range(6)), tuple(f"a{i}" for i in range(24))
-    return AnswerRanking(AnswerTask("T", questions, answers, np.repeat(np.arange(6), 4), labels, 1, 0))
+    return AnswerRanking(AnswerTask("T", questions, answers, np.repeat(np.arange(6), 4), labels))
 
 
 def embedding(texts: Sequence[str]) -> torch.Tensor:
@@ -76,7 +76,7 @@ def test_order_of_the_file_plays_no_role() -> None:
     scores = np.round(np.random.default_rng(1).random(24), 1)
     order = np.random.default_rng(2).permutation(24)
     answers = tuple(task.answers[row] for row in order)
-    shuffled = AnswerTask("T", task.questions, answers, task.question_of[order], task.labels[order], 1, 0)
+    shuffled = AnswerTask("T", task.questions, answers, task.question_of[order], task.labels[order])
     expected = AnswerRanking(task).aggregate(scores)
     assert AnswerRanking(shuffled).aggregate(scores[order]) == pytest.approx(expected, abs=1e-12)
 
@@ -113,7 +113,7 @@ GENERATOR = np.random.default_rng(0)
 QUESTION_OF = GENERATOR.permutation(np.repeat(np.arange(15), 5))
 LABELS = (GENERATOR.uniform(size=75) < 0.3) & (QUESTION_OF != 4)  # question 4 has no answer
 TASK = AnswerRanking(
-    AnswerTask("T", tuple(f"q{n}" for n in range(15)), tuple(f"a{n}" for n in range(75)), QUESTION_OF, LABELS, 1, 0)
+    AnswerTask("T", tuple(f"q{n}" for n in range(15)), tuple(f"a{n}" for n in range(75)), QUESTION_OF, LABELS)
 )
 TIED = np.round(LABELS + GENERATOR.normal(size=75), 1)
 SHARP = LABELS + GENERATOR.normal(size=75) / 4
@@ -153,7 +153,7 @@ def test_blocks_change_nothing_but_the_draws_and_the_seed_does(monkeypatch: pyte
 
 def test_resamples_without_an_answer_are_left_out() -> None:
     questions, labels = np.repeat(np.arange(3), 2), np.array([True, False, False, False, False, False])
-    task = AnswerRanking(AnswerTask("T", ("p", "q", "r"), tuple("abcdef"), questions, labels, 1, 0))
+    task = AnswerRanking(AnswerTask("T", ("p", "q", "r"), tuple("abcdef"), questions, labels))
     found = task.resample({"m": np.array([0.9, 0.1, 0.3, 0.2, 0.4, 0.5])}, resamples=900)
     for measure, replicates in found.items():
         # Without the one question that has an answer, and, for AUC, with nothing that is none: (2 / 3) ** 3.
@@ -180,9 +180,7 @@ def test_real_answers_run_with_a_bag_of_words(real: Path) -> None:
 
 def test_a_file_is_one_task(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
-    path.write_text("qtext,label,atext\nWho ?,1,Ada .\nWho ?,0,A hat .\nWhat ?,0,A cat .\n")
-    with pytest.warns(FlowbertWarning, match="1 of 2 such questions are dropped"):
-        (task,) = AnswerRanking.load(str(path), TaskOptions(unanswerable="drop"))
+    path.write_text("qtext,label,atext\nWho ?,1,Ada .\nWho ?,0,A hat .\n")
+    (task,) = AnswerRanking.load(str(path), TaskOptions())
     assert (task.name, task.split, task.item_shape, task.strata) == ("answers", "test", (2,), (1,))
-    with pytest.warns(FlowbertWarning, match="1 of 2 such questions are dropped"):
-        assert task.key == AnswerRanking(load_answers(path, unanswerable="drop")).key
+    assert task.key == AnswerRanking(load_answers(path)).key

@@ -12,7 +12,7 @@ from torch import Tensor
 from flowbert.calibration import Whitening
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import alignment, mean_cosine, uniformity
+from flowbert.metrics import alignment, mean_cosine, uniformity
 from flowbert.tasks.pairs import embed_pairs, evaluate_pairs, evaluate_task, similarities
 
 

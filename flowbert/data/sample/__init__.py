@@ -7,13 +7,12 @@ about which one wins on real text.
 """
 
 import random
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from flowbert.data.sample import meaning
 from flowbert.data.sample.surface import render
-from flowbert.errors import UserError, choices
 
 SEED = 2020
 CORPUS_SIZE = 20_000
@@ -24,32 +23,31 @@ Pair = tuple[str, str, float]
 NLIPair = tuple[str, str, str]
 
 
-def _stream(seed: int, name: str) -> random.Random:
+def _stream(name: str) -> random.Random:
     """A generator of its own for each part, so that no part's size changes another part."""
-    return random.Random(f"flowbert sample {seed} {name}")
+    return random.Random(f"flowbert sample {SEED} {name}")
 
 
-@lru_cache(maxsize=2)
-def sample_corpus(seed: int = SEED, size: int = CORPUS_SIZE) -> tuple[str, ...]:
+@cache
+def sample_corpus() -> tuple[str, ...]:
     """Sentences to fit on or to pretrain on, about 9 words each; a frequent one may occur more than once."""
-    rng = _stream(seed, "corpus")
-    return tuple(render(meaning.random_event(rng), rng) for _ in range(size))
+    rng = _stream("corpus")
+    return tuple(render(meaning.random_event(rng), rng) for _ in range(CORPUS_SIZE))
 
 
-@lru_cache(maxsize=8)
-def sample_pairs(split: str, seed: int = SEED) -> tuple[Pair, ...]:
+@cache
+def sample_pairs(split: str) -> tuple[Pair, ...]:
     """Pairs (sentence 1, sentence 2, score in [0, 5]) of one split of the STS-like task.
 
     The second meaning is the first one after 0 to 5 random edits, the negation of that in one pair of eight, or an
     unrelated one in one of eight. The score is :func:`flowbert.data.sample.meaning.similarity_score`.
 
     Raises:
-        UserError: If the split is not ``train``, ``dev`` or ``test``.
+        KeyError: If the split is not ``train``, ``dev`` or ``test``.
     """
-    if split not in PAIR_COUNTS:
-        raise UserError(f"the sample has no split {split!r}; {choices(PAIR_COUNTS, split)}")
-    rng = _stream(seed, f"pairs {split}")
-    return tuple(_pair(rng) for _ in range(PAIR_COUNTS[split]))
+    count = PAIR_COUNTS[split]
+    rng = _stream(f"pairs {split}")
+    return tuple(_pair(rng) for _ in range(count))
 
 
 def _pair(rng: random.Random) -> Pair:
@@ -65,16 +63,16 @@ def _pair(rng: random.Random) -> Pair:
     return render(first, rng), render(second, rng), meaning.similarity_score(first, second)
 
 
-@lru_cache(maxsize=2)
-def sample_nli(seed: int = SEED, triples: int = TRIPLE_COUNT) -> tuple[NLIPair, ...]:
+@cache
+def sample_nli() -> tuple[NLIPair, ...]:
     """Pairs (premise, hypothesis, label): for each premise entailment, neutral and contradiction, in this order.
 
     Premises are not negated (under a negation dropping a detail is no entailment). Entailment drops attributes or
     adjuncts or names the word above; neutral adds a detail or tells of another event; contradiction negates, or changes
     agent, action or attribute.
     """
-    rng = _stream(seed, "nli")
-    return tuple(pair for _ in range(triples) for pair in _premise_group(rng))
+    rng = _stream("nli")
+    return tuple(pair for _ in range(TRIPLE_COUNT) for pair in _premise_group(rng))
 
 
 def _premise_group(rng: random.Random) -> list[NLIPair]:

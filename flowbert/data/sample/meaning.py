@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
+from typing import Any, TypeVar
 
 from flowbert.data.sample.lexicon import Concept, lexicon
+
+T = TypeVar("T")
 
 SLOT_WEIGHTS: Mapping[str, float] = {
     "action": 3.0,
@@ -78,13 +81,18 @@ def _zipf(count: int) -> tuple[float, ...]:
     return tuple(accumulate(1 / (rank + 1) for rank in range(count)))
 
 
-def zipf_choice(rng: random.Random, items: Sequence[Concept]) -> Concept:
+def zipf_choice(rng: random.Random, items: Sequence[T]) -> T:
     """Draw the item of rank r (from 1) with probability proportional to 1/r."""
     return rng.choices(items, cum_weights=_zipf(len(items)))[0]
 
 
 def _other(rng: random.Random, items: Sequence[Concept], old: Concept) -> Concept:
     return zipf_choice(rng, [item for item in items if item != old])
+
+
+def _adjuncts() -> tuple[tuple[str, tuple[Concept, ...]], ...]:
+    words = lexicon()
+    return ("place", words.places), ("time", words.times), ("manner", words.manners)
 
 
 def _attribute(rng: random.Random, category: str) -> Concept:
@@ -150,8 +158,7 @@ def drop_attribute(_rng: random.Random, event: Event) -> Event:
 
 def change_adjunct(rng: random.Random, event: Event) -> Event:
     """Another place, time or manner; one is added where the slot is empty."""
-    words = lexicon()
-    slot, items = rng.choice((("place", words.places), ("time", words.times), ("manner", words.manners)))
+    slot, items = rng.choice(_adjuncts())
     old = getattr(event, slot)
     new = zipf_choice(rng, items) if old is None else _other(rng, items, old)
     return _with_adjunct(event, slot, new)
@@ -163,9 +170,8 @@ def drop_adjuncts(_rng: random.Random, event: Event) -> Event:
 
 
 def _with_adjunct(event: Event, slot: str, concept: Concept) -> Event:
-    if slot == "place":
-        return replace(event, place=concept)
-    return replace(event, time=concept) if slot == "time" else replace(event, manner=concept)
+    changed: dict[str, Any] = {slot: concept}
+    return replace(event, **changed)
 
 
 def swap_roles(rng: random.Random, event: Event) -> Event:
@@ -191,9 +197,7 @@ def generalize(rng: random.Random, event: Event) -> Event:
 
 def add_detail(rng: random.Random, event: Event) -> Event:
     """A place, time, manner or attribute that was left open; another event of the same agent where none was."""
-    words = lexicon()
-    slots = (("place", words.places), ("time", words.times), ("manner", words.manners))
-    empty = [(slot, items) for slot, items in slots if getattr(event, slot) is None]
+    empty = [(slot, items) for slot, items in _adjuncts() if getattr(event, slot) is None]
     if event.agent.attribute is None and (not empty or rng.random() < 0.3):
         return change_attribute(rng, event)
     if empty:

@@ -1,20 +1,9 @@
 """Sentences of the built-in sample: one meaning, many wordings."""
 
 import random
-from functools import lru_cache
-from itertools import accumulate
 
-from flowbert.data.sample.lexicon import Concept, VerbForms, inflect
-from flowbert.data.sample.meaning import Event, Thing
-
-
-@lru_cache(maxsize=16)
-def _weights(count: int) -> tuple[float, ...]:
-    return tuple(accumulate(1 / (rank + 1) for rank in range(count)))
-
-
-def _word(rng: random.Random, concept: Concept) -> str:
-    return rng.choices(concept.forms, cum_weights=_weights(len(concept.forms)))[0]
+from flowbert.data.sample.lexicon import VerbForms, inflect
+from flowbert.data.sample.meaning import Event, Thing, zipf_choice
 
 
 def _with_article(rng: random.Random, phrase: str) -> str:
@@ -24,10 +13,10 @@ def _with_article(rng: random.Random, phrase: str) -> str:
 
 
 def _noun_phrase(rng: random.Random, thing: Thing) -> str:
-    noun = _word(rng, thing.kind)
+    noun = zipf_choice(rng, thing.kind.forms)
     if thing.attribute is None:
         return _with_article(rng, noun)
-    attribute = _word(rng, thing.attribute)
+    attribute = zipf_choice(rng, thing.attribute.forms)
     if rng.random() < 0.15:
         return f"{_with_article(rng, noun)} that is {attribute}"
     return _with_article(rng, f"{attribute} {noun}")
@@ -55,7 +44,7 @@ def render(event: Event, rng: random.Random) -> str:
         >>> render(random_event(rng), rng)
         'Rapidly, the lady is talking.'
     """
-    verb = inflect(_word(rng, event.action))
+    verb = inflect(zipf_choice(rng, event.action.forms))
     agent = _noun_phrase(rng, event.agent)
     if event.patient is None:
         clause = f"{agent} {_active(rng, verb, event.negated)}"
@@ -65,7 +54,9 @@ def render(event: Event, rng: random.Random) -> str:
             clause = f"{patient} {_passive(rng, verb, event.negated)} by {agent}"
         else:
             clause = f"{agent} {_active(rng, verb, event.negated)} {patient}"
-    return _sentence(rng, clause, [_word(rng, c) for c in (event.place, event.time, event.manner) if c is not None])
+    return _sentence(
+        rng, clause, [zipf_choice(rng, c.forms) for c in (event.place, event.time, event.manner) if c is not None]
+    )
 
 
 def _sentence(rng: random.Random, clause: str, adjuncts: list[str]) -> str:

@@ -1,5 +1,7 @@
 """Dropout whose masks are drawn four at a time: torch draws them one by one on many CPUs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -56,9 +58,14 @@ class FastDropout(nn.Dropout):
         return drop(input, self.p) if self.training else input
 
 
-def use_fast_dropout(network: nn.Module) -> None:
-    """Put :class:`FastDropout` in the place of every :class:`torch.nn.Dropout` of a network, rates kept."""
-    for parent in list(network.modules()):
-        for name, child in parent.named_children():
-            if type(child) is nn.Dropout:
-                setattr(parent, name, FastDropout(child.p).train(child.training))
+@contextmanager
+def fast_dropout(network: nn.Module) -> Iterator[None]:
+    """Let every :class:`torch.nn.Dropout` of a network be a :class:`FastDropout` meanwhile, with its rate and mode."""
+    layers = [module for module in network.modules() if type(module) is nn.Dropout]
+    try:
+        for layer in layers:
+            layer.__class__ = FastDropout
+        yield
+    finally:
+        for layer in layers:
+            layer.__class__ = nn.Dropout

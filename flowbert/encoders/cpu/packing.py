@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
-from transformers import AttentionInterface
 
 from flowbert.encoders.cpu.dropout import drop
-from flowbert.encoders.positions import first_position
+from flowbert.encoders.position_embeddings import first_position
 
 PACKED_ATTENTION = "flowbert_packed"
 
@@ -95,7 +94,7 @@ class Packing:
 
     Args:
         chunks: Token features, each ``(b, l)``, with ``attention_mask``; padding on the right.
-        first: Position of a sentence's first token, see :mod:`flowbert.encoders.positions`.
+        first: Position of a sentence's first token, see :mod:`flowbert.encoders.position_embeddings`.
 
     Shapes:
         N: real tokens of all chunks.  b: sentences of a chunk, l: its longest in tokens.
@@ -148,7 +147,7 @@ class Packing:
         return torch.cat(contexts).view(1, -1, heads, width)
 
 
-def _attention(
+def packed_attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -160,9 +159,6 @@ def _attention(
     dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers calls it."""
+    """Attention of :class:`Packing` with the arguments that transformers gives."""
     del module, attention_mask
     return packing.attend(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling, dropout), None
-
-
-AttentionInterface.register(PACKED_ATTENTION, _attention)

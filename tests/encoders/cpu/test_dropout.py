@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowbert.encoders.cpu.dropout import FastDropout, use_fast_dropout
+from flowbert.encoders.cpu.dropout import FastDropout, fast_dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -57,16 +57,18 @@ def test_evaluation_mode_is_the_identity() -> None:
     assert torch.equal(FastDropout(0.5).eval()(x), x)
 
 
-def test_replaces_dropout_everywhere_and_keeps_the_rest() -> None:
+def test_takes_the_place_of_dropout_everywhere_and_gives_it_back() -> None:
     class Own(nn.Dropout):
         pass
 
     own = Own(0.1)
-    inner = nn.Sequential(nn.Dropout(0.3).eval(), own)
-    network = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2), inner)
-    use_fast_dropout(network)
-    first, second = network[1], inner[0]
-    for layer, rate, training in ((first, 0.2, True), (second, 0.3, False)):
-        assert isinstance(layer, FastDropout)
-        assert (layer.p, layer.training) == (rate, training)
-    assert inner[1] is own
+    outer, inner = nn.Dropout(0.2), nn.Sequential(nn.Dropout(0.3).eval(), own)
+    network = nn.Sequential(nn.Linear(2, 2), outer, inner)
+    with fast_dropout(network):
+        for layer, rate, training in ((outer, 0.2, True), (inner[0], 0.3, False)):
+            assert isinstance(layer, FastDropout)
+            assert (layer.p, layer.training) == (rate, training)
+        assert type(inner[1]) is Own
+        outer.p = 0.4
+    assert [type(layer) for layer in (outer, inner[0], inner[1])] == [nn.Dropout, nn.Dropout, Own]
+    assert outer.p == 0.4

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import spearmanr
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import spearman
+from flowbert.metrics import spearman
 
 
 @pytest.mark.parametrize(("pairs", "levels"), [(2, 1000), (50, 3), (1000, 6), (5000, 10**9), (150_000, 6)])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import alignment
+from flowbert.metrics import alignment
 
 
 def test_equals_the_formula_whatever_the_norms() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flowbert.errors import FlowbertWarning
-from flowbert.metrics.functional import mean_cosine
+from flowbert.metrics import mean_cosine
 
 
 def test_closed_form_equals_all_pairs() -> None:

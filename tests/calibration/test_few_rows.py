@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.calibration import ZCA, Calibration, Moments, RemoveDirections, Standardization, Whitening
+from flowbert.calibration import few_rows as few_rows_module
+from flowbert.calibration.few_rows import ENOUGH, DistinctRows, few_rows
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.methods import Chain
-from flowbert.metrics.functional import few_rows as few_rows_module
-from flowbert.metrics.functional.few_rows import ENOUGH, DistinctRows, few_rows
 from flowbert.tasks import STS, embed_pairs, evaluate_pairs
 
 QUIET = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics.functional import sampled_uniformity, uniformity
+from flowbert.metrics import sampled_uniformity, uniformity
 
 
 def naive(x: Tensor, t: float) -> float:

@@ -48,6 +48,18 @@ class DistinctRows:
             self._hashes.update(_hashes(block).tolist())
         return self
 
+    @classmethod
+    def from_tensor(cls, limit: int, hashes: Tensor) -> "DistinctRows":
+        """What :meth:`tensor` gave.
+
+        Raises:
+            UserError: If it is nothing of the kind.
+        """
+        if hashes.ndim != 1 or hashes.is_floating_point():
+            shown = f"{tuple(hashes.shape)} ({hashes.dtype})"
+            raise UserError(f"moments: rows has the shape {shown}; allowed: whole numbers (n,)")
+        return cls(limit, hashes[:limit].tolist())
+
     def merge(self, other: "DistinctRows") -> "DistinctRows":
         """Add the rows that ``other`` has seen. Returns self."""
         self._hashes |= other._hashes
@@ -77,53 +89,25 @@ def few_rows(distinct: int, dim: int) -> str | None:
     )
 
 
-def few_to_whiten(name: str, distinct: int, dim: int, kept: int, wanted: int) -> str | None:
-    """Why whitening of so few rows means nothing, in one line; None if there are enough.
-
-    Centred, N points span N - 1 directions at most; scaled to equal variance in all of them they are the corners of a
-    regular simplex, and every cosine is -1 / (N - 1).
+def few_sentences(
+    method: str, distinct: int, dim: int, directions: int, effect: str, sentences: str, remedy: str = ""
+) -> str | None:
+    """Why a map of so few rows means nothing, in one line; None if there are enough.
 
     Args:
-        name: Name of the method.
-        distinct: Number N of distinct rows.
+        method: Name of the method.
+        distinct: Number N of distinct rows; they span N - 1 directions.
         dim: Their size D.
-        kept: Number k of directions kept.
-        wanted: Number of directions that more sentences would give.
+        directions: Number of directions that the map equalizes or removes: with all N - 1 of them nothing is left.
+        effect: What the map does to them then.
+        sentences: How many sentences would do.
+        remedy: Another remedy, with a comma after it.
     """
-    if kept < distinct - 1:
+    if directions < distinct - 1:
         return None
     fewer = f"fewer than {distinct - 1} directions, " if distinct > 2 else ""
-    return (
-        f"{name} of N={distinct} distinct sentences in D={dim} dimensions makes all of them equally similar; "
-        f"needed: shrinkage ({name}:shrinkage=0.1), {fewer}or {ENOUGH * wanted} distinct sentences"
-    )
-
-
-def few_to_null(name: str, distinct: int, dim: int, nulled: int) -> str | None:
-    """Why nulling of so few rows means nothing, in one line; None if there are enough.
-
-    Args:
-        name: Name of the method.
-        distinct: Number N of distinct rows.
-        dim: Their size D.
-        nulled: Number of directions nulled; all N - 1 of them leave nothing but rounding.
-    """
-    if nulled < distinct - 1:
-        return None
-    fewer = f"fewer than {distinct - 1} directions, or " if distinct > 2 else ""
-    return (
-        f"{name} of {nulled} directions leaves nothing of N={distinct} distinct sentences in D={dim} dimensions; "
-        f"needed: {fewer}more than {nulled + 1} distinct sentences"
-    )
-
-
-def checked_hashes(value: Tensor) -> list[int]:
-    """Hashes as they were saved; else a UserError."""
-    if value.ndim != 1 or value.is_floating_point():
-        raise UserError(
-            f"moments: rows has the shape {tuple(value.shape)} ({value.dtype}); allowed: whole numbers (n,)"
-        )
-    return [int(number) for number in value.tolist()]
+    what = f"{method} of N={distinct} distinct sentences in D={dim} dimensions {effect}"
+    return f"{what}; needed: {remedy}{fewer}{'or ' if remedy or fewer else ''}{sentences}"
 
 
 def _hashes(block: Tensor) -> NDArray[np.int64]:

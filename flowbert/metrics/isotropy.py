@@ -4,7 +4,7 @@ import math
 import warnings
 
 from flowbert.errors import FlowbertWarning
-from flowbert.metrics.functional.arrays import Array, unit_rows
+from flowbert.metrics.arrays import Array, unit_rows
 
 
 def mean_cosine(x: Array) -> float:
