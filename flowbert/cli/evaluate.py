@@ -175,7 +175,7 @@ def _request(options: Namespace, device: torch.device) -> Request:
         lambda: [s for task in tasks for s in task.sentences()],
     )
     return Request(
-        sources=sources,
+        embeddings=sources,
         tasks=tasks,
         methods=methods,
         corpora=corpora,

@@ -187,7 +187,7 @@ class _Runner:
         if not tasks:
             raise UserError(f"none of the tasks asked for is in this row; it has {', '.join(row.figures)}")
         request = Request(
-            sources=[source],
+            embeddings=[source],
             tasks=[self._task(task) for task in tasks],
             methods=parse_methods([method_of(setting) if not setting.trained else "raw"], None, self.device),
             corpora=[setting.corpus],

@@ -51,7 +51,7 @@ def tasks() -> list[Task]:
 
 def request(task: Task, labels: Sequence[Subset], drop: bool = False) -> Request:
     return Request(
-        sources=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
+        embeddings=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
         tasks=[task],
         methods=[REMOVAL],
         corpora=["c"],
@@ -78,7 +78,7 @@ def test_every_task_refuses_labels_that_it_measures(
         with pytest.raises(UserError, match=message):
             request(task, labels).cells()
         with pytest.raises(UserError, match=message):
-            Cell(request(task, ()).sources[0], task, REMOVAL, Corpus.of("c", ["a"]), None, tuple(labels))
+            Cell(request(task, ()).embeddings[0], task, REMOVAL, Corpus.of("c", ["a"]), None, tuple(labels))
         with pytest.warns(FlowbertWarning, match=f"^{expected} of 24 labelled pairs .* learning without them"):
             cells = request(task, labels, drop=True).cells()
     else:
