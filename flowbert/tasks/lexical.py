@@ -61,9 +61,7 @@ class Lexical(PairTask, kind="lexical"):
     def distances(self) -> Floats:
         """Levenshtein distance of each pair, shape ``(N,)``."""
         units = str.split if self.unit == "words" else str
-        found = [
-            Levenshtein.distance(units(first), units(second)) for first, second in zip(*self.pairs(), strict=True)
-        ]
+        found = [Levenshtein.distance(units(first), units(second)) for first, second in zip(*self.pairs(), strict=True)]
         return np.array(found, dtype=np.float64)
 
     @property
