@@ -13,6 +13,8 @@ _EXAMPLE = """examples:
       --corpus target --tasks STS13,STSB --senteval DIR --output results.json
   python train.py evaluate --config configs/compare.yaml --encoder.path DIR --tasks STSB,SICKR --senteval DIR
 
+encoder.layers: singles, pairs, triples stand for all settings of so many layers; encoder.path: text files of word
+  vectors (GloVe, word2vec; .gz too) are averaged, with --encoder.sif by frequency; encoder.max_length 0: no cut.
 methods: raw, standardization, nulling, nulling-K, whitening, whitening-K, zca, learned-removal (from labels), flow;
   options after colons: whitening:shrinkage=0.1, whitening:exponent=-0.35, nulling-3:standardize=true,
   flow:mixing=reverse:epochs=1; compositions: whitening-128+flow.
@@ -34,7 +36,7 @@ def make_parser() -> ToolParser:
         "--encoder.sif",
         type=float | None,
         default=None,
-        help="Weight each word by a / (a + frequency in the tasks' sentences) with this a, e.g. 1e-3. Default: plain mean.",
+        help="Weight words by a / (a + frequency in the tasks' sentences) with this a, e.g. 1e-3. Default: plain mean.",
     )
     words.add_argument("--encoder.max_words", type=int | None, default=None, help="Read only the first ones.")
     shared = [name for name in OPTIONS if name in signature(compare).parameters]

@@ -2,11 +2,9 @@
 
 from flowbert.evaluation.grid import Cell, Request, Source, reference_rows, run
 from flowbert.evaluation.results import Row, fingerprint, load_results, merge_results, rows_of, write_results
-from flowbert.methods.base import Method
 
 __all__ = [
     "Cell",
-    "Method",
     "Request",
     "Row",
     "Source",

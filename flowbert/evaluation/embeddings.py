@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
-from flowbert.encoders.layerwise import COMBINATIONS, Layers, LayerwiseEncoder, expand_layers, parts_of
+from flowbert.encoders.layerwise import Layers, LayerwiseEncoder, expand_layers, single_layers
 from flowbert.errors import UserError
 from flowbert.evaluation.grid import Source
 from flowbert.evaluation.request import as_list
 from flowbert.store.embedding_store import EmbeddingStore, Encoder
-from flowbert.store.layer_stores import PartStores
+from flowbert.store.layer_stores import LayerStores
 
 _NO_LIMIT = 4096  # tokens, for an encoder that has none: longer than any sentence
 
@@ -98,7 +98,7 @@ def load_embeddings(
         UserError: If an encoder cannot be loaded or an option does not fit it.
     """
     if isinstance(settings, SentenceEncoder):
-        return [_stored(settings, _columns(settings, settings.layers), store_dir)]
+        return [_stored(settings, encoder_columns(settings), store_dir)]
     found = []
     for path in as_list(settings.path, "path"):
         if Path(path).expanduser().is_file():
@@ -114,7 +114,7 @@ def _layers_of(
 ) -> list[Source]:
     """One pass for all layer settings; a single one has the store that ``fit`` uses, too."""
     specs = layer_specs(settings.layers)
-    first = next((spec for spec in specs if spec not in tuple(COMBINATIONS)), "last" if specs else None)
+    first = next((spec for spec in specs if spec not in ("singles", "pairs", "triples")), "last" if specs else None)
     encoder = LayerwiseEncoder.from_pretrained(
         path,
         revision=settings.revision,
@@ -126,15 +126,15 @@ def _layers_of(
     if settings.max_length == 0:
         encoder.max_length = encoder.longest or _NO_LIMIT
     wanted = expand_layers(specs, encoder.num_layers) if specs else (encoder.layers,)
-    stored = {layers: (layers,) if len(wanted) == 1 else parts_of(layers, encoder.pooling) for layers in wanted}
+    stored = {layers: (layers,) if len(wanted) == 1 else single_layers(layers, encoder.pooling) for layers in wanted}
     distinct = sorted({each for averaged in stored.values() for each in averaged})
     encoder.select(distinct)
     keys: dict[Hashable, Any] = {layers: encoder.key_of(layers) for layers in distinct}
-    stores = PartStores(encoder, encoder.layer_dim, keys, lambda each: _open(each, store_dir))
+    stores = LayerStores(encoder, encoder.layer_dim, keys, lambda each: _open(each, store_dir))
 
     def source(layers: Layers, averaged: Sequence[Layers]) -> Source:
         return Source(
-            columns=_columns(encoder, layers),
+            columns=encoder_columns(encoder, layers),
             key=encoder.key_of(layers),
             dim=encoder.layer_dim,
             embed=lambda sentences: stores.embeddings(sentences, averaged),
@@ -170,9 +170,10 @@ def _open(encoder: Encoder, store_dir: str | Path | None) -> EmbeddingStore:
     return EmbeddingStore(None if store_dir is None else Path(store_dir), encoder)
 
 
-def _columns(encoder: SentenceEncoder, layers: Layers) -> dict[str, Any]:
-    """Columns of a results row that say what the embeddings are."""
+def encoder_columns(encoder: SentenceEncoder, layers: Layers | None = None) -> dict[str, Any]:
+    """Columns of a results row that say what the embeddings are; layers by name, if they have one, and number."""
     description = encoder.describe()
+    layers = encoder.layers if layers is None else layers
     return {
         **{name: description[name] for name in ("pooling", "revision", "dtype", "max_length")},
         "encoder": description["path"],

@@ -67,8 +67,9 @@ class Cell:
     def __post_init__(self) -> None:
         if self.method.supervised and not self.labels:
             raise UserError(
-                f"method {self.method.name} learns from labelled pairs and task {self.task.name} has no train split, "
-                "or none beside what is measured; allowed with --labels TASK: a task that has one, or a file of pairs"
+                f"labels: received none; method {self.method.name} learns from labelled pairs and task "
+                f"{self.task.name} has no train split, or none beside what is measured; allowed: a task that has one, "
+                "or a file of pairs"
             )
         check_overlap(self.labels, self.task.pairs, f"{self.task.name} {self.task.split}")
 
@@ -78,8 +79,7 @@ class Cell:
         names = {"name": self.method.name, "identity": self.method.identity, "seed": self.seed}
         labels = None
         if self.labels:
-            texts = [text for side in sentence_pairs(self.labels) for text in side]
-            labels = sentences_digest([*texts, *(str(subset.scores.tolist()) for subset in self.labels)])
+            labels = sentences_digest([*self._labelled, *(str(subset.scores.tolist()) for subset in self.labels)])
         corpus = None if self.corpus is None else self.corpus.digest
         return config_hash({"source": self.source.key, "corpus": corpus, "labels": labels, **names})
 
@@ -103,18 +103,21 @@ class Cell:
             "code": code_digest(),
         }
 
+    @property
+    def _labelled(self) -> list[str]:
+        return [text for sentences in sentence_pairs(self.labels) for text in sentences]
+
     def needed(self) -> list[str]:
         """Every sentence that must be embedded."""
-        labelled = [text for side in sentence_pairs(self.labels) for text in side]
-        return [*self.task.sentences(), *labelled, *(() if self.corpus is None else self.corpus.sentences)]
+        return [*self.task.sentences(), *self._labelled, *(() if self.corpus is None else self.corpus.sentences)]
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Everything to compare: each source x task x method x corpus x seed.
+    """Everything to compare: each embeddings x task x method x corpus x seed.
 
     Attributes:
-        sources: The embeddings.
+        embeddings: Encoders with their layers and pooling, or word vectors.
         tasks: What is measured.
         methods: The methods.
         corpora: Names of the corpora.
@@ -124,7 +127,7 @@ class Request:
         drop_overlap: Learn without the labelled pairs that are measured, in place of refusing.
     """
 
-    sources: Sequence[Source]
+    embeddings: Sequence[Source]
     tasks: Sequence[Task]
     methods: Sequence[Method]
     corpora: Sequence[str]
@@ -135,7 +138,7 @@ class Request:
 
     def cells(self) -> list[Cell]:
         """All cells, in the order of the tables: by source, task, corpus, method, seed; ready maps once per task."""
-        return [cell for source in self.sources for task in self.tasks for cell in self._of(source, task)]
+        return [cell for source in self.embeddings for task in self.tasks for cell in self._of(source, task)]
 
     def _of(self, source: Source, task: Task) -> Iterator[Cell]:
         for number, name in enumerate(self.corpora):
@@ -201,6 +204,6 @@ def fit(cell: Cell) -> FittedMap:
 
 
 def _labelled_pairs(cell: Cell) -> LabelledPairs:
-    left, right = (torch.as_tensor(cell.source.embed(side)) for side in sentence_pairs(cell.labels))
+    left, right = (torch.as_tensor(cell.source.embed(sentences)) for sentences in sentence_pairs(cell.labels))
     scores = np.concatenate([subset.scores for subset in cell.labels])
     return LabelledPairs(left, right, torch.from_numpy(scores))

@@ -87,7 +87,7 @@ class PublishedGrid:
             raise UserError(f"none of the tasks asked for is in this row; it has {', '.join(row.figures)}")
         method = "raw" if row.setting.trained else row.setting.full_method
         self.cells[row.id] = Request(
-            sources=[source],
+            embeddings=[source],
             tasks=[self._task(task) for task in tasks],
             methods=parse_methods([method], None, self.device),
             corpora=[row.setting.corpus],

@@ -130,7 +130,7 @@ def compare(
         settings, device, store_dir, lambda: (s for task in measured for s in task.sentences())
     )
     cells = Request(
-        sources=embeddings,
+        embeddings=embeddings,
         tasks=measured,
         methods=parsed,
         corpora=corpus_names(corpus),

@@ -32,7 +32,7 @@ class AnswerRanking(Task, kind="answers"):
 
     Example:
         >>> labels, question = np.array([True, False] * 20), np.repeat(np.arange(20), 2)
-        >>> task = AnswerRanking(AnswerTask("T", ("q",) * 20, ("a",) * 40, question, labels, 0, 0))
+        >>> task = AnswerRanking(AnswerTask("T", ("q",) * 20, ("a",) * 40, question, labels))
         >>> task.resample({"exact": labels * 1.0}, resamples=50)["auc", "all"].interval("exact").text()
         '100.0 [100.0, 100.0]'
     """
@@ -50,7 +50,7 @@ class AnswerRanking(Task, kind="answers"):
     @classmethod
     def load(cls, source: str, options: TaskOptions) -> list[Self]:
         """Load from a file, or the hub."""
-        del options  # none concerns answers
+        del options  # a file of answers has one split, and says the rest itself
         return [cls(load_answers(source))]
 
     @cached_property

@@ -216,8 +216,8 @@ class Task(ABC):
         )
         points = np.array([self.aggregate(each) for each in methods.values()]).T
         return {
-            measure: Replicates(self.title(measure[0]), tuple(methods), points[place], values[place])
-            for place, measure in enumerate(self.measures)
+            measure: Replicates(self.title(measure[0]), tuple(methods), points[row], values[row])
+            for row, measure in enumerate(self.measures)
         }
 
     def title(self, metric: str) -> str:
@@ -225,11 +225,11 @@ class Task(ABC):
         return self.name if self.averaged else f"{self.name} {metric}"
 
 
-def load_tasks(sources: Mapping[str, Sequence[str]], options: TaskOptions) -> list[Task]:
+def load_tasks(names: Mapping[str, Sequence[str]], options: TaskOptions) -> list[Task]:
     """Load tasks by kind.
 
     Args:
-        sources: Kind (``sts``, ``retrieval``, ...) -> names or files.
+        names: Kind (``sts``, ``retrieval``, ...) -> names or files.
         options: How to read and measure them.
 
     Raises:
@@ -241,7 +241,7 @@ def load_tasks(sources: Mapping[str, Sequence[str]], options: TaskOptions) -> li
         >>> task.kind, task.name, task.split, task.item_shape
         ('sts', 'SAMPLE', 'test', (1000,))
     """
-    tasks = [task for kind, names in sources.items() for name in names for task in KINDS[kind].load(name, options)]
+    tasks = [task for kind, mine in names.items() for name in mine for task in KINDS[kind].load(name, options)]
     known: set[tuple[str, str, str]] = set()
     for task in tasks:
         if (task.kind, task.name, task.split) in known:

@@ -60,8 +60,8 @@ class Lexical(PairTask, kind="lexical"):
     @cached_property
     def distances(self) -> Floats:
         """Levenshtein distance of each pair, shape ``(N,)``."""
-        part = str.split if self.unit == "words" else str
-        found = [Levenshtein.distance(part(first), part(second)) for first, second in zip(*self.pairs(), strict=True)]
+        units = str.split if self.unit == "words" else str
+        found = [Levenshtein.distance(units(first), units(second)) for first, second in zip(*self.pairs(), strict=True)]
         return np.array(found, dtype=np.float64)
 
     @property

@@ -16,7 +16,7 @@ from flowbert.errors import FlowbertWarning
 from flowbert.metrics import alignment, mean_cosine, no_spearman, sampled_uniformity, uniformity
 from flowbert.metrics.arrays import unit_rows
 from flowbert.tasks.base import Figure, Measured
-from flowbert.tasks.protocol import AGGREGATIONS, Aggregates, Embed, Floats, Transform, aggregate, cosine_of_units
+from flowbert.tasks.protocol import AGGREGATIONS, Embed, Floats, Transform, aggregate, cosine_of_units
 
 POSITIVE_ABOVE = 4.0
 
@@ -173,30 +173,26 @@ def evaluate_pairs(
     """
     # The map of a calibration or a flow is a method of it, and it knows what it was fitted on.
     flaw = flaw or getattr(getattr(transform, "__self__", None), "flaw", None)
-    gold, sentences = pairs.gold, len(pairs.embeddings)
-    positive = gold > positive_above
+    sentences, positive = len(pairs.embeddings), pairs.gold > positive_above
     count = sentences if uniformity_limit is None else min(uniformity_limit, sentences)
-    values, found = (
-        np.full(len(gold), math.nan),
-        Aggregates(math.nan, math.nan, math.nan, (math.nan,) * len(pairs.subsets)),
-    )
+    nothing = torch.full((sentences, 1), math.nan, dtype=torch.float64)
+    unit = nothing if flaw is not None else _mapped_units(pairs, transform)
+    values = cosine_of_units(unit[pairs.left], unit[pairs.right])
+    gold = [subset.scores for subset in pairs.subsets]
+    found = aggregate(gold, by_subset(values, pairs.subsets), warn=flaw is None)
     geometry = dict.fromkeys(("alignment", "uniformity", "mean_cosine"), math.nan)
-    if flaw is None:
-        unit = _mapped_units(pairs, transform)
-        values = cosine_of_units(unit[pairs.left], unit[pairs.right])
-        found = aggregate([subset.scores for subset in pairs.subsets], by_subset(values, pairs.subsets))
-        if bool(torch.isfinite(unit).all()):
-            geometry = {
-                "alignment": _alignment(unit, pairs, positive, positive_above),
-                "uniformity": uniformity(unit) if count == len(unit) else sampled_uniformity(unit, count, seed).value,
-                "mean_cosine": mean_cosine(unit),
-            }
+    if bool(torch.isfinite(unit).all()):
+        geometry = {
+            "alignment": _alignment(unit, pairs, positive, positive_above),
+            "uniformity": uniformity(unit) if count == sentences else sampled_uniformity(unit, count, seed).value,
+            "mean_cosine": mean_cosine(unit),
+        }
     return TaskFigures(
         task=pairs.task,
         split=pairs.split,
         **{name: getattr(found, name) for name in AGGREGATIONS},
         **geometry,
-        pairs=len(gold),
+        pairs=len(positive),
         subsets=tuple(
             {"name": subset.name, "pairs": len(subset), "spearman": figure}
             for subset, figure in zip(pairs.subsets, found.subsets, strict=True)

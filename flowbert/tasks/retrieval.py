@@ -61,8 +61,8 @@ class Retrieval(PairTask, kind="retrieval"):
         if not relevant:
             highest = max(float(subset.scores.max()) for subset in self.subsets)
             raise UserError(
-                f"{self.name} {split}: no pair has a score above {positive_above:g} (the highest is {highest:g}); "
-                "allowed: a threshold below that"
+                f"positive_above: received {positive_above:g}; no pair has a score above "
+                f"{positive_above:g} in {self.name} {split} (the highest is {highest:g}); allowed: a number below that"
             )
         self.queries, self.documents = tuple(queries), tuple(documents)
         self.relevant = np.array(list(relevant), dtype=np.int64)

@@ -132,11 +132,11 @@ class STS(PairTask, kind="sts"):
             return lambda counts: np.repeat(whole(counts)[None], len(AGGREGATIONS), axis=0)
         stops = np.cumsum(self.strata)
         slices = [slice(stop - size, stop) for size, stop in zip(self.strata, stops, strict=True)]
-        subsets = [ResampledSpearman([values[part] for values in items], gold[part]) for part in slices]
+        subsets = [ResampledSpearman([values[pairs] for values in items], gold[pairs]) for pairs in slices]
         weights = np.divide(self.strata, sum(self.strata))
 
         def figures(counts: Counts) -> Floats:
-            each = np.array([spearman(counts[:, part]) for spearman, part in zip(subsets, slices, strict=True)])
+            each = np.array([spearman(counts[:, pairs]) for spearman, pairs in zip(subsets, slices, strict=True)])
             return np.stack([whole(counts), each.mean(axis=0), np.tensordot(weights, each, axes=1)])
 
         return figures

@@ -178,10 +178,7 @@ def test_supervised_methods_learn_from_a_train_split(
 ) -> None:
     with pytest.raises(SystemExit):
         evaluate(pairs, tmp_path / "r.json", "--methods", "learned-removal-4")
-    assert (
-        "task mine has no train split, or none beside what is measured; allowed with --labels"
-        in capsys.readouterr().err
-    )
+    assert "task mine has no train split, or none beside what is measured; allowed: a task" in capsys.readouterr().err
     labels = tmp_path / "labels.tsv"
     lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("train")[:150]]
     labels.write_text("\n".join(["left\tright\tgold", *lines]) + "\n")
@@ -217,7 +214,7 @@ def test_word_vectors_are_an_encoder(pairs: Path, tmp_path: Path) -> None:
         (["--seeds", "0,x"], "seeds: received '0,x'; allowed: numbers (int)"),
         (["--score_range", "[0, 1]"], "mine.tsv:"),
         (["--encoder.layers", "[last, frist_last]"], "did you mean 'first_last'"),
-        (["--encoder.pooling", "mean,mux"], "pooling 'mux' unknown"),
+        (["--encoder.pooling", "mean,mux"], "pooling: received 'mux'"),
         (["--encoder.layers", "last,1", "--encoder.pooling", "cls_pooler"], "cls_pooler"),
         (["--encoder.max_lenth", "5"], "did you mean --encoder.max_length"),
         (["--split", "dev"], "no split 'dev'"),

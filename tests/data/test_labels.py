@@ -17,8 +17,8 @@ from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import Cell, Method, Request, Source, rows_of, run
-from flowbert.methods import Chain
+from flowbert.evaluation import Cell, Request, Source, rows_of, run
+from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, AnswerRanking, Lexical, Retrieval, Task
 
 REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
@@ -52,7 +52,7 @@ def tasks() -> list[Task]:
 
 def request(task: Task, labels: Sequence[Subset], drop: bool = False) -> Request:
     return Request(
-        sources=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
+        embeddings=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
         tasks=[task],
         methods=[REMOVAL],
         corpora=["c"],
@@ -79,7 +79,7 @@ def test_every_task_refuses_labels_that_it_measures(
         with pytest.raises(UserError, match=message):
             request(task, labels).cells()
         with pytest.raises(UserError, match=message):
-            Cell(request(task, ()).sources[0], task, REMOVAL, Corpus.of("c", ["a"]), None, tuple(labels))
+            Cell(request(task, ()).embeddings[0], task, REMOVAL, Corpus.of("c", ["a"]), None, tuple(labels))
         with pytest.warns(FlowbertWarning, match=f"^{expected} of 24 labelled pairs .* learning without them"):
             cells = request(task, labels, drop=True).cells()
     else:

@@ -15,12 +15,12 @@ from rich.console import Console
 from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
-from flowbert.evaluation import Cell, Method, Row, Source, rows_of
+from flowbert.evaluation import Cell, Row, Source, rows_of
 from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
-from flowbert.methods import Chain
+from flowbert.methods import Chain, Method
 from flowbert.report import print_table, spearman_table, table_to_markdown, write_csv, write_markdown
 from flowbert.tasks import STS, Measured
 from flowbert.tasks.protocol import AGGREGATIONS

@@ -12,8 +12,8 @@ from flowbert.calibration import LearnedRemoval, Whitening
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Method, Request, Source, reference_rows, rows_of, run
-from flowbert.methods import Chain
+from flowbert.evaluation import Cell, Request, Source, reference_rows, rows_of, run
+from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, Lexical, Retrieval, Task
 
 WORDS = [f"sentence {number}" for number in range(40)]
@@ -57,7 +57,7 @@ def corpus_of(name: str, task: Task) -> Corpus:
 
 def request(**changes: object) -> Request:
     plain = Request(
-        sources=[source()],
+        embeddings=[source()],
         tasks=[STS(task("A")), STS(task("B", 20))],
         methods=[Method("raw"), whitening()],
         corpora=["target"],
@@ -113,7 +113,7 @@ def test_setting_follows_what_decides_a_figure() -> None:
     same = setting()
     assert setting() == same
     others = [
-        setting(sources=[source("other weights")]),
+        setting(embeddings=[source("other weights")]),
         setting(corpora=["nli"]),
         setting(tasks=[STS(task("A", 1))]),
         setting(tasks=[STS(task("A"), "train")]),
@@ -126,7 +126,7 @@ def test_setting_follows_what_decides_a_figure() -> None:
 
 def test_only_what_is_needed_is_encoded() -> None:
     seen: list[str] = []
-    list(run(request(sources=[source(seen=seen)], tasks=[STS(task("A"))], methods=[Method("raw")]).cells()))
+    list(run(request(embeddings=[source(seen=seen)], tasks=[STS(task("A"))], methods=[Method("raw")]).cells()))
     assert set(seen) == set(WORDS[:20])
 
 
@@ -136,9 +136,7 @@ def test_supervised_methods_need_labels() -> None:
     (cell,) = request(tasks=[STS(both)], methods=[removal]).cells()
     ((_, measured),) = run([cell])
     assert rows_of(measured, **cell.columns)[0].supervised
-    with pytest.raises(
-        UserError, match="task A has no train split, or none beside what is measured; allowed with --labels"
-    ):
+    with pytest.raises(UserError, match="task A has no train split, or none beside what is measured; allowed: "):
         list(run(request(tasks=[STS(task("A", splits=["test"]))], methods=[removal]).cells()))
 
 

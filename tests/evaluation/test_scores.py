@@ -9,8 +9,9 @@ from safetensors.numpy import save_file
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Method, Source
+from flowbert.evaluation import Cell, Source
 from flowbert.evaluation.scores import ScoreFolder, load_items, save_items
+from flowbert.methods import Method
 from flowbert.tasks import STS
 
 SOURCE = Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 1, lambda _: np.zeros((1, 1)), lambda _: None)

@@ -180,9 +180,7 @@ def test_real_answers_run_with_a_bag_of_words(real: Path) -> None:
 
 def test_a_file_is_one_task(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
-    path.write_text("qtext,label,atext\nWho ?,1,Ada .\nWho ?,0,A hat .\nWhat ?,0,A cat .\n")
-    with pytest.warns(FlowbertWarning, match="question"):
-        (task,) = AnswerRanking.load(str(path), TaskOptions())
-    assert (task.name, task.split, task.item_shape, task.strata) == ("answers", "test", (3,), (2,))
-    with pytest.warns(FlowbertWarning, match="question"):
-        assert task.key == AnswerRanking(load_answers(path)).key
+    path.write_text("qtext,label,atext\nWho ?,1,Ada .\nWho ?,0,A hat .\n")
+    (task,) = AnswerRanking.load(str(path), TaskOptions())
+    assert (task.name, task.split, task.item_shape, task.strata) == ("answers", "test", (2,), (1,))
+    assert task.key == AnswerRanking(load_answers(path)).key

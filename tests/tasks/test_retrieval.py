@@ -70,7 +70,7 @@ def test_pairs_become_queries_documents_and_distractors() -> None:
         assert [figure.value for figure in measured.figures] == pytest.approx([0.75, 1, 1, 1])
         assert measured.columns == {"task": "T", "split": "test", "pairs": 3}
     with pytest.raises(
-        UserError, match=r"T test: no pair has a score above 6 \(the highest is 5\); allowed: a threshold below that"
+        UserError, match=r"^positive_above: received 6; no pair has a score above 6 in T test \(the highest is 5\)"
     ):
         Retrieval(made_task(), positive_above=6)
 
