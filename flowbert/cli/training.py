@@ -23,7 +23,7 @@ from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder, run_folder_shared
 from flowbert.modules import EmbeddingModule, MLMModule
 from flowbert.notices import quiet_lightning
-from flowbert.report import print_table
+from flowbert.report import print_table, spearman_table
 from flowbert.runs import Run
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit import TRAINER_DEFAULTS
@@ -88,7 +88,7 @@ def train(argv: Sequence[str]) -> None:
             return
         rows = run.fit() if command == "fit" else run.measure("dev" if command == "validate" else "test")
     if rows and "LOCAL_RANK" not in os.environ:
-        print_table(rows)
+        print_table(spearman_table(rows))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
 

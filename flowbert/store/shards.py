@@ -16,11 +16,8 @@ import numpy.typing as npt
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.container import DamagedError, Entry, read_header, read_tensor, write_container
 from flowbert.io.digest import DIGEST_BYTES, canonical_json
+from flowbert.store.base import DIGEST_TYPE, Digests, Floats
 
-Floats = npt.NDArray[np.float32]
-Digests = npt.NDArray[np.bytes_]
-
-DIGEST_TYPE = f"S{DIGEST_BYTES}"
 SUFFIX = ".shard"  # not that of format 1: the two versions share folders and leave each other's files alone
 _FORMAT = "flowbert-embeddings-2"
 _SHARE_OF_OPEN_FILES = 4  # of the files that this process may have open, one in so many is a mapped shard

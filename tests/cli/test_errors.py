@@ -23,7 +23,7 @@ CASES = {
     "task": (["fit", "--tasks", "STSX", "--senteval", "."], r"'STSX'; allowed: STS12.*did you mean 'STSB'"),
     "task not there": (["fit", "--tasks", "STS16", "--senteval", "."], r"task STS16: no f"),
     "levels": (["fit", "--model.levels", "9"], r"dim 128 .*levels 9.*allowed: levels 1 to 7"),
-    "layer": (["fit", "--encoder.layers", "[1,9]"], r"layer 9 is beyond the encoder.*allowed: 0 .* to 4"),
+    "layer": (["fit", "--encoder.layers", "[1,9]"], r"layers: received 9, beyond the encoder.*allowed: 0 .* to 4"),
     "pooling": (["fit", "--encoder.pooling", "men"], r"'men'.*allowed: .*did you mean 'mean'"),
     "finished run": (["fit", "--run_dir", "done"], r"--run_dir: done holds a finished run"),
     "option": (["fit", "--model.levls", "3"], r"unknown option --model.levls \(did you mean --model.levels\?\)"),

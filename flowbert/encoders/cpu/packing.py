@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from flowbert.encoders.cpu.dropout import drop
-from flowbert.encoders.positions import first_position
+from flowbert.encoders.position_embeddings import first_position
 
 PACKED_ATTENTION = "flowbert_packed"
 
@@ -94,7 +94,7 @@ class Packing:
 
     Args:
         chunks: Token features, each ``(b, l)``, with ``attention_mask``; padding on the right.
-        first: Position of a sentence's first token, see :mod:`flowbert.encoders.positions`.
+        first: Position of a sentence's first token, see :mod:`flowbert.encoders.position_embeddings`.
 
     Shapes:
         N: real tokens of all chunks.  b: sentences of a chunk, l: its longest in tokens.

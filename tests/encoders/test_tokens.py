@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from flowbert.encoders.batching import plan_batches
+from flowbert.encoders.tokens import plan_batches
 
 
 @pytest.mark.parametrize("budget", [1, 7, 64, 1000])
