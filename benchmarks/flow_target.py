@@ -15,6 +15,7 @@ from pathlib import Path
 from flowbert.cli import main
 from flowbert.data.sts import TASKS
 from flowbert.evaluation import load_results
+from flowbert.io.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,18 +37,19 @@ def parse_arguments() -> argparse.Namespace:
 def fit(arguments: argparse.Namespace, task: str, seed: str) -> Path:
     """Fit one task with one seed, unless that is done; the results file."""
     run = Path(arguments.runs) / Path(arguments.config).stem / f"{task}-{seed}"
-    if not (run / "results.json").exists():
+    results = RunFolder(run).results
+    if not results.exists():
         options = {
             "--config": arguments.config,
             "--encoder.path": arguments.encoder,
             "--encoder.layers": arguments.layers,
-            "--data.task": task,
-            "--data.senteval": arguments.senteval,
-            "--seed_everything": seed,
+            "--tasks": task,
+            "--senteval": arguments.senteval,
+            "--seed": seed,
             "--run_dir": str(run),
         }
         main(["fit", *(word for pair in options.items() for word in pair)])
-    return run / "results.json"
+    return results
 
 
 def table(figures: dict[str, dict[str, list[float]]], tasks: Iterable[str], aggregation: str) -> str:

@@ -26,6 +26,7 @@ import torch
 from pytorch_lightning import Callback, Trainer
 
 from flowbert.datamodules.contrastive import ContrastiveDataModule
+from flowbert.datamodules.options import CorpusOptions
 from flowbert.encoders import SentenceEncoder
 from flowbert.io.atomic import written_atomically
 from flowbert.modules.simcse import SimCSEModule
@@ -74,11 +75,9 @@ def seconds_per_step(times: list[Times], warmup: int) -> Times:
 def ours(arguments: argparse.Namespace, file: Path, precision: str, pool: int) -> Times:
     """Seconds of a step of flowbert, set up as its command line does."""
     encoder = SentenceEncoder.from_pretrained(arguments.encoder, frozen=False)
-    module = SimCSEModule(head="none")
-    data = ContrastiveDataModule(str(file), batch_size=arguments.batch_size, max_length=arguments.max_length, pool=pool)
-    data.connect(encoder)
-    data.load()
-    module.connect(encoder)
+    module = SimCSEModule(encoder, head="none")
+    sizes = {"batch_size": arguments.batch_size, "max_length": arguments.max_length, "pool": pool}
+    data = ContrastiveDataModule(encoder, CorpusOptions(str(file)), **sizes)
     clock = _Clock()
     with tempfile.TemporaryDirectory() as scratch:
         trainer = Trainer(

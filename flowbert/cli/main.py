@@ -1,15 +1,15 @@
 """Dispatch to the commands, and turn every user error into one line and exit code 2."""
 
-import difflib
 import itertools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TextIO
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 from flowbert import __version__
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, choices
 
 HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
 
@@ -22,67 +22,25 @@ train with PyTorch Lightning (device, precision, epochs: --trainer.*):
   predict     embed a corpus with a checkpoint
 
 use and compare, without training:
-  evaluate    every method on STS tasks, own pairs, answer ranking, retrieval: one table with intervals, results.json
+  evaluate    methods on STS tasks, own pairs, answer ranking, retrieval: figures with 95% confidence intervals
   reproduce   published rows with their exact setting: ours beside theirs
-  curve       how runs went: Spearman, alignment, uniformity at every validation, as a table and a picture
+  curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
   encode      sentences or a text file -> .npy or .parquet
-
-  sample-encoder   remake the tiny BERT that comes with the package
 
 start here:
   python train.py fit --config configs/quickstart.yaml
   python train.py COMMAND --help
 """
-
-
-def _train(argv: list[str]) -> None:
-    from flowbert.cli.training import train
-
-    train(argv)
-
-
-def _evaluate(argv: list[str]) -> None:
-    from flowbert.cli.evaluate import main as evaluate
-
-    evaluate(argv)
-
-
-def _reproduce(argv: list[str]) -> None:
-    from flowbert.cli.reproduce import main as reproduce
-
-    reproduce(argv)
-
-
-def _curve(argv: list[str]) -> None:
-    from flowbert.cli.curve import main as curve
-
-    curve(argv)
-
-
-def _encode(argv: list[str]) -> None:
-    from flowbert.cli.encode import main as encode
-
-    encode(argv)
-
-
-def _sample_encoder(argv: list[str]) -> None:
-    from flowbert.cli.sample_encoder import main as sample_encoder
-
-    sample_encoder(argv)
-
-
-_CONFIG_OPTIONS = ("--config", "-c")
-
-COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    "fit": _train,
-    "validate": _train,
-    "test": _train,
-    "predict": _train,
-    "evaluate": _evaluate,
-    "reproduce": _reproduce,
-    "curve": _curve,
-    "encode": _encode,
-    "sample-encoder": _sample_encoder,
+_TRAIN = "flowbert.cli.training:train"
+COMMANDS = {  # imported when they run: --help must not wait for torch
+    "fit": _TRAIN,
+    "validate": _TRAIN,
+    "test": _TRAIN,
+    "predict": _TRAIN,
+    "evaluate": "flowbert.cli.evaluate:main",
+    "reproduce": "flowbert.cli.reproduce:main",
+    "curve": "flowbert.cli.curve:main",
+    "encode": "flowbert.cli.encode:main",
 }
 
 
@@ -95,23 +53,28 @@ def main(args: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: With code 2 after a user error (one line on stderr, no stack trace), 130 after Ctrl-C.
     """
-    argv = list(sys.argv[1:] if args is None else args)
-    if not argv or argv[0] in ("-h", "--help", "help"):
+    command, *options = list(sys.argv[1:] if args is None else args) or ["help"]
+    if command in ("-h", "--help", "help"):
         print(HELP)
-        return
-    if argv[0] in ("--version", "version"):
+    elif command in ("--version", "version"):
         print(__version__)
-        return
+    elif command in COMMANDS:
+        _run(command, options)
+    else:
+        _fail(f"command: received {command!r}; {choices(COMMANDS, command)}")
+
+
+def _run(command: str, options: list[str]) -> None:
     try:
-        command = COMMANDS.get(argv[0])
-        if command is None:
-            raise UserError(_unknown_command(argv[0]))
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            command(_configs_first(argv))
+            warnings.showwarning = _show_warning  # type: ignore[assignment]  # file and line are never given
+            module, _, function = COMMANDS[command].partition(":")
+            getattr(import_module(module), function)([command, *_configs_first(options)])
             sys.stdout.flush()
     except UserError as error:
-        _fail(str(error))
+        from flowbert.cli.parser import name_option
+
+        _fail(name_option(str(error)))
     except BrokenPipeError:
         # The reader (head, less) has enough; what is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -123,28 +86,20 @@ def main(args: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from None
 
 
-def _configs_first(argv: list[str]) -> list[str]:
+def _configs_first(options: list[str]) -> list[str]:
     """Put configuration files, in their order, before the other options: whatever is said on the line wins over them.
 
     The parser takes what comes last, so a file behind an option would silently undo it.
     """
     files: list[str] = []
     rest: list[str] = []
-    words = iter(argv[1:])
+    words = iter(options)
     for word in words:
-        if word in _CONFIG_OPTIONS:
+        if word in ("--config", "-c"):
             files += [word, *itertools.islice(words, 1)]
-        elif word.startswith(tuple(f"{option}=" for option in _CONFIG_OPTIONS)):
-            files.append(word)
         else:
-            rest.append(word)
-    return [argv[0], *files, *rest]
-
-
-def _unknown_command(received: str) -> str:
-    near = difflib.get_close_matches(received, COMMANDS, n=2)
-    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"command: received {received!r}; allowed: {', '.join(COMMANDS)}{hint}"
+            (files if word.startswith(("--config=", "-c=")) else rest).append(word)
+    return [*files, *rest]
 
 
 def _fail(message: str) -> None:
@@ -152,15 +107,7 @@ def _fail(message: str) -> None:
     raise SystemExit(2) from None
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
     """Print ours as one line; others with the place they come from."""
     where = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: {category.__name__}: "
-    del line
-    print(f"warning: {where}{' '.join(str(message).split())}", file=file or sys.stderr)
+    print(f"warning: {where}{' '.join(str(message).split())}", file=sys.stderr)

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
-from typing import Any
 
-import yaml
-
+from flowbert.cli.parser import CONFIG_OPTIONS, read_config
 from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.datamodules.embedding import EmbeddingDataModule
@@ -18,7 +15,7 @@ from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule
 
 
 @dataclass(frozen=True)
-class Method:
+class TrainingMethod:
     """A trainable method: its module, its data, and one line for the help."""
 
     module: type[EmbeddingModule]
@@ -31,12 +28,11 @@ class Method:
         return self.module.frozen_encoder
 
 
-_GROUPS = ("encoder", "data", "model", "whitening", "trainer")
 METHODS = {
-    "flow": Method(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
-    "mlm": Method(MLMModule, MLMDataModule, "masked language modelling: continue pretraining, or start from scratch"),
-    "simcse": Method(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
-    "sbert": Method(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),
+    "flow": TrainingMethod(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
+    "mlm": TrainingMethod(MLMModule, MLMDataModule, "masked language modelling, continued or from scratch"),
+    "simcse": TrainingMethod(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
+    "sbert": TrainingMethod(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),
 }
 
 
@@ -47,41 +43,13 @@ def chosen_method(argv: Sequence[str]) -> str:
         UserError: If the name is unknown.
     """
     name = "flow"
-    for option, value in _pairs(argv):
+    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
+        option, equals, joined = word.partition("=")
+        value = joined if equals else following
         if option == "--method":
             name = value
-        elif option in ("--config", "-c"):
+        elif option in CONFIG_OPTIONS:
             name = str(read_config(value).get("method", name))
     if name not in METHODS:
         raise UserError(f"--method: received {name!r}; {choices(METHODS, name)}")
     return name
-
-
-def _pairs(argv: Sequence[str]) -> list[tuple[str, str]]:
-    """Options with their values, in the order given, whether joined by ``=`` or not."""
-    pairs = []
-    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
-        option, equals, value = word.partition("=")
-        if option.startswith("-"):
-            pairs.append((option, value if equals else following))
-    return pairs
-
-
-def read_config(path: str) -> dict[str, Any]:
-    """Content of a config file, its groups checked to be groups; empty if there is no such file (the parser tells).
-
-    Raises:
-        UserError: If it is no YAML mapping, or a group such as ``data`` is not one.
-    """
-    if not Path(path).is_file():
-        return {}
-    try:
-        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"--config: {path} is not YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"--config: {path} holds {type(content).__name__}; allowed: a mapping of options")
-    for group in _GROUPS:
-        if content.get(group) is not None and not isinstance(content[group], dict):
-            raise UserError(f"--config: {path}: {group} is {content[group]!r}; allowed: a mapping of options")
-    return content

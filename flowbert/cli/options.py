@@ -1,8 +1,9 @@
-"""Option values shared by the commands that train nothing."""
+"""The options that several commands share: one table says type, default and help, so that a word means one thing."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import torch
 from jsonargparse import ArgumentParser
@@ -12,15 +13,88 @@ from flowbert.errors import UserError, choices
 
 Number = TypeVar("Number", int, float)
 DEVICES = ("auto", "cpu", "cuda", "mps")
+SEVERAL = " Several: with commas, or a list."
 
 
-def add_encoder_options(parser: ArgumentParser) -> None:
+class Option(NamedTuple):
+    """Type, default and help of an option."""
+
+    kind: Any
+    default: Any
+    help: str
+
+
+_ENCODER = "A folder, a hub name, the run folder of a trained encoder, builtin-sample, or a text file of word vectors."
+_LAYERS = (
+    "last, last2, first_last, embedding_last, or hidden states to average, '1,12' (0: embedding layer, -1: the last)."
+)
+_CORPUS = (
+    "What methods are fitted on: target (all sentences of the task, labels unused), train_only, nli, builtin-sample, "
+    "files (a path, a glob, a comma-separated list), or hub:NAME."
+)
+_TASKS = (
+    "Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs (csv, tsv, jsonl, parquet). Default: "
+    "SAMPLE; of published rows: all they have."
+)
+OPTIONS = {
+    "encoder.path": Option(str, "builtin-sample", _ENCODER),
+    "encoder.revision": Option(str | None, None, "Commit, branch or tag on the hub."),
+    "encoder.layers": Option(str | int | list[int] | None, None, f"{_LAYERS} Default: as trained, else last."),
+    "encoder.pooling": Option(str | None, None, "mean, cls, cls_pooler or max. Default: as trained, else mean."),
+    "encoder.max_length": Option(int | None, None, "Tokens where sentences are cut. Default: as trained, else 128."),
+    "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
+    "corpus": Option(str, "target", _CORPUS),
+    "nli": Option(str, "hub", "NLI pairs of the corpus nli: hub, builtin-sample, or files (jsonl, csv, tsv, parquet)."),
+    "column": Option(str | None, None, "Column of the sentences in table files."),
+    "max_sentences": Option(int | None, None, "Fit on a random subset of so many sentences. Default: all."),
+    "drop_overlap": Option(bool, False, "Learn without the labelled pairs that are measured, too."),
+    "tasks": Option(str | list[str] | None, None, _TASKS),
+    "senteval": Option(str | None, None, "Folder laid out as SentEval's data/downstream, or hub; not for SAMPLE."),
+    "seed": Option(int, 0, "Seed of everything random."),
+    "seeds": Option(int | str | list[int], 0, "Seeds of the flows fitted here: 0, or 0,1,2."),
+    "output": Option(str, "results.json", "File to write, ending in .json."),
+    "bootstrap": Option(int, 1000, "Resamples for 95% confidence intervals; 0: none."),
+    "bootstrap_seed": Option(int, 0, "Seed of the resampling."),
+    "store_dir": Option(str | None, None, "Cache of embeddings. Default: $FLOWBERT_CACHE or ~/.cache/flowbert."),
+    "device": Option(str, "auto", ", ".join(DEVICES) + "."),
+}
+_COMPARED = ("encoder.path", "encoder.layers", "encoder.pooling", "corpus")  # lists of them are compared item by item
+
+
+def add_options(group: Any, *names: str, several: bool = False, defaults: Mapping[str, Any] | None = None) -> None:
+    """Add shared options to a parser or to a group of one.
+
+    Args:
+        group: The parser, or one of its groups.
+        names: Names in :data:`OPTIONS`.
+        several: Whether the command compares encoders and corpora, so that their options take lists, too.
+        defaults: Defaults other than the shared ones.
+    """
+    for name in names:
+        option = OPTIONS[name]
+        default = (defaults or {}).get(name, option.default)
+        if option.kind is bool:
+            group.add_argument(f"--{name}", action="store_true", help=option.help)
+        elif several and name in _COMPARED:
+            group.add_argument(f"--{name}", type=_or_list(option.kind), default=default, help=option.help + SEVERAL)
+        else:
+            kind = option.kind if default is not None else option.kind | None
+            group.add_argument(f"--{name}", type=kind, default=default, help=option.help)
+
+
+def _or_list(kind: Any) -> Any:
+    """The type, or a list of its values."""
+    item: Any = None
+    for each in get_args(kind) or (kind,):
+        if each is not type(None):
+            item = each if item is None else item | each
+    return kind | list[item]
+
+
+def add_encoder_options(parser: ArgumentParser, *, several: bool = False) -> None:
     """Add the group ``encoder``: the arguments of :meth:`SentenceEncoder.from_pretrained`, for a frozen encoder."""
-    parser.add_method_arguments(SentenceEncoder, "from_pretrained", "encoder", skip={"frozen"})
-    parser.set_defaults({"encoder.path": "builtin-sample"})
-    for action in parser._actions:
-        if action.dest == "encoder.path":
-            action.required = False  # it has a default now, and the help shall not call it required
+    group = parser.add_argument_group("The encoder")
+    add_options(group, *(name for name in OPTIONS if name.startswith("encoder.")), several=several)
 
 
 def as_list(value: str | list[str], option: str) -> list[str]:
@@ -42,14 +116,12 @@ def as_numbers(value: str | Number | list[Number], option: str, kind: type[Numbe
     Raises:
         UserError: If there is none, or one is no number of this kind.
     """
-    text = value.strip("[]").split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    items = value if isinstance(value, list) else str(value).strip("[]").split(",")
     try:
-        numbers = list(dict.fromkeys(kind(item) for item in text))
-    except ValueError:
-        numbers = []
-    if not numbers:
-        raise UserError(f"{option}: received {value!r}; allowed: numbers ({kind.__name__}), comma-separated")
-    return numbers
+        return list(dict.fromkeys(kind(item) for item in items))
+    except ValueError as error:
+        wanted = f"numbers ({kind.__name__}), comma-separated"
+        raise UserError(f"{option}: received {value!r}; allowed: {wanted}") from error
 
 
 def chosen_device(name: str) -> torch.device:
@@ -61,24 +133,20 @@ def chosen_device(name: str) -> torch.device:
     if name not in DEVICES:
         raise UserError(f"--device: received {name!r}; {choices(DEVICES, name)}")
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name == "auto":
-        return torch.device(next(device for device, there in available.items() if there))
-    if not available[name]:
-        here = ", ".join(device for device, there in available.items() if there)
-        raise UserError(f"--device: {name} is not available on this machine; allowed: {here}")
-    return torch.device(name)
+    here = [device for device, there in available.items() if there]
+    if name not in ("auto", *here):
+        raise UserError(f"--device: {name} is not available on this machine; allowed: {', '.join(here)}")
+    return torch.device(here[0] if name == "auto" else name)
 
 
 def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     """Path of a file that a command is going to write.
 
     Raises:
-        UserError: If it is a folder or has another ending than the allowed ones.
+        UserError: If it is a folder, has another ending, or lies where nothing can be written.
     """
     output = Path(path)
-    if output.is_dir():
-        raise UserError(f"{option}: {output} is a folder; allowed: a file ending in {', '.join(suffixes)}")
-    if output.suffix not in suffixes:
+    if output.is_dir() or output.suffix not in suffixes:
         raise UserError(f"{option}: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
     existing = next(folder for folder in output.absolute().parents if folder.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
@@ -86,7 +154,7 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     return output
 
 
-def setting_of(encoder: SentenceEncoder) -> dict[str, Any]:
+def setting_of(encoder: SentenceEncoder) -> Mapping[str, Any]:
     """Columns of a results row that say what the raw embeddings are; layers by name, if they have one, and number."""
     description = encoder.describe()
     return {

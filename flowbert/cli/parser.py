@@ -1,123 +1,192 @@
-"""Parsers whose errors are one line with the nearest allowed names."""
+"""Parsers whose errors are one line: options that there are not are found before anything is parsed."""
 
 import difflib
-import re
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextvars import Context, ContextVar
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NoReturn
 
+import yaml
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
-from pytorch_lightning.cli import LightningArgumentParser
 
 from flowbert.errors import UserError
 
-_UNKNOWN = (
-    re.compile(r"unrecognized arguments: (?P<names>.*)", re.DOTALL),
-    re.compile(r"does not accept (?:option|nested key) '(?P<names>[^']+)'"),
-    re.compile(r"[Oo]ption '(?P<names>[^']+)' is not accepted"),
-    re.compile(r"[Kk]ey '?\"?(?P<names>[\w.]+)'?\"? is not expected"),
-)
-
-
-def nearest_options(message: str, options: Iterable[str]) -> str:
-    """Add the nearest option names to a parser's complaint about unknown ones."""
-    names = [option.removeprefix("--") for option in options]
-    for pattern in _UNKNOWN:
-        match = pattern.search(message)
-        if match is None:
-            continue
-        unknown = [word.removeprefix("--").split("=")[0] for word in match["names"].split() if not _is_value(word)]
-        hints = [_hint(word, names) for word in unknown or match["names"].split()]
-        return f"unknown option {', '.join(hints)}; --help lists all"
-    return message
-
-
-def _is_value(word: str) -> bool:
-    return not word.startswith("--") and "." not in word
-
-
-def _hint(word: str, names: list[str]) -> str:
-    # `--data.taks` must find `data.task` although many options start with `data.`: compare the last part as well.
-    head = word.split(".")[0]
-    if head in names and not any(name.startswith(f"{head}.") for name in names):  # a group elsewhere, here an option
-        return f"--{word} (did you mean --{head}?)"
-    inside = [name for name in names if name.startswith(f"{word}.")]
-    if inside:
-        return f"--{word} (did you mean {' or '.join('--' + name for name in inside[:2])}?)"
-    last = {name: name.split(".")[-1] for name in names}
-    by_last = set(difflib.get_close_matches(word.split(".")[-1], last.values(), n=2, cutoff=0.7))
-    near = [name for name in names if last[name] in by_last] or difflib.get_close_matches(word, names, n=2)
-    near = difflib.get_close_matches(word, near, n=2, cutoff=0.0)
-    return f"--{word}" + (f" (did you mean {' or '.join('--' + n for n in near)}?)" if near else "")
-
-
-class _OneLineErrors(ArgumentParser):
-    """Raise a UserError, which the command line prints as one line, in place of usage text and a stack trace."""
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Raise the parser's complaint as a UserError."""
-        if isinstance(ex, UserError):
-            raise ex
-        raise UserError(nearest_options(_plain(message), _options(self)))
-
-
-def _options(parser: ArgumentParser) -> list[str]:
-    """Every option of a parser and of its sub-commands; ``--name+`` (append to a list) is left out."""
-    found: list[str] = []
-    for action in parser._actions:
-        found += [option for option in action.option_strings if option.startswith("--") and option[-1] != "+"]
-        if isinstance(action.choices, dict):
-            found += [option for child in action.choices.values() for option in _options(child)]
-    return list(dict.fromkeys(found))
-
-
-def _plain(message: str) -> str:
-    """Say a type error the way the rest of the project does: option, received, allowed."""
-    text = " ".join(message.split())
-    match = re.search(r'[Pp]arser key "(?P<key>[\w.]+)": (?P<why>.*)', text)
-    if match is None:
-        return text
-    why = re.sub(r"<class '([\w.]+)'>", r"\1", match["why"]).replace("NoneType", "null")
-    union = re.search(r"Subtypes: [\[(](?P<types>.*?)[\])] .*Given value: (?P<value>.*)", why)
-    if union is not None:
-        return f"--{match['key']}: received {union['value']}; allowed: {union['types']}"
-    if "Unable to load config" in why:  # a group's name with a value that is no file
-        return f"--{match['key']}: {_GROUP_VALUE}"
-    why = re.sub(r"Expected an? (.*?)\. Got value: (.*)", r"received \2; allowed: \1", why)
-    return f"--{match['key']}: {why}"
-
-
-_GROUP_VALUE = "not a YAML file of options; allowed: one, or the options themselves, --help lists them"
+_OF_CORPUS = ("corpus", "senteval", "nli", "column", "max_sentences", "store_dir", "drop_overlap")
+RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
+    "data.task": "tasks",
+    "data.eval_tasks": "tasks",
+    "encoder": "encoder.path",
+    "model.hard_negative_weight": "model.loss.hard_negative_weight",
+    "model.temperature": "model.loss.temperature",
+    "seed_everything": "seed",
+}
+CONFIG_OPTIONS = ("--config", "-c")
+_GROUPS = ("model", "data", "whitening", "encoder")  # an argument of several options' names is meant to be one of these
 CONFIG_HELP = "YAML file with any of the options below, more than once if need be; the command line wins over files."
+_NOTHING = object()  # the value of an option that has none
+_OF_CLASSES = "trainer."  # values of this group may be classes, which have options of their own
+_OF_EVERY_PARSER = ("help", "config", "print_config")
+_KINDS: Mapping[str, Any] = {  # a value of each, to find out what an option takes
+    "a number": 0.5,
+    "a whole number": 1,
+    "text": "text",
+    "true or false": True,
+    "a list of numbers": [1],
+    "a list": ["text"],
+    "null": None,
+}
+_options_in_use: ContextVar[tuple[str, ...]] = ContextVar("options of the command that runs", default=())
 
 
-def _known(word: str, options: Collection[str]) -> bool:
-    """Whether a word of a command line is a value, an option, or the beginning of one option alone."""
-    name = word.split("=")[0].removesuffix("+")
-    if not re.match(r"--[A-Za-z]", name) or name in options:
-        return True
-    return sum(option.startswith(name) for option in options) == 1
+def name_option(message: str) -> str:
+    """Put the option in place of the argument that a message begins with, if the command has one of that name.
+
+    Example:
+        >>> token = _options_in_use.set(("seed", "model.seed", "model.noise"))
+        >>> name_option("noise: received -1; allowed: 0 or more"), name_option("seed: received x")
+        ('--model.noise: received -1; allowed: 0 or more', '--seed: received x')
+        >>> _options_in_use.reset(token)
+    """
+    argument, colon, rest = message.partition(":")
+    names = _options_in_use.get()
+    if argument not in names:
+        argument = RENAMED.get(argument, argument)  # a library call has encoder= for --encoder.path
+    found = [argument] if argument in names else [name for name in names if name.split(".")[-1] == argument]
+    if len(found) > 1:
+        found = [name for name in found if name.split(".")[0] in _GROUPS]
+    return f"--{found[0]}:{rest}" if colon and len(found) == 1 else message
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """Content of a configuration file.
+
+    Raises:
+        UserError: If there is no such file, or it is no YAML mapping.
+    """
+    try:
+        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--config: {path}: {error.strerror}; allowed: a YAML file of options") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"--config: {path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"--config: {path} holds {type(content).__name__}; allowed: a mapping of options")
+    return content
 
 
 class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
     """Help with the examples at its end left as they are."""
 
 
-class ToolParser(_OneLineErrors):
-    """Parser of the commands that train nothing."""
+class ToolParser(ArgumentParser):
+    """Parser of a command; its errors are UserErrors, which the command line prints as one line."""
+
+    given: Sequence[tuple[str, str, Any]] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.add_argument("--config", action="config", help=CONFIG_HELP)
+        self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
 
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
-        """Parse a command line; an option that there is not is an error before its value is looked at."""
-        options = _options(self)
-        unknown = [word for word in args or () if isinstance(word, str) and not _known(word, options)]
-        if unknown:
-            self.error(f"unrecognized arguments: {unknown[0]}")
+        """Parse a command line; an option that there is not is an error before any value is looked at."""
+        keys = self.get_defaults(skip_validation=True).keys()
+        names = tuple(name.replace(".init_args.", ".") for name in keys)
+        _options_in_use.set(names)
+        self.given = list(_given(args or (), names))
+        for source, name, _ in self.given:
+            if name not in _OF_EVERY_PARSER and not _is_option(name, names):
+                raise UserError(source + _unknown(name, names))
         return super().parse_args(args, *rest, **kwargs)
 
+    def instantiate(self, *args: Any, **kwargs: Any) -> Namespace:
+        """Build the classes of a configuration; what a class says of its arguments is said."""
+        try:
+            made: Namespace = super().instantiate(*args, **kwargs)
+            return made
+        except ValueError as error:
+            reason: BaseException | None = error
+            while reason is not None and not isinstance(reason, UserError):
+                reason = reason.__cause__ or reason.__context__
+            raise reason or error from None
 
-class TrainingParser(_OneLineErrors, LightningArgumentParser):
-    """Parser of the Lightning commands."""
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise a UserError: which value is of the wrong type, else the parser's own complaint."""
+        if isinstance(ex, UserError):
+            raise ex
+        # While it parses, jsonargparse takes any value: that is a context variable of its own.
+        raise UserError(Context().run(self._wrong_value) or " ".join(message.split()))
+
+    def _wrong_value(self) -> str | None:
+        for source, name, value in self.given:
+            allowed = [kind for kind, example in _KINDS.items() if self._accepts(name, example)]
+            if value is _NOTHING:
+                wrong = len(allowed) < len(_KINDS)  # a switch takes anything
+            else:
+                wrong = not isinstance(value, dict | list) and not self._accepts(name, value)
+            if wrong and not {*allowed} <= {"true or false", "null"}:  # of classes the parser knows to say more
+                received = "nothing" if value is _NOTHING else value
+                allowed = [kind for kind in allowed if kind != "a whole number" or "a number" not in allowed]
+                return f"{source}--{name}: received {received}; allowed: {', '.join(allowed)}"
+        return None
+
+    def _accepts(self, name: str, value: Any) -> bool:
+        try:
+            content = Namespace({name: value})  # type: ignore[no-untyped-call]
+            self.validate(content, skip_unset=False, skip_required=True)
+        except (TypeError, KeyError, ValueError):
+            return False
+        return True
+
+
+def _given(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[str, str, Any]]:
+    """Options of a command line and of its configuration files: where from, for messages, name and value."""
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        option, equals, joined = word.partition("=")
+        value: Any = joined if equals else following if following and not following.startswith("--") else _NOTHING
+        if option in CONFIG_OPTIONS and value is not _NOTHING:
+            for name, content in _flattened(read_config(value), names, value):
+                yield f"{value}: ", name, content
+        elif option.startswith("--"):
+            yield "", option.removeprefix("--").removesuffix("+"), value
+
+
+def _flattened(content: Mapping[str, Any], names: Collection[str], path: str, group: str = "") -> Any:
+    """Options by their full names; the mapping that an option takes as its value stays one."""
+    for key, value in content.items():
+        name = f"{group}{key}"
+        is_group = name not in names and any(option.startswith(f"{name}.") for option in names)
+        if isinstance(value, dict) and name not in names:
+            yield from _flattened(value, names, path, f"{name}.")
+        elif is_group and value is not None:
+            raise UserError(f"{path}: {name} is {value!r}; allowed: a mapping of options")
+        elif not is_group:
+            yield name, value
+
+
+def _is_option(name: str, names: Collection[str]) -> bool:
+    """Whether there is this option, or a class is the value of one: classes have options of their own."""
+    classes = [option for option in names if option.startswith(_OF_CLASSES)]
+    classes += [option.removesuffix(".class_path") for option in names if option.endswith(".class_path")]
+    return name in (*names, *classes) or any(name.startswith(f"{option}.") for option in classes)
+
+
+def _unknown(name: str, names: Collection[str]) -> str:
+    if _is_option(RENAMED.get(name, ""), names):
+        return f"--{name}: no longer an option; it is --{RENAMED[name]} now"
+    near = [f"--{option}" for option in _nearest(name, names)]
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"unknown option --{name}{hint}; --help lists all"
+
+
+def _nearest(name: str, names: Collection[str]) -> list[str]:
+    # `--model.levls` must find `model.levels` although many options start with `model.`: compare the last part first.
+    inside = [option for option in names if option.startswith(f"{name}.")]
+    if inside:
+        return inside[:2]
+    last = {option: option.split(".")[-1] for option in names}
+    by_last = difflib.get_close_matches(name.split(".")[-1], dict.fromkeys(last.values()), n=2, cutoff=0.7)
+    if by_last:
+        return difflib.get_close_matches(name, [o for o in names if last[o] in by_last], n=2, cutoff=0.0)
+    return difflib.get_close_matches(name, names, n=2)

@@ -1,81 +1,171 @@
-"""What the callbacks and the command line need of every data module."""
+"""What the data modules share: examples and tasks, resumable batches, and what is said of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from pytorch_lightning import LightningDataModule
+from torch import Tensor
 from torch.utils.data import DataLoader
 
-from flowbert.data.corpus import Corpus
+from flowbert.data.readers import read_sentences
 from flowbert.data.sts import STSTask
 from flowbert.datamodules.batches import BatchSampler, Position, TrainingLoader
+from flowbert.datamodules.examples import Examples, split_held_out
+from flowbert.datamodules.options import CorpusOptions
 from flowbert.errors import UserError
 from flowbert.store.embedding_store import Encoder
+from flowbert.training.lightning_adapter import batches_processed
+from flowbert.training.limits import check_limits
 
 
 class CorpusDataModule(LightningDataModule, ABC):
     """A data module that fits on a corpus and evaluates on STS tasks.
 
+    Args:
+        encoder: The encoder whose sentences it serves; default: that of the module that a trainer is given beside it.
+        options: What is fitted on and measured on; default: the built-in sample.
+        held_out: Share of the distinct sentences kept out of the fit, in [0, 0.5].
+        batch_size: Examples per step and process.
+        predict: Text file whose sentences ``predict`` embeds; default: the corpus.
+        workers: Processes that prepare batches ahead; 0: none. The batches are the same.
+        seed: Seed of the subset, the held-out split and the shuffling.
+
     Attributes:
-        encoder: The encoder given by :meth:`connect`; default: that of the module that a trainer is given beside it.
         tasks: STS tasks to evaluate on, after :meth:`load`.
-        corpus: What is fitted on, after :meth:`load`.
+
+    Raises:
+        UserError: If a number is outside what is allowed.
     """
 
-    def __init__(self) -> None:
+    uses: ClassVar[frozenset[str]] = frozenset({"corpus", "tasks", "senteval", "nli", "column", "max_sentences"})
+    """Fields of :class:`CorpusOptions` that play a role here."""
+
+    def __init__(
+        self,
+        encoder: Encoder | None = None,
+        options: CorpusOptions | None = None,
+        *,
+        held_out: float = 0.0,
+        batch_size: int = 16,
+        predict: str | None = None,
+        workers: int = 0,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
-        self.encoder: Encoder | None = None
+        check_limits(held_out=held_out, batch_size=batch_size, workers=workers)
+        self.options = CorpusOptions() if options is None else options
+        self.held_out = held_out
+        self.batch_size = batch_size
+        self.predict = predict
+        self.workers = workers
+        self.seed = seed
         self.tasks: list[STSTask] = []
-        self.corpus: Corpus | None = None
-        self._loader: TrainingLoader | None = None
-        self._resumed: dict[str, Any] | None = None
-        self.batch_size = 0
-        self.seed = 0
+        self._encoder = encoder
+        self._examples: Examples | None = None
+        self._to_predict: Sequence[str] | None = None
         self._fit_index: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._held_index: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._loader: TrainingLoader | None = None
+        self._resumed: dict[str, Any] | None = None
 
-    def connect(self, encoder: Encoder) -> None:
-        """Give the encoder whose sentences this module serves."""
-        self.encoder = encoder
+    @property
+    def encoder(self) -> Any:
+        """The encoder given, or that of the trainer's module.
+
+        Raises:
+            UserError: If there is none.
+        """
+        module = None if self.trainer is None else self.trainer.lightning_module
+        found = getattr(module, "encoder", None) if self._encoder is None else self._encoder
+        if found is None:
+            raise UserError("data: no encoder was given; allowed: one here, or one of the module beside it")
+        return found
+
+    # ---------------------------------------------------------------- set-up
+
+    def read_examples(self) -> Examples:
+        """Read what is fitted on."""
+        corpus = self.options.load_corpus()
+        return Examples(corpus.name, (corpus.sentences,), blank=corpus.blank)
 
     @abstractmethod
+    def check_size(self, examples: Examples, processes: int) -> None:
+        """Raise a UserError if there are too few examples to fit on."""
+
     def load(self) -> None:
         """Read corpus and tasks, nothing encoded yet; a mistake in an option or file shows here, early."""
+        if self._examples is not None:
+            return
+        if self.predict is not None:
+            self._to_predict = read_sentences(self.predict).sentences
+        self.tasks = self.options.load_tasks()
+        examples = self.read_examples()
+        if self.options.max_sentences is not None:
+            examples = examples.sample(self.options.max_sentences, self.seed)
+        self._fit_index, self._held_index = split_held_out(examples.columns[0], self.held_out, self.seed)
+        self.check_size(examples, 1)
+        self._examples = examples
 
-    def _connect_to_trainer(self) -> None:
-        """Take the encoder of the trainer's module unless one was given."""
-        if self.encoder is None:
-            encoder = getattr(getattr(self.trainer, "lightning_module", None), "encoder", None)
-            if encoder is None:
-                raise UserError("data: no encoder was given; call connect(encoder) before the trainer runs")
-            self.connect(encoder)
+    @property
+    def examples(self) -> Examples:
+        """What is fitted on, the held-out examples included.
+
+        Raises:
+            RuntimeError: Before :meth:`load`.
+        """
+        if self._examples is None:
+            raise RuntimeError("the data module was asked for its examples before load()")
+        return self._examples
+
+    # ------------------------------------------------------------ embeddings
+
+    @abstractmethod
+    def embeddings(self, sentences: Sequence[str]) -> Tensor:
+        """Raw embeddings of any sentences, ``(N, D)``, float32 on the CPU."""
+
+    @abstractmethod
+    def corpus_chunks(self) -> Iterator[Tensor]:
+        """Embeddings of the fitting sentences in order, blocks of shape ``(n, D)``, bounded in memory."""
+
+    def corpus_sentences(self) -> list[str]:
+        """Every sentence of the fitting examples, column after column."""
+        return [column[i] for column in self.examples.distinct_columns() for i in self._fit_index]
+
+    def predict_sentences(self) -> Sequence[str]:
+        """Sentences that ``predict`` embeds, in order."""
+        return self.examples.columns[0] if self._to_predict is None else self._to_predict
 
     # --------------------------------------------------------------- batches
 
     @abstractmethod
     def batch(self, epoch: int, indices: Sequence[int]) -> Any:
-        """A training batch of some examples of the corpus, as it is in an epoch."""
+        """A training batch of some examples, as it is in an epoch."""
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled batches of the fitting examples, see :class:`flowbert.datamodules.batches.BatchSampler`."""
         index = self._fit_index
-        rank, world_size = self._processes()
-        sampler = BatchSampler(self._lengths(index), self.batch_size, self._pool(), self.seed, rank, world_size)
-        loader = TrainingLoader(
-            lambda epoch, chosen: self.batch(epoch, index[chosen].tolist()), sampler, lambda: self._position(sampler)
-        )
+        sampler = BatchSampler(self._lengths(index), self.batch_size, self._pool(), self.seed, *self._processes())
+
+        def build(epoch: int, chosen: list[int]) -> Any:
+            return self.batch(epoch, index[chosen].tolist())
+
+        loader = TrainingLoader(build, sampler, lambda: self._position(sampler), **self.fetching())
         if self._resumed is not None:
-            self._check_corpus(self._resumed)
             loader.load_state_dict(self._resumed)
         self._loader, self._resumed = loader, None
         return loader
 
+    def fetching(self) -> dict[str, Any]:
+        """How loaders fetch batches: arguments of a DataLoader."""
+        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
+        return {"workers": self.workers, "pin_memory": on_gpu}
+
     def state_dict(self) -> dict[str, Any]:
-        """Where the training batches have come to, and of which corpus."""
-        return {} if self._loader is None else {**self._loader.state_dict(), "corpus": self.corpus_digest}
+        """Where the training batches have come to."""
+        return {} if self._loader is None else self._loader.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next training batches go on from there.
@@ -83,12 +173,6 @@ class CorpusDataModule(LightningDataModule, ABC):
         Lightning restores the state of loaders, too, but not where a schedule has asked for the number of steps before.
         """
         self._resumed = state_dict
-
-    def _check_corpus(self, state: dict[str, Any]) -> None:
-        if state["corpus"] != self.corpus_digest:
-            raise UserError(
-                f"the checkpoint was fitted on another corpus than {self.corpus_name}; allowed: the same sentences"
-            )
 
     def _pool(self) -> int:
         """Batches whose examples are sorted by length together."""
@@ -105,17 +189,10 @@ class CorpusDataModule(LightningDataModule, ABC):
     def _position(self, sampler: BatchSampler) -> Position:
         if self.trainer is None:
             return 0, 0
-        # A batch is processed once its gradients are there; only later it counts as completed.
-        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        done: int = progress.processed
+        done = batches_processed(self.trainer)
         return (sampler.epoch, done) if done < self.trainer.num_training_batches else (sampler.epoch + 1, 0)
 
     # ------------------------------------------------------------ description
-
-    @property
-    @abstractmethod
-    def corpus_name(self) -> str:
-        """Name of the corpus, for tables: ``"target"``."""
 
     @property
     def fitted_examples(self) -> int:
@@ -124,26 +201,26 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     def summary(self) -> str:
         """What is fitted on, in one line, with what was dropped and what occurs more than once."""
-        text = f"{self.fitted_examples} of {self.corpus_name}"
-        if self.corpus is None:
-            return text
-        return f"{text} ({self.corpus.blank} blank lines dropped, {self.corpus.duplicates} duplicates)"
+        found = self.examples
+        dropped = f"({found.blank} blank lines dropped, {found.duplicates} duplicates)"
+        return f"{self.fitted_examples} of {found.name} {dropped}"
 
     def describe_corpus(self) -> dict[str, Any]:
         """Name, digest and number of fitted examples, as JSON values."""
-        return {"name": self.corpus_name, "digest": self.corpus_digest, "fitted": self.fitted_examples}
+        return {"name": self.examples.name, "digest": self.examples.digest, "fitted": self.fitted_examples}
 
-    @property
-    def corpus_digest(self) -> str:
-        """Digest of the corpus in order."""
-        return self.loaded_corpus().digest
+    def check_corpus(self, saved: Mapping[str, Any]) -> None:
+        """A fit goes on with what it began with: its maps and its rows belong to one corpus.
 
-    def loaded_corpus(self) -> Corpus:
-        """The corpus.
+        Args:
+            saved: :meth:`describe_corpus` of the fit's beginning.
 
         Raises:
-            RuntimeError: Before :meth:`load`.
+            UserError: If other sentences are fitted on here.
         """
-        if self.corpus is None:
-            raise RuntimeError("the data module was asked for its corpus before load()")
-        return self.corpus
+        here = self.describe_corpus()
+        if any(saved[name] != here[name] for name in ("digest", "fitted")):
+            raise UserError(
+                f"ckpt_path: the checkpoint was fitted on {saved['fitted']} of {saved['name']}, this run on "
+                f"{here['fitted']} of {here['name']}; allowed: the same sentences"
+            )

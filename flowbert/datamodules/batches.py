@@ -1,5 +1,6 @@
 """The one order of training batches: seeded, by length, shared by processes, and resumed where it was left."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -91,14 +92,22 @@ class TrainingLoader(DataLoader[Any]):
         build: Makes the batch of an epoch and indices.
         sampler: Which indices, in which order.
         position: Tells the epoch and batch that training has come to; batches fetched ahead do not count.
+        workers: Processes that build batches ahead; 0: none.
+        pin_memory: Whether to copy tensors into memory that a GPU reads fast.
     """
 
     sampler: BatchSampler
 
     def __init__(
-        self, build: Callable[[int, list[int]], Any], sampler: BatchSampler, position: Callable[[], Position]
+        self,
+        build: Callable[[int, list[int]], Any],
+        sampler: BatchSampler,
+        position: Callable[[], Position],
+        workers: int = 0,
+        pin_memory: bool = False,
     ) -> None:
-        super().__init__(BatchDataset(build), batch_size=None, sampler=sampler, collate_fn=as_is)
+        fetching = _fetching(workers, pin_memory) | {"persistent_workers": workers > 0}
+        super().__init__(BatchDataset(build), sampler=sampler, **fetching)
         self._position = position
 
     def state_dict(self) -> dict[str, Any]:
@@ -115,26 +124,48 @@ class TrainingLoader(DataLoader[Any]):
         differing = [name for name, value in state["order"].items() if self.sampler.order[name] != value]
         if differing and state["batch"]:
             here = self.sampler.order
-            parts = ", ".join(f"{name} {state['order'][name]} there, {here[name]} here" for name in differing)
+            differences = ", ".join(f"{name} {state['order'][name]} there, {here[name]} here" for name in differing)
             raise UserError(
                 f"the checkpoint is from batch {state['batch']} of epoch {state['epoch']}, whose order was another "
-                f"({parts}); allowed: the data options of its run, or a checkpoint from the end of an epoch"
+                f"({differences}); allowed: the data options of its run, or a checkpoint from the end of an epoch"
             )
         self.sampler.start_at((state["epoch"], state["batch"]))
 
 
 def in_order(
-    build: Callable[[int, list[int]], Any], index: npt.NDArray[np.int64], size: int, *, drop_last: bool = False
+    build: Callable[[int, list[int]], Any],
+    index: npt.NDArray[np.int64],
+    size: int,
+    *,
+    drop_last: bool = False,
+    workers: int = 0,
+    pin_memory: bool = False,
 ) -> DataLoader[Any]:
     """Batches of some examples in their order, the same every time: ``build`` is told epoch 0."""
     end = len(index) - size + 1 if drop_last else len(index)
     keys = [(0, index[start : start + size].tolist()) for start in range(0, end, size)]
-    return DataLoader(BatchDataset(build), batch_size=None, sampler=keys, collate_fn=as_is)
+    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
 
 
-def as_is(batch: Any) -> Any:
+def _fetching(workers: int, pin_memory: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "batch_size": None,
+        "collate_fn": _as_is,
+        "num_workers": workers,
+        "pin_memory": pin_memory,
+    }
+    if workers:  # forked ones have the corpus and the tokenizer in memory already
+        options |= {"multiprocessing_context": "fork", "worker_init_fn": _start_worker}
+    return options
+
+
+def _as_is(batch: Any) -> Any:
     """Collate nothing: the batch is one already."""
     return batch
+
+
+def _start_worker(_: int) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not survive a fork
 
 
 def cut_by_length(features: dict[str, Tensor]) -> tuple[list[dict[str, Tensor]], Tensor]:
@@ -144,12 +175,12 @@ def cut_by_length(features: dict[str, Tensor]) -> tuple[list[dict[str, Tensor]],
         features: Token features, each of shape ``(N, T)``, with ``attention_mask``.
 
     Returns:
-        Chunks, longest sentences first, and where each sentence is in their concatenation, shape ``(N,)``.
+        Chunks, longest sentences first, and the row of each sentence in their concatenation, shape ``(N,)``.
 
     Example:
         >>> mask = torch.tensor([[1, 0], [1, 1]])
-        >>> chunks, places = cut_by_length({"attention_mask": mask})
-        >>> chunks[0]["attention_mask"].tolist(), places.tolist()
+        >>> chunks, rows = cut_by_length({"attention_mask": mask})
+        >>> chunks[0]["attention_mask"].tolist(), rows.tolist()
         ([[1, 1], [1, 0]], [1, 0])
     """
     lengths = features["attention_mask"].sum(dim=1)

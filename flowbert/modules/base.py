@@ -1,18 +1,23 @@
-"""What every training method offers to the callbacks and the command line."""
+"""What every training method offers to the callbacks and to a run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import Callback, LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
+from torch.optim import Optimizer
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
-from flowbert.encoders.loading import find_checkpoint
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
+from flowbert.training.fast import FastTraining
+from flowbert.training.lightning_adapter import batches_processed
+from flowbert.training.limits import check_limits
+from flowbert.training.schedules import check_schedule, make_schedule
 
 Transform = Callable[[Tensor], Tensor]
 _LOOK_EVERY = 50  # batches, on an accelerator
@@ -23,20 +28,40 @@ class EmbeddingModule(LightningModule, ABC):
     """A LightningModule that ends in sentence embeddings.
 
     A subclass says how raw embeddings are had (:meth:`sentence_embeddings`), which maps on top of them it offers
-    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`). Its hyper-parameters have a
-    ``seed`` and a ``learning_rate``.
+    (:meth:`transforms`), and how the fitted result is saved (:meth:`save_fitted`). All arguments of its constructor
+    but ``encoder`` and ``loss`` are hyper-parameters; it ends with ``_use_encoder``, if it is given one.
 
     A checkpoint says which encoder it belongs to and where that came from, so that ``load_from_checkpoint`` needs
     nothing else: the encoder is loaded from there, and refused if it is another by now.
+
+    Args:
+        learning_rate: Largest step size of the optimizer.
+        weight_decay: Decoupled weight decay.
+        schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
+        warmup: Share of all steps with linearly rising learning rate, in [0, 1).
+        seed: Seed of everything random in the module.
+
+    Raises:
+        UserError: If an option is outside what is allowed.
     """
 
-    frozen_encoder = True  # raw embeddings never change: they may be kept
-    structural: ClassVar[dict[str, Any]] = {}  # options that decide the shape of the network, with their defaults
+    frozen_encoder = True  # raw embeddings never change: they may be stored
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 2e-5,
+        weight_decay: float = 0.01,
+        schedule: str = "linear",
+        warmup: float = 0.1,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
+        check_schedule(schedule, warmup)
+        self.save_hyperparameters(ignore=["encoder", "loss"])
+        check_limits(**self.hparams)
         # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
-        self._connected: list[SentenceEncoder] = []
+        self._encoders: list[SentenceEncoder] = []
         self._saved: dict[str, Any] = {}  # of a checkpoint: what the encoder was, until it is loaded
         self.flaw: str | None = None  # why the figures of what was fitted mean nothing, if they do
         self._gradients: dict[str, Tensor] = {}
@@ -46,58 +71,34 @@ class EmbeddingModule(LightningModule, ABC):
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """The encoder given by :meth:`connect`, or the one that a checkpoint belongs to."""
-        self.load_saved_encoder()
-        if not self._connected:
+        """The encoder given to the constructor, or the one that a checkpoint belongs to."""
+        if not self._encoders and self._saved:
+            self._use_encoder(self.load_encoder(self._saved))
+        if not self._encoders:
             name = type(self).__name__
-            raise RuntimeError(
-                f"{name} has no encoder: call connect(encoder) first, or use {name}.load_from_checkpoint"
-            )
-        return self._connected[0]
-
-    def load_saved_encoder(self) -> None:
-        """Load the encoder that a checkpoint names, unless there is one already."""
-        if not self._connected and self._saved:
-            self.connect(self._encoder_of(self._saved))
+            raise RuntimeError(f"{name} has no encoder: give {name}(encoder=...), or use {name}.load_from_checkpoint")
+        return self._encoders[0]
 
     @property
     def has_encoder(self) -> bool:
         """Whether there is one, given or saved."""
-        return bool(self._connected or self._saved)
+        return bool(self._encoders or self._saved)
 
-    def load_encoder(self, options: Mapping[str, Any], datamodule: Any) -> SentenceEncoder:
-        """The encoder that a run starts from.
-
-        Args:
-            options: Arguments of :meth:`SentenceEncoder.from_pretrained`.
-            datamodule: The data module, loaded; for methods that make an encoder for a corpus.
-        """
-        del datamodule
-        return SentenceEncoder.from_pretrained(**options, frozen=self.frozen_encoder)
-
-    def check_encoder(self, options: Mapping[str, Any]) -> None:
-        """Find the encoder's files, before anything expensive.
-
-        Raises:
-            UserError: If they are not there.
-        """
-        find_checkpoint(options["path"], options.get("revision"))
-
-    def connect(self, encoder: SentenceEncoder) -> None:
-        """Give the encoder whose embeddings this module learns from.
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
+        """Learn from the embeddings of an encoder: the end of the constructor, or of loading a checkpoint.
 
         Raises:
             UserError: If it is not the one that the module's checkpoint belongs to.
         """
         if self._saved:
             check_same_encoder(self._saved["encoder_key"], self.identity_of(encoder), "checkpoint")
-        self._connected = [encoder]
+        self._encoders = [encoder]
 
     def identity_of(self, encoder: SentenceEncoder) -> dict[str, Any]:
         """What of an encoder must be the same for the parameters to belong to it."""
         return encoder.key()
 
-    def _encoder_of(self, saved: Mapping[str, Any]) -> SentenceEncoder:
+    def load_encoder(self, saved: Mapping[str, Any]) -> SentenceEncoder:
         """The encoder that a checkpoint names, from where it came from."""
         return SentenceEncoder.from_pretrained(**saved["encoder"], frozen=self.frozen_encoder)
 
@@ -112,8 +113,7 @@ class EmbeddingModule(LightningModule, ABC):
 
     def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Raw embeddings of shape ``(N, D)`` on the CPU, before any of :meth:`transforms`."""
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
-        embeddings: Tensor = datamodule.embeddings(sentences)
+        embeddings: Tensor = self._datamodule().embeddings(sentences)
         return embeddings
 
     def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
@@ -129,6 +129,16 @@ class EmbeddingModule(LightningModule, ABC):
         """Write the fitted result into ``folder``; a frozen encoder's weights are no part of it."""
 
     # -------------------------------------------------------------- training
+
+    def configure_callbacks(self) -> list[Callback]:
+        """What makes a CPU fast, for the time of the training."""
+        return [FastTraining()]
+
+    def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
+        """An optimizer with this module's schedule, per step."""
+        total = int(self.trainer.estimated_stepping_batches)
+        scheduler = make_schedule(optimizer, self.hparams["schedule"], self.hparams["warmup"], total)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def stream(self, name: str, batch: int = 0) -> Stream:
         """Random numbers of a batch of this epoch.
@@ -163,8 +173,8 @@ class EmbeddingModule(LightningModule, ABC):
             return
         step, loss = next((step, loss.item()) for step, loss in unseen if not torch.isfinite(loss))
         raise UserError(
-            f"training: the loss is {loss} at step {step}; lower model.learning_rate (received "
-            f"{self.hparams['learning_rate']}) or set trainer.gradient_clip_val"
+            f"training: the loss is {loss} at step {step}; allowed: a lower learning_rate (received "
+            f"{self.hparams['learning_rate']}), or a gradient_clip_val"
         )
 
     def on_train_start(self) -> None:
@@ -179,52 +189,50 @@ class EmbeddingModule(LightningModule, ABC):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Record which encoder and which corpus the parameters belong to, and gradients that are accumulating."""
         self.check_losses()
-        if self._connected:
+        if self._encoders:
             checkpoint["encoder_key"] = self.identity_of(self.encoder)
             checkpoint["encoder"] = self.encoder.describe()
-        record_corpus(self, checkpoint)
+        if hasattr(self._datamodule(), "describe_corpus"):
+            checkpoint["corpus"] = self._datamodule().describe_corpus()
         checkpoint["module"], checkpoint["flaw"] = type(self).__name__, self.flaw
-        if _accumulating(self):
+        if self._accumulating():
             gradients = {name: p.grad for name, p in self.named_parameters() if p.grad is not None}
             checkpoint["gradients"] = gradients
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse the parameters of another encoder.
+        """Refuse the parameters of another method or encoder, and to go on with a fit on another corpus.
 
         Raises:
             UserError: If the checkpoint was made with other weights, layers, pooling, length or precision.
         """
         method = checkpoint.get("module", type(self).__name__)
         if method != type(self).__name__:
-            raise UserError(f"the checkpoint is of {method}; allowed: one of {type(self).__name__}")
+            raise UserError(f"ckpt_path: the checkpoint is of {method}; allowed: one of {type(self).__name__}")
+        fitting = self._attached_trainer() is not None and self.trainer.state.fn == "fit"
+        if fitting and "corpus" in checkpoint and hasattr(self._datamodule(), "check_corpus"):
+            self._datamodule().check_corpus(checkpoint["corpus"])
         self._gradients = dict(checkpoint.get("gradients", {}))
         self.flaw = checkpoint.get("flaw")
         if "encoder_key" not in checkpoint:
             return
-        if self._connected:
+        if self._encoders:
             check_same_encoder(checkpoint["encoder_key"], self.identity_of(self.encoder), "checkpoint")
         else:
             self._saved = {name: checkpoint[name] for name in _OF_ENCODER if name in checkpoint}
 
+    def _accumulating(self) -> bool:
+        """Whether gradients of some batches wait for others."""
+        trainer = self._attached_trainer()
+        if trainer is None or not (trainer.training or trainer.validating):
+            return False
+        done = batches_processed(trainer)
+        return bool(done % trainer.accumulate_grad_batches) and done < trainer.num_training_batches
 
-def _accumulating(module: LightningModule) -> bool:
-    """Whether gradients of some batches wait for others."""
-    trainer: Any = _trainer_of(module)
-    if trainer is None or not (trainer.training or trainer.validating):
-        return False
-    done = trainer.fit_loop.epoch_loop.batch_progress.current.processed
-    return bool(done % trainer.accumulate_grad_batches) and done < trainer.num_training_batches
+    def _attached_trainer(self) -> Any:
+        try:
+            return self.trainer
+        except RuntimeError:  # a module without a trainer
+            return None
 
-
-def _trainer_of(module: LightningModule) -> Any:
-    try:
-        return module.trainer
-    except RuntimeError:  # a module without a trainer
-        return None
-
-
-def record_corpus(module: LightningModule, checkpoint: dict[str, Any]) -> None:
-    """Put what a module is fitted on into its checkpoint, if its data module tells."""
-    describe = getattr(getattr(_trainer_of(module), "datamodule", None), "describe_corpus", None)
-    if describe is not None:
-        checkpoint["corpus"] = describe()
+    def _datamodule(self) -> Any:
+        return getattr(self._attached_trainer(), "datamodule", None)

@@ -2,14 +2,13 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.calibration.few_rows import few_rows
 from flowbert.encoders import SentenceEncoder
@@ -19,7 +18,6 @@ from flowbert.losses import bits_per_dim
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.seeding import Stream
 from flowbert.training.optim import BertAdam
-from flowbert.training.schedules import warmup_then
 
 Batch = Tensor | npt.NDArray[np.float32] | dict[str, Tensor]
 """Embeddings ``(B, D)``, or token features for the encoder."""
@@ -39,7 +37,8 @@ class FlowModule(FullPrecision, EmbeddingModule):
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020). https://arxiv.org/abs/2011.05864
 
     Args:
-        dim: Embedding size D; default: the connected encoder's.
+        dim: Embedding size D; default: the encoder's.
+        encoder: The frozen encoder; default: that of the data module, or of the checkpoint that is loaded next.
         levels: Levels of the flow; D must be divisible by 2**levels.
         depth: Steps (actnorm, mixing, coupling) per level.
         width: Hidden units of each coupling network.
@@ -56,19 +55,17 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
     Raises:
         UserError: If an option is outside what is allowed, or D does not fit the levels.
-    """
 
-    structural: ClassVar[dict[str, Any]] = {
-        "levels": 2,
-        "depth": 3,
-        "width": 32,
-        "mixing": "lu",
-        "coupling": "additive",
-    }
+    Example:
+        >>> module = FlowModule(dim=8, levels=1, depth=1)
+        >>> module.embed(torch.zeros(2, 8)).shape
+        torch.Size([2, 8])
+    """
 
     def __init__(
         self,
         dim: int | None = None,
+        encoder: SentenceEncoder | None = None,
         levels: int = 2,
         depth: int = 3,
         width: int = 32,
@@ -82,33 +79,34 @@ class FlowModule(FullPrecision, EmbeddingModule):
         warmup: float = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        if noise < 0:
-            raise UserError(f"model.noise: received {noise}; allowed: 0 or more, a share of the mean variance")
-        if learning_rate <= 0:
-            raise UserError(f"model.learning_rate: received {learning_rate}; allowed: above 0")
-        if weight_decay < 0:
-            raise UserError(f"model.weight_decay: received {weight_decay}; allowed: 0 or more")
-        warmup_then(schedule, warmup, total=1)  # checks both, so that a typo shows before anything is encoded
-        self.save_hyperparameters()
+        super().__init__(
+            learning_rate=learning_rate, weight_decay=weight_decay, schedule=schedule, warmup=warmup, seed=seed
+        )
         self.flow: Glow | None = None
         self._last_batch: Tensor | None = None  # to find the layer where a loss ceased to be finite
         self.register_buffer("noise_std", torch.zeros(()))
         if dim is not None:
             self._build(dim)
+        if encoder is not None:
+            self._use_encoder(encoder)
 
-    def connect(self, encoder: SentenceEncoder) -> None:
-        """Give the encoder, and build the flow for its embedding size if that was left open.
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
+        """Fit on an encoder's embeddings, by a flow of their size if that was left open.
 
         Raises:
             UserError: If ``dim`` was given and is not the encoder's.
         """
-        super().connect(encoder)
-        dim = self.hparams["dim"]
-        if dim is None:
+        super()._use_encoder(encoder)
+        if self.flow is None:
             self._build(encoder.dim)
-        elif dim != encoder.dim:
-            raise UserError(f"model.dim: received {dim}; allowed with this encoder: {encoder.dim}")
+        elif self.flow.dim != encoder.dim:
+            raise UserError(f"dim: received {self.flow.dim}; allowed with this encoder: {encoder.dim}")
+
+    def configure_model(self) -> None:
+        """Take the data module's encoder where none was given."""
+        encoder = getattr(self._datamodule(), "encoder", None) if self.flow is None else None
+        if encoder is not None:
+            self._use_encoder(encoder)
 
     def _build(self, dim: int) -> None:
         self.hparams["dim"] = dim
@@ -117,7 +115,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
     def _flow(self) -> Glow:
         if self.flow is None:
-            raise RuntimeError("FlowModule has no flow yet: give dim, or connect(encoder)")
+            raise RuntimeError("FlowModule has no flow yet: give dim or encoder")
         return self.flow
 
     # -------------------------------------------------------------- training
@@ -132,7 +130,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
             self.encoder.to(self.device)
         if flow.initialized:
             return
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        datamodule = self._datamodule()
         sample: Tensor = datamodule.start_sample().to(self.device)
         self.noise_std = (self.hparams["noise"] * sample.var(dim=0).mean()).sqrt()
         flow.initialize(self._start_from(sample))
@@ -182,12 +180,8 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """Adam without bias correction, and the learning-rate schedule per step."""
-        optimizer = BertAdam(
-            self.parameters(), lr=self.hparams["learning_rate"], weight_decay=self.hparams["weight_decay"]
-        )
-        total = int(self.trainer.estimated_stepping_batches)
-        factor = warmup_then(self.hparams["schedule"], self.hparams["warmup"], total)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+        h = self.hparams
+        return self.scheduled(BertAdam(self.parameters(), lr=h["learning_rate"], weight_decay=h["weight_decay"]))
 
     # ------------------------------------------------------------ likelihood
 

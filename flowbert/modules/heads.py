@@ -17,7 +17,7 @@ def check_head(head: str) -> str:
         UserError: If it is not.
     """
     if head not in HEADS:
-        raise UserError(f"model.head: received {head!r}; {choices(HEADS, head)}")
+        raise UserError(f"head: received {head!r}; {choices(HEADS, head)}")
     return head
 
 

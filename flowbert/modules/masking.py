@@ -129,7 +129,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
             model = new_predictor(backbone.config, seed)
     except ValueError as error:
         raise UserError(
-            f"encoder.path: {encoder.path} is of type {backbone.config.model_type!r}, which transformers does not "
+            f"path: received {encoder.path}, of type {backbone.config.model_type!r}, which transformers does not "
             "know as a masked language model; allowed: BERT, RoBERTa, DistilBERT and the like"
         ) from error
     setattr(model, model.base_model_prefix, backbone)
@@ -156,8 +156,8 @@ def predict_chosen(
     if encoder.packs:
         packing = encoder.pack(chunks)
         return _predict(model, packing.inputs(), packing.flatten(chosen)), wanted
-    parts = [_predict(model, features, mask) for features, mask in zip(chunks, chosen, strict=True)]
-    return torch.cat(parts), wanted
+    logits = [_predict(model, features, mask) for features, mask in zip(chunks, chosen, strict=True)]
+    return torch.cat(logits), wanted
 
 
 def _predict(model: Any, inputs: Mapping[str, Any], chosen: Tensor) -> Tensor:

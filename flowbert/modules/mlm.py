@@ -17,7 +17,6 @@ from flowbert.losses.cosreg import mean_pair_cosine
 from flowbert.modules.masking import mask_features, new_predictor, predict_chosen, predictor_above
 from flowbert.modules.trainable import TrainableEncoderModule
 from flowbert.seeding import Stream
-from flowbert.training.schedules import warmup_then
 
 SCRATCH_PATH = "scratch"  # what a new encoder is called in tables and messages
 _MAX_LENGTH, _LEAST_LENGTH = 128, 3  # of a new encoder: [CLS], a token, [SEP]
@@ -34,8 +33,8 @@ class MLMModule(TrainableEncoderModule):
     The prediction layers are those of the checkpoint; where it has none they start at random, with the word embeddings
     tied, so the first losses are large. They are saved with the encoder, which loads with or without them.
 
-    With ``scratch`` there is no encoder to continue from: :meth:`make_encoder` makes one, a WordPiece vocabulary
-    trained on the corpus and a BERT of the given sizes with random weights.
+    With ``scratch`` there is no encoder to continue from: a trainer's data module gives the text for a WordPiece
+    vocabulary, and the network is a BERT of the given sizes with random weights, see :meth:`make_encoder`.
 
     References:
         BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
@@ -45,21 +44,19 @@ class MLMModule(TrainableEncoderModule):
         https://arxiv.org/abs/1907.12009
 
     Args:
+        encoder: The encoder to train, not frozen; default: a new one, or that of the checkpoint that is loaded next.
         mask_fraction: Chance of a token to be predicted, in (0, 1).
         whole_words: Choose words, all WordPieces of each, rather than single tokens.
         cosreg_weight: Weight :math:`\gamma` of the cosine regularization of the word embeddings (paper: 1); 0: none.
-        scratch: Start from random weights and a new vocabulary; ``encoder.path`` then plays no part.
+        scratch: Start from random weights and a new vocabulary, without any encoder.
         hidden_size: Embedding size D of a new encoder.
         num_hidden_layers: Its layers.
         num_attention_heads: Its attention heads; they divide D.
         intermediate_size: Width of its feed-forward layers; default: 4 D.
         vocab_size: Largest vocabulary of a new encoder; a small corpus gives a smaller one.
-        dropout: Rate of all dropout layers of the encoder; default: the encoder's own.
         learning_rate: Largest step size of AdamW.
-        weight_decay: Decoupled weight decay; biases and layer norms are spared.
-        schedule: ``linear``, ``cosine`` or ``constant`` after the warm-up.
         warmup: Share of all steps with linearly rising learning rate, in [0, 1).
-        seed: Seed of the new weights and of the masks.
+        **shared: Further arguments of :class:`TrainableEncoderModule`; the seed is that of the new weights and masks.
 
     Shapes:
         Features of a batch: ``input_ids`` and ``attention_mask`` of shape ``(B, T)``.  B: batch, T: tokens.
@@ -68,8 +65,7 @@ class MLMModule(TrainableEncoderModule):
         UserError: If an option is outside what is allowed.
 
     Example:
-        >>> module = MLMModule(mask_fraction=0.2)
-        >>> module.connect(SentenceEncoder.from_pretrained("builtin-sample", frozen=False))
+        >>> module = MLMModule(SentenceEncoder.from_pretrained("builtin-sample", frozen=False), mask_fraction=0.2)
         >>> features = module.encoder.tokenize(["a dog runs", "a cat"])
         >>> masked, labels = module.masked(features, Stream(0, "validation masks"))
         >>> labels.shape == features["input_ids"].shape
@@ -81,6 +77,7 @@ class MLMModule(TrainableEncoderModule):
 
     def __init__(
         self,
+        encoder: SentenceEncoder | None = None,
         mask_fraction: float = 0.15,
         whole_words: bool = False,
         cosreg_weight: float = 0.0,
@@ -90,57 +87,27 @@ class MLMModule(TrainableEncoderModule):
         num_attention_heads: int = 4,
         intermediate_size: int | None = None,
         vocab_size: int = 2000,
-        dropout: float | None = None,
         learning_rate: float = 1e-4,
-        weight_decay: float = 0.01,
-        schedule: str = "linear",
         warmup: float = 0.06,
-        seed: int = 0,
+        **shared: Any,
     ) -> None:
-        super().__init__()
-        if not 0 < mask_fraction < 1:
-            raise UserError(f"model.mask_fraction: received {mask_fraction}; allowed: above 0 and below 1")
-        if cosreg_weight < 0:
-            raise UserError(f"model.cosreg_weight: received {cosreg_weight}; allowed: 0 or more")
-        self.check_options(learning_rate, weight_decay, dropout)
-        warmup_then(schedule, warmup, total=1)  # checks both, so that a typo shows before anything is loaded
-        self.save_hyperparameters()
-        if scratch:
-            self._check_sizes()
+        super().__init__(learning_rate=learning_rate, warmup=warmup, **shared)
+        if hidden_size % num_attention_heads:
+            raise UserError(
+                f"num_attention_heads: received {num_attention_heads}; allowed: what divides hidden_size {hidden_size}"
+            )
         self.predictor: Any = None
         self.register_buffer("continuing_ids", None, persistent=False)
-
-    def _check_sizes(self) -> None:
-        h = self.hparams
-        names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
-        for name in names:
-            if h[name] is not None and h[name] < 1:
-                raise UserError(f"model.{name}: received {h[name]}; allowed: 1 or more")
-        if h["hidden_size"] % h["num_attention_heads"]:
-            raise UserError(
-                f"model.num_attention_heads: received {h['num_attention_heads']}; allowed: what divides "
-                f"model.hidden_size {h['hidden_size']}"
-            )
+        if encoder is not None:
+            self._use_encoder(encoder)
 
     # --------------------------------------------------------------- encoder
 
-    def check_encoder(self, options: Mapping[str, Any]) -> None:
-        """Find the encoder's files, unless the encoder is made here."""
-        if not self.hparams["scratch"]:
-            super().check_encoder(options)
-
-    def load_encoder(self, options: Mapping[str, Any], datamodule: Any) -> SentenceEncoder:
-        """The encoder that a run starts from.
-
-        Args:
-            options: Arguments of :meth:`SentenceEncoder.from_pretrained`; with ``scratch`` the path, revision and dtype
-                play no part.
-            datamodule: The data of the run, loaded; with ``scratch`` its ``corpus_sentences()`` make the vocabulary.
-        """
-        if not self.hparams["scratch"]:
-            return super().load_encoder(options, datamodule)
-        used = {name: options.get(name) for name in ("layers", "pooling", "max_length")}
-        return self.make_encoder(datamodule.corpus_sentences(), **used)
+    def configure_model(self) -> None:
+        """With ``scratch``, make the encoder from the data module's fitting sentences where there is none yet."""
+        datamodule = self._datamodule()
+        if self.hparams["scratch"] and datamodule is not None and not self.has_encoder:
+            self._use_encoder(self.make_encoder(datamodule.corpus_sentences()))
 
     def make_encoder(
         self,
@@ -150,7 +117,7 @@ class MLMModule(TrainableEncoderModule):
         pooling: str | None = None,
         max_length: int | None = None,
     ) -> SentenceEncoder:
-        """A new encoder of this module's sizes, to be given to :meth:`connect`.
+        """A new encoder of this module's sizes, for ``_use_encoder``.
 
         Args:
             sentences: Text to train the vocabulary on.
@@ -164,7 +131,7 @@ class MLMModule(TrainableEncoderModule):
         """
         length = _MAX_LENGTH if max_length is None else max_length
         if length < _LEAST_LENGTH:
-            raise UserError(f"encoder.max_length: received {length}; allowed: {_LEAST_LENGTH} or more")
+            raise UserError(f"max_length: received {length}; allowed: {_LEAST_LENGTH} or more")
         with tempfile.TemporaryDirectory() as folder:
             train_wordpiece(sentences, self.hparams["vocab_size"], length, folder)
             tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -193,26 +160,24 @@ class MLMModule(TrainableEncoderModule):
             frozen=False,
         )
 
-    def connect(self, encoder: SentenceEncoder) -> None:
-        """Give the encoder to train, and put the prediction layers above it.
+    def _use_encoder(self, encoder: SentenceEncoder) -> None:
+        """Train an encoder, with the prediction layers above it.
 
         Raises:
-            UserError: If the encoder is frozen or in half precision, or cannot predict masked tokens.
+            UserError: If the encoder is in half precision, or cannot predict masked tokens.
         """
         if encoder.pooling == "cls_pooler":
             raise UserError(
-                "encoder.pooling: 'cls_pooler' reads a layer that masked language modelling does not train; "
-                "allowed: mean, cls, max"
+                "pooling: 'cls_pooler' reads a layer that masked language modelling does not train; allowed: mean, "
+                "cls, max"
             )
         if encoder.tokenizer.mask_token_id is None:
-            raise UserError(
-                f"encoder.path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks"
-            )
-        super().connect(encoder)
+            raise UserError(f"path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks")
+        super()._use_encoder(encoder)
         self.predictor = predictor_above(encoder, self.hparams["seed"])
         if self.hparams["cosreg_weight"] and not self._is_tied():
             raise UserError(
-                f"model.cosreg_weight: received {self.hparams['cosreg_weight']}, but the word embeddings of "
+                f"cosreg_weight: received {self.hparams['cosreg_weight']}, but the word embeddings of "
                 f"{encoder.path} are not tied to its prediction layers; allowed with it: 0"
             )
         if self.hparams["whole_words"]:
@@ -230,9 +195,10 @@ class MLMModule(TrainableEncoderModule):
         if self.hparams["scratch"]:
             checkpoint["tokenizer"] = tokenizer_files(self.encoder.tokenizer)
 
-    def _encoder_of(self, saved: Mapping[str, Any]) -> SentenceEncoder:
+    def load_encoder(self, saved: Mapping[str, Any]) -> SentenceEncoder:
+        """The encoder that a checkpoint names; a new one is built again, its vocabulary is in the checkpoint."""
         if not self.hparams["scratch"]:
-            return super()._encoder_of(saved)
+            return super().load_encoder(saved)
         used = {name: saved["encoder"][name] for name in ("layers", "pooling", "max_length")}
         return self._new_encoder(tokenizer_of(saved["tokenizer"]), **used)
 
@@ -280,13 +246,12 @@ class MLMModule(TrainableEncoderModule):
 
     # ------------------------------------------------------------- embedding
 
-    def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
-        """Embeddings of the encoder that the training started from, also in a resumed run: ``(N, D)`` on the CPU."""
+    def start_encoder(self) -> SentenceEncoder:
+        """The encoder that the training started from, made again."""
         if not self.hparams["scratch"]:
-            return super().start_embeddings(sentences)
+            return super().start_encoder()
         encoder = self.encoder
-        start = self._new_encoder(encoder.tokenizer, encoder.layers, encoder.pooling, encoder.max_length)
-        return torch.from_numpy(start.to(self.device).encode(list(sentences)))
+        return self._new_encoder(encoder.tokenizer, encoder.layers, encoder.pooling, encoder.max_length)
 
     def saved_backbone(self) -> tuple[Any, str]:
         """The network with its prediction layers, so that it can be trained further, and the encoder's pooling."""
@@ -298,7 +263,7 @@ def _continuing_ids(encoder: SentenceEncoder) -> Tensor:
     ids = sorted(number for token, number in vocabulary.items() if token.startswith(_CONTINUES))
     if not ids:
         raise UserError(
-            f"model.whole_words: received true, but the tokenizer of {encoder.path} has no pieces marked "
+            f"whole_words: received true, but the tokenizer of {encoder.path} has no pieces marked "
             f"{_CONTINUES!r}; allowed with it: false"
         )
     return torch.tensor(ids)

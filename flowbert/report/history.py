@@ -1,11 +1,13 @@
-"""How a run went: the figures of every validation, from its metrics.csv."""
+"""How runs went: the figures of every validation, from their metrics.csv, as curves, as a table, and as CSV."""
 
 import csv
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flowbert.errors import UserError, choices
+from flowbert.io.atomic import written_atomically
 from flowbert.tasks.protocol import AGGREGATIONS
 
 METRICS = "metrics.csv"
@@ -40,24 +42,53 @@ class Curve:
     @property
     def trained(self) -> bool:
         """Whether anything changes along the run; what does not is a baseline."""
-        # As text: NaN, which no pair above the threshold leaves, equals itself there.
-        return len({str((p.spearman, p.alignment, p.uniformity)) for p in self.points}) > 1
+        return len({_figures(point) for point in self.points}) > 1
 
 
-def read_curves(run: str | Path, task: str | None = None, aggregation: str = "all") -> list[Curve]:
-    """Read the curves of all methods of a run folder, on one task.
+def read_curves(runs: Sequence[str | Path], task: str | None = None, aggregation: str = "all") -> list[Curve]:
+    """Read the curves of all methods of some run folders, on one task; a baseline that several runs share, once.
 
     Args:
-        run: Folder of a finished or running ``fit``.
-        task: Its name; default: the first of the run.
+        runs: Folders of finished or running fits.
+        task: Its name; default: the first of the first run.
         aggregation: Which Spearman of a task with subsets: ``all``, ``mean`` or ``wmean``.
 
     Raises:
         UserError: If there is no metrics.csv, no validation in it, no such task, or the aggregation is unknown.
     """
     if aggregation not in AGGREGATIONS:
-        raise UserError(f"--aggregation: received {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
-    path = Path(run) / METRICS
+        raise UserError(f"aggregation: received {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
+    curves: dict[object, Curve] = {}
+    for run in runs:
+        for curve in _read(Path(run), task, aggregation):
+            task = curve.task
+            # The step of a baseline's first validation differs between runs.
+            curves.setdefault(curve if curve.trained else (curve.method, _figures(curve.points[0])), curve)
+    return list(curves.values())
+
+
+def curves_to_markdown(curves: Sequence[Curve]) -> str:
+    """One table of all curves; a baseline, the same at every validation, has one line."""
+    lines = ["| run | method | step | Spearman x 100 | alignment | uniformity |", "|---|---|---:|---:|---:|---:|"]
+    for curve in curves:
+        for p in curve.points if curve.trained else curve.points[:1]:
+            step = str(p.step) if curve.trained else ""
+            figures = f"{100 * p.spearman:.2f} | {p.alignment:.3f} | {p.uniformity:.3f}"
+            lines.append(f"| {Path(curve.run).name} | {curve.method} | {step} | {figures} |")
+    return "\n".join(lines)
+
+
+def write_curves(curves: Sequence[Curve], path: str | Path) -> Path:
+    """Write one line per point as CSV. Returns the path."""
+    with written_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("run", "method", "task", *(field.name for field in fields(Point))))
+        writer.writerows((curve.run, curve.method, curve.task, *astuple(p)) for curve in curves for p in curve.points)
+    return Path(path)
+
+
+def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
+    path = run / METRICS
     if not path.is_file():
         raise UserError(f"{run}: no {METRICS} in it; allowed: the run folder of a fit")
     with path.open(newline="", encoding="utf-8") as file:
@@ -67,12 +98,10 @@ def read_curves(run: str | Path, task: str | None = None, aggregation: str = "al
     names = [name.removesuffix(suffix).rsplit("/", 1) for name in (lines[0] if lines else ()) if name.endswith(suffix)]
     tasks = list(dict.fromkeys(found for _, found in names))
     if not tasks:
-        raise UserError(
-            f"{path}: no validation on a development split yet; allowed: a run with trainer.val_check_interval"
-        )
-    if task is not None and task not in tasks:
-        raise UserError(f"--task: received {task!r}; {choices(tasks, task)} (in {path})")
+        raise UserError(f"{path}: no validation on a development split yet; allowed: a run with validations")
     chosen = task or tasks[0]
+    if chosen not in tasks:
+        raise UserError(f"task: received {task!r}; {choices(tasks, chosen)} (in {path})")
     return [
         Curve(str(run), method, chosen, _points(lines, f"{method}/{chosen}/dev", aggregation))
         for method, found in names
@@ -89,3 +118,8 @@ def _points(lines: list[dict[str, str]], prefix: str, aggregation: str) -> tuple
             # Lightning logs the number of the last step, counted from 0.
             found.append(Point(int(line["step"]) + 1, *(float(value) if value else math.nan for value in values)))
     return tuple(found)
+
+
+def _figures(point: Point) -> str:
+    """The figures without the step; as text, in which NaN equals itself."""
+    return str((point.spearman, point.alignment, point.uniformity))

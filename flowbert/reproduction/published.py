@@ -4,24 +4,25 @@ import csv
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
 
-_FOLDER = "published_data"
-_RAW = ("mean", "cls", "last", "first_last", "embedding_last")
-_TRAINED = ("simcse-unsup", "simcse-sup")
-_FILTERS = ("source", "table", "encoder", "method", "corpus", "aggregation")
+Item = TypeVar("Item")
+# The settings of a flow that its name as a method carries, in this order.
+_FLOW_OPTIONS = (
+    *("levels", "depth", "width", "coupling", "mixing", "noise", "weight_decay", "schedule", "learning_rate"),
+    *("epochs", "batch_size"),
+)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where figures come from."""
 
     key: str
@@ -31,15 +32,66 @@ class Source:
     url: str
 
 
-@dataclass(frozen=True)
-class Ambiguity:
-    """A point that a paper leaves open or contradicts its code in, and the reading taken here."""
+class Ambiguity(NamedTuple):
+    """A point that a paper leaves open or contradicts its code in, the reading taken here, and the rows it is about."""
 
     key: str
     question: str
     readings: tuple[str, ...]
     taken: str
     why: str
+    when: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a row is reproduced, under the readings taken.
+
+    Attributes:
+        encoder: Hub name; None where the row has none (word vectors).
+        layers: Layers averaged, as the encoder's option takes them.
+        pooling: Token pooling.
+        max_length: Tokens after which sentences are cut; None does not cut.
+        method: Method as this project names it: ``raw`` for an encoder as it stands.
+        corpus: What the method is fitted on: ``target``, ``nli``, ``none``.
+        aggregation: ``all``, ``mean`` or ``wmean``.
+        options: Hyper-parameters.
+        trained: Whether the encoder itself must be trained first, which no calibration run does.
+    """
+
+    encoder: str | None
+    layers: str
+    pooling: str
+    max_length: int | None
+    method: str
+    corpus: str
+    aggregation: str
+    options: Mapping[str, Any]
+    trained: bool
+
+    @property
+    def full_method(self) -> str:
+        """The method with, for a flow, every option written out.
+
+        Example:
+            >>> published_row("li2020-2-bert-base-uncased-flow-nli").setting.full_method.split(":")[-3:]
+            ['epochs=0.15', 'batch_size=64', 'start_size=64']
+        """
+        if self.method != "flow":
+            return self.method
+        options = {name: self.options[name] for name in _FLOW_OPTIONS if name in self.options}
+        options["start_size"] = options["batch_size"]
+        return ":".join(["flow", *(f"{name}={value}" for name, value in options.items())])
+
+    def __str__(self) -> str:
+        """The setting in one line."""
+        cut = "not cut" if self.max_length is None else f"cut at {self.max_length}"
+        fitted = "" if self.corpus == "none" else f" on {self.corpus}"
+        trained = ", encoder trained first" if self.trained else ""
+        return (
+            f"{self.encoder or 'word vectors'}, layers {self.layers}, pooling {self.pooling}, {cut}, "
+            f"{self.full_method}{fitted}, {self.aggregation}{trained}"
+        )
 
 
 @dataclass(frozen=True)
@@ -71,36 +123,59 @@ class PublishedRow:
         """Plain average over the seven tasks; NaN if the row lacks one."""
         return sum(self.figures.values()) / len(TASKS) if len(self.figures) == len(TASKS) else math.nan
 
+    @property
+    def reference(self) -> Source:
+        """The paper, post or leaderboard."""
+        return reference(self.source)
 
-@dataclass(frozen=True)
-class Setting:
-    """How a row is reproduced, under the readings taken.
+    @property
+    def setting(self) -> Setting:
+        """The exact setting, under the readings taken.
 
-    Attributes:
-        encoder: Hub name; None where the row has none (word vectors).
-        layers: Layers averaged, as the encoder's option takes them.
-        pooling: Token pooling.
-        max_length: Tokens after which sentences are cut; None does not cut.
-        method: Method as this project names it: ``raw`` for an encoder as it stands.
-        corpus: What the method is fitted on: ``target``, ``nli``, ``none``.
-        aggregation: ``all``, ``mean`` or ``wmean``.
-        options: Hyper-parameters.
-        trained: Whether the encoder itself must be trained first, which no calibration run does.
-    """
+        Example:
+            >>> setting = published_row("li2020-2-bert-base-uncased-flow-target").setting
+            >>> setting.layers, setting.max_length, setting.options["learning_rate"]
+            ('first_last', 64, 0.001)
+        """
+        names = ("method", "corpus", "aggregation")
+        found: dict[str, Any] = {name: getattr(self, name) for name in names} | {"options": {}}
+        for rule in _content()["settings"]:
+            if self._fits(rule["when"]):
+                found |= rule["set"] | {"options": found["options"] | rule["set"].get("options", {})}
+        found["options"] = MappingProxyType(found["options"])
+        return Setting(encoder=_content()["encoders"][self.encoder], **found)
 
-    encoder: str | None
-    layers: str
-    pooling: str
-    max_length: int | None
-    method: str
-    corpus: str
-    aggregation: str
-    options: Mapping[str, Any]
-    trained: bool
+    @property
+    def ambiguities(self) -> tuple[Ambiguity, ...]:
+        """What is open about the row, and the reading taken."""
+        return tuple(Ambiguity(**item) for item in _content()["ambiguities"] if self._fits(item["when"]))
+
+    def explain(self) -> str:
+        """The row in full, as lines: source, figures, setting, each ambiguity with the reading taken."""
+        source, setting = self.reference, self.setting
+        place = f", table {self.table}" if self.table else ""
+        lines = [
+            self.id,
+            f"  source: {source.authors} ({source.year}), {source.title}{place}. {source.url}",
+            f"  published: {', '.join(f'{task} {figure:.2f}' for task, figure in self.figures.items())}",
+            f"  setting: {setting}",
+        ]
+        if setting.options:
+            lines.append(f"  options: {', '.join(f'{name} {value}' for name, value in setting.options.items())}")
+        for item in self.ambiguities:
+            lines.append(f"  {item.key}: {item.question}")
+            lines.append(f"    readings: {'; '.join(item.readings)}")
+            lines.append(f"    taken: {item.taken}. {item.why}")
+        return "\n".join(lines)
+
+    def _fits(self, when: Mapping[str, Sequence[str]]) -> bool:
+        return all(
+            any(task in self.figures for task in allowed) if name == "tasks" else getattr(self, name) in allowed
+            for name, allowed in when.items()
+        )
 
 
-@dataclass(frozen=True)
-class PublishedFigure:
+class PublishedFigure(NamedTuple):
     """A published figure that is no row of STS tasks.
 
     Attributes:
@@ -122,31 +197,28 @@ class PublishedFigure:
     value: float
 
 
-def published_rows(
-    source: str | None = None,
-    *,
-    table: str | None = None,
-    encoder: str | None = None,
-    method: str | None = None,
-    corpus: str | None = None,
-    aggregation: str | None = None,
-) -> tuple[PublishedRow, ...]:
-    """Published rows, in the order of the data; each argument keeps the rows that have this value.
+def published_rows(table: str | None = None, **columns: str) -> tuple[PublishedRow, ...]:
+    """Published rows, in the order of the data.
+
+    Args:
+        table: A source (``li2020``) or one of its tables (``li2020-2``).
+        columns: Values that the rows have: ``encoder``, ``method``, ``corpus``, ``aggregation``.
 
     Raises:
-        UserError: If no row at all has the value asked for; the message gives those there are.
+        UserError: If no row at all has a value asked for; the message gives those there are.
 
     Example:
         >>> len(published_rows()), [row.figures["STSB"] for row in published_rows("li2020", method="flow")][:2]
         (60, [58.56, 70.72])
+        >>> [row.method for row in published_rows("li2020-2", encoder="bert-base-uncased")]
+        ['last', 'first_last', 'flow', 'flow']
     """
     rows = _rows()
-    wanted = dict(zip(_FILTERS, (source, table, encoder, method, corpus, aggregation), strict=True))
-    for name, value in wanted.items():
-        known = dict.fromkeys(str(getattr(row, name)) for row in rows)
-        if value is not None and value not in known:
-            raise UserError(f"no published row has the {name} {value!r}; {choices([k for k in known if k], value)}")
-    return tuple(row for row in rows if all(v is None or getattr(row, name) == v for name, v in wanted.items()))
+    if table is not None:
+        names = {row.id: (row.source, _identity(row.source, row.table)) for row in rows}
+        _check("table", table, (name for both in names.values() for name in both))
+        rows = tuple(row for row in rows if table in names[row.id])
+    return _having(rows, _rows(), columns)
 
 
 def published_row(row_id: str) -> PublishedRow:
@@ -165,102 +237,45 @@ def published_row(row_id: str) -> PublishedRow:
     return rows[row_id]
 
 
-def published_figures(source: str | None = None, quantity: str | None = None) -> tuple[PublishedFigure, ...]:
+def published_figures(**columns: str) -> tuple[PublishedFigure, ...]:
     """Published figures other than STS rows (word space, QNLI, edit distance, ablations), in the order of the data.
 
+    Args:
+        columns: Values that they have: ``source``, ``quantity``, ``subject``, ``condition``.
+
     Raises:
-        UserError: If no figure has the source or quantity asked for.
+        UserError: If no figure at all has a value asked for.
 
     Example:
-        >>> published_figures("li2020", "spearman_with_edit_distance")[0].value
+        >>> published_figures(source="li2020", quantity="spearman_with_edit_distance")[0].value
         -24.61
     """
-    figures = _figures()
-    for name, value in (("source", source), ("quantity", quantity)):
-        known = dict.fromkeys(str(getattr(figure, name)) for figure in figures)
-        if value is not None and value not in known:
-            raise UserError(f"no published figure has the {name} {value!r}; {choices(known, value)}")
-    return tuple(f for f in figures if source in (None, f.source) and quantity in (None, f.quantity))
+    return _having(_figures(), _figures(), columns)
 
 
-def source_of(row: PublishedRow | PublishedFigure) -> Source:
-    """The paper, post or leaderboard that a row or figure comes from."""
-    return Source(key=row.source, **_content()["sources"][row.source])
+def reference(source: str) -> Source:
+    """The paper, post or leaderboard of a key."""
+    return Source(key=source, **_content()["sources"][source])
 
 
-def setting_of(row: PublishedRow) -> Setting:
-    """The exact setting of a row, under the readings taken.
-
-    Example:
-        >>> setting = setting_of(published_row("li2020-2-bert-base-uncased-flow-target"))
-        >>> setting.layers, setting.max_length, setting.options["learning_rate"]
-        ('first_last', 64, 0.001)
-    """
-    found: dict[str, Any] = {}
-    options: dict[str, Any] = {}
-    for rule in _content()["settings"]:
-        if _applies(rule["when"], row):
-            options |= rule["set"].get("options", {})
-            found |= {name: value for name, value in rule["set"].items() if name != "options"}
-    raw = row.method in _RAW
-    return Setting(
-        encoder=_content()["encoders"][row.encoder],
-        layers=found["layers"],
-        pooling=found["pooling"],
-        max_length=found["max_length"],
-        method="raw" if raw else row.method,
-        corpus="none" if raw or not row.corpus else row.corpus,
-        aggregation="all" if row.aggregation == "unknown" else row.aggregation,
-        options=MappingProxyType(options),
-        trained=row.method in _TRAINED,
-    )
+def _having(found: tuple[Item, ...], known: Iterable[Item], columns: Mapping[str, str]) -> tuple[Item, ...]:
+    for name, value in columns.items():
+        _check(name, value, (getattr(item, name) for item in known))
+    return tuple(item for item in found if all(getattr(item, name) == value for name, value in columns.items()))
 
 
-def ambiguities_of(row: PublishedRow) -> tuple[Ambiguity, ...]:
-    """What is open about a row, and the reading taken."""
-    return tuple(
-        Ambiguity(item["key"], item["question"], tuple(item["readings"]), item["taken"], item["why"])
-        for item in _content()["ambiguities"]
-        if _applies(item["when"], row)
-    )
+def _check(name: str, value: str, known: Iterable[str]) -> None:
+    names = [each for each in dict.fromkeys(known) if each]
+    if value not in names:
+        raise UserError(f"{name}: received {value!r}; {choices(names, value)}")
 
 
-def explain(row: PublishedRow) -> str:
-    """A row in full, as text of several lines: source, figures, setting, each ambiguity with the reading taken."""
-    source, setting = source_of(row), setting_of(row)
-    place = f", table {row.table}" if row.table else ""
-    cut = "not cut" if setting.max_length is None else f"cut at {setting.max_length} tokens"
-    lines = [
-        row.id,
-        f"  source: {source.authors} ({source.year}), {source.title}{place}. {source.url}",
-        f"  published: {', '.join(f'{task} {figure:.2f}' for task, figure in row.figures.items())}",
-        f"  encoder: {setting.encoder or row.encoder}, layers {setting.layers}, pooling {setting.pooling}, {cut}",
-        f"  method: {setting.method}, fitted on: {setting.corpus}, aggregation: {setting.aggregation}",
-    ]
-    if setting.trained:
-        lines.append(f"  training: the encoder itself is trained on {row.corpus}")
-    if setting.options:
-        lines.append(f"  options: {', '.join(f'{name} {value}' for name, value in setting.options.items())}")
-    for item in ambiguities_of(row):
-        lines.append(f"  {item.key}: {item.question}")
-        lines.append(f"    readings: {'; '.join(item.readings)}")
-        lines.append(f"    taken: {item.taken}. {item.why}")
-    return "\n".join(lines)
-
-
-def _applies(when: Mapping[str, Sequence[str]], row: PublishedRow) -> bool:
-    return all(
-        any(task in row.figures for task in allowed) if name == "tasks" else getattr(row, name) in allowed
-        for name, allowed in when.items()
-    )
-
-
-def _identity(*parts: str) -> str:
-    return "-".join(re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-") for part in parts if part)
+def _identity(*words: str) -> str:
+    return "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-") for word in words if word)
 
 
 def _read(name: str) -> str:
-    return (resources.files("flowbert.evaluation") / _FOLDER / name).read_text(encoding="utf-8")
+    return (resources.files("flowbert.reproduction") / "published_data" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -273,10 +288,9 @@ def _content() -> dict[str, Any]:
 def _rows() -> tuple[PublishedRow, ...]:
     rows = []
     for record in csv.DictReader(_read("sts.csv").splitlines()):
-        names = {name: record[name] for name in _FILTERS}
-        figures = {task: float(record[task]) for task in TASKS if record[task]}
-        row_id = _identity(*(names[name] for name in _FILTERS if name != "aggregation"))
-        rows.append(PublishedRow(id=row_id, **names, figures=MappingProxyType(figures)))
+        figures = {task: float(figure) for task in TASKS if (figure := record.pop(task))}
+        names = [value for name, value in record.items() if name != "aggregation"]
+        rows.append(PublishedRow(id=_identity(*names), **record, figures=MappingProxyType(figures)))
     return tuple(rows)
 
 
@@ -284,6 +298,6 @@ def _rows() -> tuple[PublishedRow, ...]:
 def _figures() -> tuple[PublishedFigure, ...]:
     found = []
     for record in csv.DictReader(_read("other.csv").splitlines()):
-        names = {name: record[name] for name in ("source", "table", "quantity", "subject", "condition")}
-        found.append(PublishedFigure(id=_identity(*names.values()), **names, value=float(record["value"])))
+        value = float(record.pop("value"))
+        found.append(PublishedFigure(id=_identity(*record.values()), **record, value=value))
     return tuple(found)

@@ -12,6 +12,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically
+from flowbert.training.lightning_adapter import count_logged_steps
 from flowbert.training.metrics_log import MetricsLog
 
 LAST = "last.ckpt"
@@ -51,7 +52,7 @@ class LastCheckpoint(Checkpoint):
     ) -> None:
         for name, value in (("every_n_steps", every_n_steps), ("every_n_minutes", every_n_minutes)):
             if value is not None and not value > 0:
-                raise UserError(f"checkpoint.{name}: received {value}; allowed: above 0, or null")
+                raise UserError(f"{name}: received {value}; allowed: above 0, or null")
         self.dirpath = dirpath
         self._every_n_steps = every_n_steps
         self._every_n_minutes = every_n_minutes
@@ -67,8 +68,7 @@ class LastCheckpoint(Checkpoint):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Write if it is time."""
         del pl_module, batch
-        # Lightning counts one step too many after some resumes, which moves every logged figure.
-        trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
+        count_logged_steps(trainer)
         if batch_idx and batch_idx % trainer.accumulate_grad_batches == 0 and self._is_due(trainer, batch_idx):
             self._save(trainer, between_batches=True)
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
+from flowbert.io.run_folder import RunFolder
 
-METRICS = "metrics.csv"
 _AT_ONCE = 100  # rows that wait in memory; every checkpoint writes what waits
 
 
@@ -39,7 +39,7 @@ class MetricsLog(Logger):
 
     def __init__(self, folder: str | Path, rows: Sequence[dict[str, str]] = ()) -> None:
         super().__init__()
-        self.path = Path(folder) / METRICS
+        self.path = RunFolder(Path(folder)).metrics
         self._columns: list[str] = []
         self._waiting = list(rows)
         self._count = 0

@@ -1,48 +1,53 @@
-"""Learning-rate schedules as a factor per step."""
+"""Learning-rate schedules by name: transformers' own, with the warm-up as a share of the run."""
 
 import math
 from collections.abc import Callable
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import (
+    get_constant_schedule_with_warmup,
+    get_cosine_schedule_with_warmup,
+    get_linear_schedule_with_warmup,
+)
 
 from flowbert.errors import UserError, choices
+from flowbert.training.limits import check_limits
 
-SCHEDULES = ("constant", "linear", "cosine")
+SCHEDULES: dict[str, Callable[[Optimizer, int, int], Any]] = {
+    "constant": lambda optimizer, rising, _: get_constant_schedule_with_warmup(optimizer, rising),
+    "linear": get_linear_schedule_with_warmup,
+    "cosine": get_cosine_schedule_with_warmup,
+}
 
 
-def warmup_then(schedule: str, warmup: float, total: int) -> Callable[[int], float]:
-    """Factor of the learning rate at each step: a linear rise, then constant, or linear or cosine decay to zero.
+def check_schedule(schedule: str, warmup: float) -> None:
+    """Raise a UserError for an unknown schedule, or a warm-up outside [0, 1)."""
+    if schedule not in SCHEDULES:
+        raise UserError(f"schedule: received {schedule!r}; {choices(SCHEDULES, schedule)}")
+    check_limits(warmup=warmup)
 
-    The first of W rising steps has factor 0, the next 1 / W, as in BERT and in transformers' schedules.
+
+def make_schedule(optimizer: Optimizer, schedule: str, warmup: float, total: int) -> LambdaLR:
+    """A linear rise of the learning rate from 0, then constant, or linear or cosine decay to 0.
 
     Args:
+        optimizer: Its learning rate is the largest one.
         schedule: ``constant``, ``linear`` or ``cosine``.
         warmup: Share of the steps that rise, in [0, 1).
         total: Steps of the whole run.
-
-    Returns:
-        Function from the step (0, 1, ...) to the factor in [0, 1].
 
     Raises:
         UserError: If the schedule is unknown or the warm-up outside [0, 1).
 
     Example:
-        >>> factor = warmup_then("linear", warmup=0.5, total=4)
-        >>> [factor(step) for step in range(5)]
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        >>> (rate,) = make_schedule(optimizer, "linear", warmup=0.5, total=4).lr_lambdas
+        >>> [rate(step) for step in range(5)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    if schedule not in SCHEDULES:
-        raise UserError(f"model.schedule: received {schedule!r}; {choices(SCHEDULES, schedule)}")
-    if not 0 <= warmup < 1:
-        raise UserError(f"model.warmup: received {warmup}; allowed: 0 to below 1, a share of all steps")
-    rising = math.ceil(warmup * total)
-
-    def factor(step: int) -> float:
-        if step < rising:
-            return step / rising
-        done = min(1.0, (step - rising) / max(1, total - rising))
-        if schedule == "linear":
-            return 1 - done
-        if schedule == "cosine":
-            return 0.5 * (1 + math.cos(math.pi * done))
-        return 1.0
-
-    return factor
+    check_schedule(schedule, warmup)
+    scheduler: LambdaLR = SCHEDULES[schedule](optimizer, math.ceil(warmup * total), total)
+    return scheduler

@@ -12,7 +12,16 @@ from flowbert.cli import main
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 SMALL = {
-    "fit": ["--data.max_sentences", "800", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"],
+    "fit": [
+        "--max_sentences",
+        "800",
+        "--trainer.max_epochs",
+        "1",
+        "--trainer.max_steps",
+        "50",
+        "--trainer.enable_progress_bar",
+        "false",
+    ],
     "evaluate": ["--corpus", "target"],
 }
 

@@ -28,12 +28,16 @@ def test_two_runs_with_one_baseline(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "| two | simcse | 5 | 65.00 | 0.300 | -3.000 |" in text
     with (tmp_path / "c.csv").open(newline="", encoding="utf-8") as file:
         assert [float(line["spearman"]) for line in csv.DictReader(file)] == [0.5, 0.5, 0.6, 0.7, 0.65, 0.66]
-    assert (tmp_path / "c.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (tmp_path / "c.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(["--output", "c.png"], "--output: received"), (["--task", "STS12"], "--task: received 'STS12'; allowed: STSB")],
+    [
+        (["--output", "c.pdf"], "--output: received 'c.pdf'; allowed: a file ending in .svg, .png"),
+        (["--task", "STS12"], "--task: received 'STS12'; allowed: STSB"),
+        (["--aggregation", "meen"], "--aggregation: received 'meen'; allowed: all, mean, wmean"),
+    ],
 )
 def test_mistakes_are_one_line(
     options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -14,14 +14,14 @@ import yaml
 
 from flowbert import load_embedder
 from flowbert.cli import main
-from flowbert.cli.training import TrainingCLI
+from flowbert.cli.training import train
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation import load_results
 from flowbert.modules import FlowModule
 
 SMALL = [
     *("--encoder.layers", "first_last"),
-    *("--data.max_sentences", "900"),
+    *("--max_sentences", "900"),
     *("--data.start_size", "128"),
     *("--trainer.enable_progress_bar", "false"),
     *("--trainer.val_check_interval", "0.5"),
@@ -54,7 +54,7 @@ def test_run_folder_holds_everything(run: Path) -> None:
     assert names >= {"config.yaml", "metrics.csv", "results.json", "checkpoints", "model", "tensorboard"}
     model = {path.name for path in (run / "model").iterdir()}
     assert model == {"encoder.json", "flow.safetensors", "whitening.safetensors"}
-    assert yaml.safe_load((run / "config.yaml").read_text())["data"]["task"] == "SAMPLE"
+    assert yaml.safe_load((run / "config.yaml").read_text())["tasks"] == "SAMPLE"
 
 
 def test_results_say_exactly_what_was_done(run: Path) -> None:
@@ -158,7 +158,7 @@ def test_finished_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixtur
 
 def test_same_seed_same_figures_other_seed_others(run: Path, tmp_path: Path) -> None:
     again = fit(tmp_path / "again")
-    other = fit(tmp_path / "other", "--seed_everything", "1")
+    other = fit(tmp_path / "other", "--seed", "1")
     flow = [
         [row.spearman for row in load_results(folder / "results.json")[0] if row.method == "flow"]
         for folder in (run, again, other)
@@ -202,7 +202,7 @@ def test_checkpoint_says_what_the_maps_were_fitted_on(run: Path, tmp_path: Path)
     corpus = tmp_path / "other.txt"
     corpus.write_text("a dog runs\nthe cat sleeps\nnobody sings\n")
     checkpoint = str(run / "checkpoints" / "last.ckpt")
-    options = ["--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "t"), "--data.corpus", str(corpus)]
+    options = ["--ckpt_path", checkpoint, "--run_dir", str(tmp_path / "t"), "--corpus", str(corpus)]
     main(["test", "--encoder.layers", "first_last", *options])
     rows, fingerprint = load_results(tmp_path / "t" / "results.json")
     assert {row.corpus for row in rows if row.method == "flow"} == {"target"}
@@ -263,10 +263,10 @@ def test_embedder_loads_each_fitted_map(run: Path) -> None:
     [
         (["--model.learning_rate", "0.1"], r"--model.learning_rate: received 0.1; allowed with .*: 0.0005"),
         (["--model.noise", "0.5"], r"--model.noise: received 0.5; allowed with the checkpoint .*: 0.05"),
-        (["--seed_everything", "1"], r"--seed_everything: received 1; allowed with the checkpoint .*: 0"),
-        (["--data.corpus", "builtin-sample"], r"fitted on 882 of target, this run on \d+ of builtin-sample; all"),
+        (["--seed", "1"], r"--seed: received 1; allowed with the checkpoint .*: 0"),
+        (["--corpus", "builtin-sample"], r"fitted on 882 of target, this run on \d+ of builtin-sample; all"),
         (["--data.held_out", "0.1"], r"fitted on 882 of target, this run on \d+ of target; allowed: the same"),
-        (["--method", "simcse", "--data.corpus", "target"], r"is of FlowModule; allowed: one of SimCSEModule"),
+        (["--method", "simcse", "--corpus", "target"], r"is of FlowModule; allowed: one of SimCSEModule"),
     ],
 )
 def test_a_run_goes_on_with_what_it_began_with(
@@ -303,14 +303,14 @@ def test_rows_of_another_run_are_not_taken_for_those_before(run: Path, tmp_path:
     (tmp_path / "other" / "metrics.csv").write_text("\n".join([*lines[:2], *lines[2:3] * 40]) + "\n")
     epochs = ["fit", *SMALL, "--trainer.max_epochs", "2"]
     with pytest.warns(FlowbertWarning, match=r"does not hold the \d+ rows that were logged before"):
-        TrainingCLI([*epochs, "--ckpt_path", str(moved), "--run_dir", str(tmp_path / "run")])
+        train([*epochs, "--ckpt_path", str(moved), "--run_dir", str(tmp_path / "run")])
     assert metrics(tmp_path / "run")["step"][0] > metrics(run)["step"][0]
 
 
 @pytest.mark.filterwarnings("default::flowbert.errors.FlowbertWarning")
 def test_maps_of_too_few_sentences_have_no_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.txt").write_text("".join(f"sentence number {n} of a dog\n" for n in range(100)))
-    run = fit(tmp_path / "run", "--data.corpus", str(tmp_path / "c.txt"), "--data.start_size", "64")
+    run = fit(tmp_path / "run", "--corpus", str(tmp_path / "c.txt"), "--data.start_size", "64")
     shown = capsys.readouterr()
     assert "warning: a flow of N=98 distinct sentences in D=128 dimensions has no maximal likelihood" in shown.err
     for row in load_results(run / "results.json")[0]:

@@ -1,39 +1,31 @@
 """Every command with every option of another one: one clear line, and nothing of Python's own in it."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from flowbert.cli import curve, encode, evaluate, main, reproduce, sample_encoder
-from flowbert.cli.parser import ToolParser, _options
+from flowbert.cli import curve, encode, evaluate, main, reproduce
+from flowbert.cli.parser import RENAMED
 
 TOOLS = {
     "evaluate": evaluate.make_parser,
     "reproduce": reproduce.make_parser,
     "curve": curve.make_parser,
     "encode": encode.make_parser,
-    "sample-encoder": sample_encoder.make_parser,
 }
-OF_FIT: tuple[str, ...] = (
-    "method",
-    "run_dir",
-    "log_to",
-    "seed_everything",
-    "ckpt_path",
-    "data",
-    "model",
-    "whitening",
-    "trainer",
+OF_FIT = (
+    *("method", "run_dir", "log_to", "ckpt_path", "data", "model", "whitening", "trainer", "data.task", "data.corpus"),
+    *("model.levels", "whitening.shrinkage", "trainer.max_epochs", "seed_everything", "table.x", "tasks.x"),
 )
-OF_FIT += ("data.task", "data.corpus", "data.senteval", "model.levels", "whitening.shrinkage", "trainer.max_epochs")
 PYTHON = re.compile(r"NestedArg|Namespace|NoneType|<class|Traceback|Unable to|\bobject at\b|Subtypes|ValueError")
 
 
-def options(parser: ToolParser) -> list[str]:
-    return [name.removeprefix("--") for name in _options(parser)]
+def options(command: str) -> list[str]:
+    return list(TOOLS[command]().get_defaults(skip_validation=True).keys())
 
 
-EVERY = list(dict.fromkeys([*(name for make in TOOLS.values() for name in options(make())), *OF_FIT, "table.x"]))
+EVERY = list(dict.fromkeys([*(name for command in TOOLS for name in options(command)), *OF_FIT]))
 
 
 def line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -48,27 +40,83 @@ def line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("command", TOOLS)
 def test_an_option_of_another_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    own = options(TOOLS[command]())
-    foreign = [name for name in EVERY if sum(mine.startswith(name) for mine in own) != 1 and name not in own]
+    own = options(command)
+    foreign = [name for name in EVERY if name not in own]
     assert len(foreign) > 20
-    for name in foreign:
-        for words in ([f"--{name}", "3"], [f"--{name}=3"], [f"--{name}"]):
-            assert f"unknown option --{name}" in line([command, *words], capsys)
+    for number, name in enumerate(foreign):
+        expected = f"--{name}: no longer" if RENAMED.get(name) in own else f"unknown option --{name}"
+        words = ([f"--{name}", "3"], [f"--{name}=3"], [f"--{name}"])[number % 3]
+        assert expected in line([command, *words], capsys)
 
 
 def test_an_option_of_a_tool_in_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("corpus", "tasks", "encoder", "data", "model", "trainer", "labels", "data.tasks", "encoder.sif"):
-        assert f"--{name}" in line(["fit", f"--{name}", "3"], capsys)
+    for name in ("methods", "data", "model", "trainer", "labels", "data.tasks", "encoder.sif", "model.levels.x"):
+        assert f"unknown option --{name}" in line(["fit", f"--{name}", "3"], capsys)
 
 
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [
-        (["reproduce", "--encoder.path", "X"], "--encoder.path (did you mean --encoder?)"),
-        (["reproduce", "--encoder.max_length", "5"], "--encoder.max_length (did you mean --encoder?)"),
-        (["evaluate", "--encoder", "X"], "--encoder (did you mean --encoder.path or --encoder.revision?)"),
-        (["evaluate", "--data.task", "STSB"], "--data.task (did you mean --tasks?)"),
+        (["reproduce", "--encoder.max_length", "5"], "--encoder.max_length (did you mean --encoder.path?)"),
+        (["evaluate", "--devise", "X"], "--devise (did you mean --device?)"),
+        (["evaluate", "--enc.path", "X"], "--enc.path (did you mean --encoder.path?)"),
+        (["evaluate", "--task", "STSB"], "--task (did you mean --tasks?)"),
+        (["fit", "--model.levls", "2"], "--model.levls (did you mean --model.levels?)"),
+        (["fit", "--whitening", "2"], "--whitening (did you mean --whitening.n_components or --whitening.shrinkage?)"),
     ],
 )
 def test_the_nearest_option_is_named(argv: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"unknown option {hint}; --help lists all" in line(argv, capsys)
+    assert f"unknown option {hint}" in line(argv, capsys)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("tsks: STSB", "unknown option --tsks (did you mean --tasks?); --help lists all"),
+        ("encoder: {pth: X}", "unknown option --encoder.pth (did you mean --encoder.path?); --help lists all"),
+        ("encoder: X", "encoder is 'X'; allowed: a mapping of options"),
+        ("data: {task: STSB}", "--data.task: no longer an option; it is --tasks now"),
+        ("bootstrap: many", "--bootstrap: received many; allowed: a whole number"),
+        ("encoder: {max_length: long}", "--encoder.max_length: received long; allowed: a whole number, null"),
+    ],
+)
+def test_a_config_file_is_named(content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(f"{content}\n")
+    assert line(["evaluate", "--config", str(config)], capsys) == f"error: {config}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[1, 2]", "holds list; allowed: a mapping of options"), ("a: [", "is not YAML"), (None, "No such file")],
+)
+def test_a_config_file_that_is_none(
+    content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    if content is not None:
+        config.write_text(content)
+    error = line(["evaluate", "--config", str(config)], capsys)
+    assert error.startswith(f"error: --config: {config}")
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["evaluate", "--bootstrap", "x"], "--bootstrap: received x; allowed: a whole number"),
+        (["evaluate", "--positive_above", "x"], "--positive_above: received x; allowed: a number"),
+        (["evaluate", "--tasks"], "--tasks: received nothing; allowed: text, a list, null"),
+        (["evaluate", "--tasks", "--device", "cpu"], "--tasks: received nothing; allowed: text, a list, null"),
+        (["fit", "--model.levels", "x"], "--model.levels: received x; allowed: a whole number"),
+        (["fit", "--trainer.max_epochs=0.5"], "--trainer.max_epochs: received 0.5; allowed: a whole number, null"),
+    ],
+)
+def test_a_value_of_the_wrong_type(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert line(argv, capsys) == f"error: {message}"
+
+
+def test_classes_of_the_trainer_have_options_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    callback = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=x", "--trainer.callbacks.patience=2"]
+    error = line(["fit", *callback, "--encoder.path", "/nowhere/x"], capsys)
+    assert "'/nowhere/x': no such folder" in error

@@ -16,15 +16,15 @@ COMMON = [
     *("--trainer.max_epochs", "2"),
     *("--checkpoint.every_n_steps", "1"),
 ]
-SMALL = ["--data.max_sentences", "48", "--data.batch_size", "8", "--data.held_out", "0"]
-FLOW = ["--encoder.layers", "first_last", "--data.max_sentences", "700", "--data.start_size", "128"]
+SMALL = ["--max_sentences", "48", "--data.batch_size", "8", "--data.held_out", "0"]
+FLOW = ["--encoder.layers", "first_last", "--max_sentences", "700", "--data.start_size", "128"]
 METHODS = {
     "flow": FLOW,
     "flow, no store": [*FLOW, "--data.store", "none", "--data.batch_size", "128"],
-    "simcse": ["--method", "simcse", "--data.corpus", "builtin-sample", "--model.mlm_weight", "0.1", *SMALL],
-    "simcse, edits": ["--method", "simcse", "--data.corpus", "builtin-sample", "--data.positive", "crop", *SMALL],
-    "sbert": ["--method", "sbert", *SMALL],
-    "mlm": ["--method", "mlm", "--data.corpus", "builtin-sample", "--model.whole_words", "true", *SMALL],
+    "simcse": ["--method", "simcse", "--corpus", "builtin-sample", "--model.mlm_weight", "0.1", *SMALL],
+    "simcse, edits": ["--method", "simcse", "--corpus", "builtin-sample", "--data.positive", "crop", *SMALL],
+    "sbert": ["--method", "sbert", "--nli", "builtin-sample", *SMALL],
+    "mlm": ["--method", "mlm", "--corpus", "builtin-sample", "--model.whole_words", "true", *SMALL],
 }
 DEFAULT = [("flow", 1), ("flow, no store", 2), ("simcse", 2), ("mlm", 1)]
 SLOW = [(method, accumulate) for method in METHODS for accumulate in (1, 2)] * 2

@@ -9,7 +9,7 @@ import pytest
 
 from flowbert.cli import main
 from flowbert.data.sample import sample_pairs
-from flowbert.reproduction.published import published_rows
+from flowbert.reproduction import published_rows
 
 RAW = "li2020-2-bert-base-uncased-first-last"
 FLOW = "li2020-2-bert-base-uncased-flow-target"
@@ -32,20 +32,8 @@ def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reproduce(senteval: Path, output: Path, *more: str) -> None:
-    main(
-        [
-            "reproduce",
-            "--senteval",
-            str(senteval),
-            "--tasks",
-            "STS16",
-            "--output",
-            str(output),
-            "--bootstrap",
-            "50",
-            *more,
-        ]
-    )
+    data = ["--senteval", str(senteval), "--tasks", "STS16"]
+    main(["reproduce", *data, "--output", str(output), "--bootstrap", "50", *more])
 
 
 def test_list_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +51,7 @@ def test_another_encoder_takes_the_place_of_the_published_one(
 ) -> None:
     output = tmp_path / "r.json"
     ids = ",".join((RAW, FLOW, WHITENING))
-    reproduce(senteval, output, "--rows", ids, "--encoder", "builtin-sample", "--seeds", "0,1")
+    reproduce(senteval, output, "--rows", ids, "--encoder.path", "builtin-sample", "--seeds", "0,1")
     printed = capsys.readouterr().out
     assert "published (context only)" in printed
     assert "difference" not in printed
@@ -101,7 +89,7 @@ def test_word_vectors_reproduce_the_glove_row(senteval: Path, tmp_path: Path) ->
     generator = np.random.default_rng(0)
     vectors.write_text("".join(f"{w} {' '.join(f'{x:.4f}' for x in generator.normal(size=6))}\n" for w in words))
     output = tmp_path / "r.json"
-    reproduce(senteval, output, "--rows", f"li2020-2-glove-mean,{RAW}", "--encoder", str(vectors))
+    reproduce(senteval, output, "--rows", f"li2020-2-glove-mean,{RAW}", "--encoder.path", str(vectors))
     rows = json.loads(output.read_text(encoding="utf-8"))["rows"]
     assert {row["layers"] for row in rows} == {"words"}
 
@@ -113,7 +101,10 @@ def test_word_vectors_reproduce_the_glove_row(senteval: Path, tmp_path: Path) ->
         (["--rows", "li2020-2-bert"], "no published row 'li2020-2-bert'"),
         (["--explain", "nothing"], "no published row 'nothing'"),
         (["--tasks", "STS11"], "--tasks: received 'STS11'"),
-        (["--table", "li2020", "--encoder", "roberta-base"], "none of the rows asked for has roberta-base"),
+        (
+            ["--table", "li2020", "--encoder.path", "roberta-base"],
+            "--encoder.path: none of the rows asked for has roberta",
+        ),
     ],
 )
 def test_mistakes(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.data import Data, make_data
 
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.datamodules.contrastive import ContrastiveDataModule
-from flowbert.datamodules.examples import ExampleDataModule
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
@@ -23,8 +23,8 @@ def encoder() -> SentenceEncoder:
     return SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
 
 
-def _ready(data: ExampleDataModule, encoder: SentenceEncoder) -> ExampleDataModule:
-    data.connect(encoder)
+def _ready(encoder: SentenceEncoder, kind: type[Data], **options: Any) -> Data:
+    data = make_data(kind, encoder, **options)
     data.setup("fit")
     return data
 
@@ -33,7 +33,7 @@ def _texts(batch: dict[str, Any], encoder: SentenceEncoder) -> list[list[str]]:
     """Sentences of a batch again, side by side, in the tokenizer's spelling."""
     tokenizer: Any = encoder.tokenizer
     rows = [ids for chunk in batch["chunks"] for ids in chunk["input_ids"]]
-    return [[tokenizer.decode(rows[place], skip_special_tokens=True) for place in side] for side in batch["places"]]
+    return [[tokenizer.decode(rows[place], skip_special_tokens=True) for place in side] for side in batch["rows"]]
 
 
 def _spelled(sentences: Any, encoder: SentenceEncoder, length: int = 32) -> list[str]:
@@ -45,42 +45,51 @@ def _spelled(sentences: Any, encoder: SentenceEncoder, length: int = 32) -> list
 
 
 def test_dropout_pairs_are_the_sentence_twice(encoder: SentenceEncoder) -> None:
-    data = _ready(ContrastiveDataModule(corpus="builtin-sample", max_sentences=300, batch_size=32), encoder)
+    data = _ready(encoder, ContrastiveDataModule, corpus="builtin-sample", max_sentences=300, batch_size=32)
     batches = list(data.train_dataloader())
     assert len(batches) == 300 // 32
     for batch in batches:
         first, second = _texts(batch, encoder)
         assert first == second
         assert len(first) == 32
-    assert data.corpus_name == "builtin-sample"
+    assert data.examples.name == "builtin-sample"
     assert [task.name for task in data.tasks] == ["SAMPLE"]
 
 
 def test_triples_stay_together(encoder: SentenceEncoder) -> None:
-    data = _ready(ContrastiveDataModule("nli", "entailment", max_sentences=200, batch_size=16), encoder)
+    data = _ready(encoder, ContrastiveDataModule, corpus="nli", positive="entailment", max_sentences=200, batch_size=16)
     triples = {tuple(_spelled(triple, encoder)) for triple in load_nli("builtin-sample").triples()}
     for batch in data.train_dataloader():
         assert set(zip(*_texts(batch, encoder), strict=True)) <= triples
-    pairs = _ready(ContrastiveDataModule("nli", "entailment", hard_negatives=False, batch_size=16), encoder)
+    pairs = _ready(
+        encoder, ContrastiveDataModule, corpus="nli", positive="entailment", hard_negatives=False, batch_size=16
+    )
     assert pairs.examples is not None
-    assert len(pairs.examples.sides) == 2
+    assert len(pairs.examples.columns) == 2
     assert len(pairs.examples) == sum(label == "entailment" for label in load_nli("builtin-sample").labels)
 
 
 def test_next_sentences_follow_each_other_also_in_a_subset() -> None:
-    data = ContrastiveDataModule("builtin-sample", "next_sentence", max_sentences=100)
+    data = make_data(ContrastiveDataModule, corpus="builtin-sample", positive="next_sentence", max_sentences=100)
     data.load()
-    assert data.examples is not None
+    assert len(data.examples) > 0
     following = set(zip(sample_corpus()[:-1], sample_corpus()[1:], strict=True))
-    assert set(zip(*data.examples.sides, strict=True)) <= following
+    assert set(zip(*data.examples.columns, strict=True)) <= following
 
 
 @pytest.mark.parametrize("positive", ["crop", "word_deletion", "delete_one_word"])
 def test_edits_depend_on_seed_epoch_and_example_alone(positive: str) -> None:
     def edited(seed: int, epoch: int, indices: list[int]) -> list[str]:
-        data = ContrastiveDataModule("builtin-sample", positive, 0.3, max_sentences=None, seed=seed)
+        data = make_data(
+            ContrastiveDataModule,
+            corpus="builtin-sample",
+            positive=positive,
+            positive_rate=0.3,
+            max_sentences=None,
+            seed=seed,
+        )
         data.load()
-        anchors, positives = data.sides(epoch, indices)
+        anchors, positives = data.texts(epoch, indices)
         assert anchors == [sample_corpus()[i] for i in indices]
         assert all(set(p.split()) < set(a.split()) or len(p) < len(a) for a, p in zip(anchors, positives, strict=True))
         return positives
@@ -90,7 +99,7 @@ def test_edits_depend_on_seed_epoch_and_example_alone(positive: str) -> None:
 
 
 def test_siamese_pairs_carry_their_class(encoder: SentenceEncoder) -> None:
-    data = _ready(SiameseDataModule("nli", max_sentences=300), encoder)
+    data = _ready(encoder, SiameseDataModule, source="nli", max_sentences=300)
     nli = load_nli("builtin-sample")
     labels = {
         tuple(_spelled(pair, encoder)): LABELS.index(label)
@@ -101,7 +110,7 @@ def test_siamese_pairs_carry_their_class(encoder: SentenceEncoder) -> None:
 
 
 def test_siamese_scores_are_scaled_to_one(encoder: SentenceEncoder) -> None:
-    data = _ready(SiameseDataModule("sts", batch_size=32), encoder)
+    data = _ready(encoder, SiameseDataModule, source="sts", batch_size=32)
     scores = {tuple(_spelled(pair, encoder)): score for *pair, score in sample_pairs("train")}
     batch = next(iter(data.train_dataloader()))
     expected = [scores[pair] / 5 for pair in zip(*_texts(batch, encoder), strict=True)]
@@ -112,7 +121,7 @@ def test_siamese_scores_are_scaled_to_one(encoder: SentenceEncoder) -> None:
 def test_training_cuts_and_evaluation_does_not(tmp_path: Path, encoder: SentenceEncoder) -> None:
     corpus = tmp_path / "long.txt"
     corpus.write_text("\n".join(" ".join(sample_corpus()[i : i + 8]) for i in range(40)))
-    data = _ready(ContrastiveDataModule(str(corpus), batch_size=8, max_length=12), encoder)
+    data = _ready(encoder, ContrastiveDataModule, corpus=str(corpus), batch_size=8, max_length=12)
     batch = next(iter(data.train_dataloader()))
     (chunk,) = batch["chunks"]
     assert chunk["input_ids"].shape[1] == 12
@@ -125,7 +134,9 @@ def test_training_cuts_and_evaluation_does_not(tmp_path: Path, encoder: Sentence
 
 def test_little_padding_is_left(encoder: SentenceEncoder) -> None:
     def padding(**options: Any) -> float:
-        data = _ready(ContrastiveDataModule("builtin-sample", max_sentences=2000, batch_size=64, **options), encoder)
+        data = _ready(
+            encoder, ContrastiveDataModule, corpus="builtin-sample", max_sentences=2000, batch_size=64, **options
+        )
         chunks = [chunk["attention_mask"] for batch in data.train_dataloader() for chunk in batch["chunks"]]
         return float(1 - sum(c.sum().item() for c in chunks) / sum(c.numel() for c in chunks))
 
@@ -134,72 +145,74 @@ def test_little_padding_is_left(encoder: SentenceEncoder) -> None:
 
 
 def test_held_out_sentences_are_not_trained_on(encoder: SentenceEncoder) -> None:
-    data = _ready(ContrastiveDataModule("builtin-sample", max_sentences=500, held_out=0.1, batch_size=32), encoder)
+    data = _ready(
+        encoder, ContrastiveDataModule, corpus="builtin-sample", max_sentences=500, held_out=0.1, batch_size=32
+    )
     trained = {text for batch in data.train_dataloader() for text in _texts(batch, encoder)[0]}
     held = {text for batch in data.val_dataloader() for text in _texts(batch, encoder)[0]}
     assert len(held) >= 32
     assert not trained & held
-    assert data.corpus_name == "builtin-sample"
+    assert data.examples.name == "builtin-sample"
     assert 440 <= data.fitted_examples < 500
-    fixed = [[batch["places"].tolist() for batch in data.val_dataloader()] for _ in range(2)]
+    fixed = [[batch["rows"].tolist() for batch in data.val_dataloader()] for _ in range(2)]
     assert fixed[0] == fixed[1]
 
 
 def test_corpus_chunks_count_a_repeated_side_once(encoder: SentenceEncoder) -> None:
-    data = _ready(ContrastiveDataModule("builtin-sample", max_sentences=70), encoder)
+    data = _ready(encoder, ContrastiveDataModule, corpus="builtin-sample", max_sentences=70)
     assert sum(len(chunk) for chunk in data.corpus_chunks()) == 70
-    data = _ready(ContrastiveDataModule("nli", "entailment", max_sentences=70), encoder)
+    data = _ready(encoder, ContrastiveDataModule, corpus="nli", positive="entailment", max_sentences=70)
     assert sum(len(chunk) for chunk in data.corpus_chunks()) == 210
 
 
 def test_digest_tells_examples_apart() -> None:
     digests = set()
     for options in ({}, {"max_sentences": 100}, {"positive": "entailment", "corpus": "nli"}):
-        data = ContrastiveDataModule(**{"corpus": "builtin-sample", **options})  # type: ignore[arg-type]
+        data = make_data(ContrastiveDataModule, **{"corpus": "builtin-sample", **options})
         data.load()
-        digests.add(data.corpus_digest)
+        digests.add(data.examples.digest)
     assert len(digests) == 3
 
 
 def test_predict_gives_the_sentences_in_order(tmp_path: Path, encoder: SentenceEncoder) -> None:
     file = tmp_path / "some.txt"
     file.write_text("one dog\ntwo dogs\n")
-    data = _ready(ContrastiveDataModule("builtin-sample", predict=str(file)), encoder)
+    data = _ready(encoder, ContrastiveDataModule, corpus="builtin-sample", predict=str(file))
     assert list(data.predict_dataloader()) == [["one dog", "two dogs"]]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 1}, r"data.batch_size: received 1, so that a sentence has no negatives; allowed: at least 2"),
-        ({"positive": "dropuot"}, r"data.positive: received 'dropuot'; allowed: dropout, .*did you mean 'dropout'"),
-        ({"positive_rate": 1.0}, r"data.positive_rate: received 1.0; allowed: above 0 and below 1"),
-        ({"positive": "entailment"}, r"needs data.corpus nli, received 'target'"),
-        ({"positive": "mlm"}, r"data.mlm_path: received nothing"),
-        ({"held_out": 0.9}, r"data.held_out: received 0.9; allowed: 0 to 0.5"),
-        ({"max_length": 0}, r"data.max_length: received 0; allowed: at least 1"),
-        ({"pool": 0}, r"data.pool: received 0"),
-        ({"batch_size": 0}, r"data.batch_size: received 0; allowed: at least 1"),
+        ({"batch_size": 1}, r"batch_size: received 1, so that a sentence has no negatives; allowed: at least 2"),
+        ({"positive": "dropuot"}, r"positive: received 'dropuot'; allowed: dropout, .*did you mean 'dropout'"),
+        ({"positive_rate": 1.0}, r"positive_rate: received 1.0; allowed: above 0 and below 1"),
+        ({"positive": "entailment"}, r"needs corpus nli, received 'target'"),
+        ({"positive": "mlm"}, r"mlm_path: received nothing"),
+        ({"held_out": 0.9}, r"held_out: received 0.9; allowed: 0 to 0.5"),
+        ({"max_length": 0}, r"max_length: received 0; allowed: at least 1"),
+        ({"pool": 0}, r"pool: received 0"),
+        ({"batch_size": 0}, r"batch_size: received 0; allowed: at least 1"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        ContrastiveDataModule(**options)
+        make_data(ContrastiveDataModule, **options)
 
 
 def test_pairs_with_labels_need_no_other_pair_in_the_batch() -> None:
-    assert SiameseDataModule(batch_size=1).batch_size == 1
+    assert make_data(SiameseDataModule, batch_size=1).batch_size == 1
 
 
 def test_siamese_source_is_checked() -> None:
-    with pytest.raises(UserError, match=r"data.source: received 'snli'; allowed: nli, sts, nli_triples"):
-        SiameseDataModule("snli")
+    with pytest.raises(UserError, match=r"source: received 'snli'; allowed: nli, sts, nli_triples"):
+        make_data(SiameseDataModule, source="snli")
 
 
 def test_corpus_smaller_than_the_batch(tmp_path: Path) -> None:
     corpus = tmp_path / "small.txt"
     corpus.write_text("a dog\na cat\na bird\n")
-    data = ContrastiveDataModule(str(corpus))
+    data = make_data(ContrastiveDataModule, corpus=str(corpus))
     with pytest.raises(UserError, match=r"received 64, but .*small.txt has 3 examples to fit on; allowed: at most 3"):
         data.load()
 
@@ -213,17 +226,18 @@ def test_bad_nli_files_get_one_line_each(tmp_path: Path) -> None:
     row = {"premise": "A dog runs.", "hypothesis": "It moves.", "label": "entails"}
     unknown = _write(tmp_path / "unknown.jsonl", [row])
     with pytest.raises(UserError, match=r"unknown.jsonl:1: label is 'entails'; allowed: entailment"):
-        ContrastiveDataModule("nli", "entailment", nli=unknown).load()
+        make_data(ContrastiveDataModule, corpus="nli", positive="entailment", nli=unknown).load()
     triple = {"sent0": "A dog runs.", "sent1": "It moves.", "hard_neg": " "}
     missing = _write(tmp_path / "missing.jsonl", [{**triple, "hard_neg": "It sleeps."}, triple])
     with pytest.raises(UserError, match=r"missing.jsonl:2: column 'hard_neg' is empty; allowed: a sentence"):
-        ContrastiveDataModule("nli", "entailment", nli=missing).load()
+        make_data(ContrastiveDataModule, corpus="nli", positive="entailment", nli=missing).load()
     alone = _write(tmp_path / "alone.jsonl", [{**row, "label": "entailment"}])
     with pytest.raises(UserError, match="has no premise with both an entailment and a contradiction"):
-        ContrastiveDataModule("nli", "entailment", nli=alone).load()
+        make_data(ContrastiveDataModule, corpus="nli", positive="entailment", nli=alone).load()
 
 
-def test_connect_comes_first() -> None:
-    data = ContrastiveDataModule("builtin-sample")
-    with pytest.raises(UserError, match=r"no encoder was given; call connect"):
-        data.setup("fit")
+def test_data_without_an_encoder_say_so() -> None:
+    data = make_data(ContrastiveDataModule, corpus="builtin-sample")
+    data.setup("fit")
+    with pytest.raises(UserError, match=r"no encoder was given; allowed: one here, or one of the module beside it"):
+        data.batch(0, [0])

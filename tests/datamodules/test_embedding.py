@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.data import make_data
 
 from flowbert import SentenceEncoder
-from flowbert.datamodules.embedding import EmbeddingDataModule, split_held_out
+from flowbert.datamodules.embedding import EmbeddingDataModule
+from flowbert.datamodules.examples import split_held_out
 from flowbert.errors import UserError
 
 
@@ -17,10 +19,9 @@ def encoder() -> SentenceEncoder:
 
 
 def module(encoder: SentenceEncoder, corpus: Path, **options: object) -> EmbeddingDataModule:
-    settings = {"corpus": str(corpus), "eval_tasks": ["SAMPLE"], "store": "memory", "start_size": 8, **options}
-    made = EmbeddingDataModule(**settings)  # type: ignore[arg-type]
-    made.connect(encoder)
-    made._to_encode = lambda: list(made.loaded_corpus().sentences)  # type: ignore[method-assign]  # the task is slow
+    settings = {"corpus": str(corpus), "tasks": ["SAMPLE"], "store": "memory", "start_size": 8, **options}
+    made = make_data(EmbeddingDataModule, encoder, **settings)
+    made._to_encode = lambda: list(made.examples.columns[0])  # type: ignore[method-assign]  # the task is slow
     made.setup("fit")
     return made
 
@@ -77,19 +78,19 @@ def test_without_the_store_batches_are_tokens(encoder: SentenceEncoder, corpus: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"store": "disc"}, r"data.store: received 'disc'; allowed: disk, memory, none \(did you mean 'disk'"),
-        ({"held_out": 0.6}, r"data.held_out: received 0.6; allowed: 0 to 0.5"),
-        ({"batch_size": 1}, r"data.batch_size: received 1; allowed: at least 2"),
-        ({"start_size": 0}, r"data.start_size: received 0; allowed: at least 2"),
+        ({"store": "disc"}, r"store: received 'disc'; allowed: disk, memory, none \(did you mean 'disk'"),
+        ({"held_out": 0.6}, r"held_out: received 0.6; allowed: 0 to 0.5"),
+        ({"batch_size": 1}, r"batch_size: received 1; allowed: at least 2"),
+        ({"start_size": 0}, r"start_size: received 0; allowed: at least 2"),
     ],
 )
 def test_options_are_checked_at_once(options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        EmbeddingDataModule(**options)  # type: ignore[arg-type]
+        make_data(EmbeddingDataModule, **options)
 
 
 def test_corpus_too_small(tmp_path: Path) -> None:
     path = tmp_path / "one.txt"
     path.write_text("only one\n")
     with pytest.raises(UserError, match=r"one.txt has 1 sentences to fit on; allowed: at least 2"):
-        EmbeddingDataModule(corpus=str(path)).load()
+        make_data(EmbeddingDataModule, corpus=str(path)).load()

@@ -1,30 +1,17 @@
 """The data of masked language modelling: tokenised once, the same tokens as the encoder's own."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from helpers.data import make_data
 
 from flowbert.data.sample import sample_corpus
-from flowbert.datamodules.mlm import MLMDataModule, TokenTable
+from flowbert.datamodules.mlm import MLMDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 
 TEXT = sample_corpus()[:300]
-
-
-class _Counting:
-    """Count the sentences that are tokenised."""
-
-    def __init__(self, encoder: SentenceEncoder) -> None:
-        self.encoder = encoder
-        self.sentences = 0
-
-    def __call__(self, sentences: Sequence[str]) -> dict[str, Tensor]:
-        self.sentences += len(sentences)
-        return self.encoder.tokenize(sentences)
 
 
 @pytest.fixture(scope="module")
@@ -33,34 +20,19 @@ def encoder() -> SentenceEncoder:
 
 
 def _data(encoder: SentenceEncoder, **options: Any) -> MLMDataModule:
-    data = MLMDataModule(**{"corpus": "builtin-sample", "max_sentences": 300, **options})
-    data.load()
-    data.connect(encoder)
+    settings: dict[str, Any] = {"corpus": "builtin-sample", "max_sentences": 300, **options}
+    data = make_data(MLMDataModule, encoder, **settings)
     data.setup("fit")
     return data
 
 
-def test_batches_of_the_table_are_those_of_the_tokenizer(encoder: SentenceEncoder) -> None:
-    many = [*TEXT, *sample_corpus()[300:1500]]  # more than one block
-    tokenize = _Counting(encoder)
-    tokenizer: Any = encoder.tokenizer
-    table = TokenTable(many, tokenize, {"input_ids": tokenizer.pad_token_id})
-    for rows in ([0], [5, 3, 299], [1400, 2, 1023, 1024], list(range(64))):
-        expected, found = encoder.tokenize([many[i] for i in rows]), table.batch(rows)
+def test_batches_are_those_of_the_tokenizer(encoder: SentenceEncoder) -> None:
+    data = _data(encoder, max_length=encoder.max_length)
+    sentences = data.examples.columns[0]
+    for rows in ([0], [5, 3, 299], list(range(64))):
+        expected, found = encoder.tokenize([sentences[i] for i in rows]), data.batch(0, rows)
         assert set(expected) == set(found)
         assert all(torch.equal(expected[name], found[name]) for name in expected)
-    assert table.lengths.tolist() == encoder.lengths(many)
-    assert tokenize.sentences == len(many)
-
-
-def test_padding_is_filled_as_told() -> None:
-    def tokenize(sentences: Sequence[str]) -> dict[str, Tensor]:
-        ids = torch.tensor([[5, 6, 7], [8, 1, 1]])[: len(sentences)]
-        return {"input_ids": ids, "attention_mask": (ids > 1).long()}
-
-    batch = TokenTable(["a", "b"], tokenize, {"input_ids": 1}).batch([0, 1])
-    assert batch["input_ids"].tolist() == [[5, 6, 7], [8, 1, 1]]
-    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
 
 
 def test_an_epoch_holds_every_fitting_sentence_at_most_once_and_no_held_out_one(encoder: SentenceEncoder) -> None:
@@ -109,20 +81,20 @@ def test_sentences_are_cut_in_training_but_not_in_evaluation(encoder: SentenceEn
 
 def test_names_for_tables_tasks_and_prediction(encoder: SentenceEncoder) -> None:
     data = _data(encoder, held_out=0.1)
-    assert data.corpus_name == "builtin-sample"
+    assert data.examples.name == "builtin-sample"
     assert [task.name for task in data.tasks] == ["SAMPLE"]
-    assert [sentence for batch in data.predict_dataloader() for sentence in batch] == list(data.examples.sides[0])  # type: ignore[union-attr]
+    assert [sentence for batch in data.predict_dataloader() for sentence in batch] == list(data.examples.columns[0])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"held_out": 0.6}, r"data\.held_out: received 0\.6; allowed: 0 to 0\.5"),
-        ({"pool": 0}, r"data\.pool: received 0; allowed: at least 1"),
-        ({"max_length": 0}, r"data\.max_length: received 0; allowed: at least 1"),
-        ({"max_sentences": 0}, r"data\.max_sentences: received 0"),
+        ({"held_out": 0.6}, r"held_out: received 0\.6; allowed: 0 to 0\.5"),
+        ({"pool": 0}, r"pool: received 0; allowed: at least 1"),
+        ({"max_length": 0}, r"max_length: received 0; allowed: at least 1"),
+        ({"max_sentences": 0}, r"max_sentences: received 0"),
         ({"corpus": "targt"}, r"unknown corpus 'targt'.*did you mean 'target'"),
-        ({"batch_size": 301, "held_out": 0.0}, r"data\.batch_size: received 301, but builtin-sample has 300"),
+        ({"batch_size": 301, "held_out": 0.0}, r"batch_size: received 301, but builtin-sample has 300"),
     ],
 )
 def test_bad_options(encoder: SentenceEncoder, options: dict[str, Any], message: str) -> None:

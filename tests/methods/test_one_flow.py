@@ -56,7 +56,7 @@ def test_reproduce_evaluate_fit_and_the_library_fit_the_same_flow(
 
     sentences = load_task("STS16", str(senteval)).sentences()
     (tmp_path / "corpus.txt").write_text("\n".join(sentences) + "\n")
-    data = ["--data.corpus", str(tmp_path / "corpus.txt"), "--data.held_out", "0", "--seed_everything", "3"]
+    data = ["--corpus", str(tmp_path / "corpus.txt"), "--data.held_out", "0", "--seed", "3"]
     data += ["--data.batch_size", str(settings.pop("batch_size")), "--data.start_size", str(settings.pop("start_size"))]
     data += ["--trainer.max_epochs", str(int(settings.pop("epochs"))), "--whitening.shrinkage", "0.1"]
     model = [word for name, value in settings.items() for word in (f"--model.{name}", str(value))]

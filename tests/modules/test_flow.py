@@ -71,10 +71,10 @@ def test_embed_in_any_chunks() -> None:
     ("options", "message"),
     [
         ({"dim": 10}, r"dim 10 cannot be halved 2 times"),
-        ({"noise": -0.1}, r"model.noise: received -0.1; allowed: 0 or more"),
-        ({"learning_rate": 0.0}, r"model.learning_rate: received 0.0; allowed: above 0"),
+        ({"noise": -0.1}, r"noise: received -0.1; allowed: 0 or more"),
+        ({"learning_rate": 0.0}, r"learning_rate: received 0.0; allowed: above 0"),
         ({"schedule": "linaer"}, r"did you mean 'linear'"),
-        ({"warmup": 1.0}, r"model.warmup: received 1.0"),
+        ({"warmup": 1.0}, r"warmup: received 1.0"),
         ({"dim": 8, "mixing": "lou"}, r"did you mean 'lu'"),
         ({"dim": 8, "coupling": "afine"}, r"did you mean 'affine'"),
     ],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.data import make_data, trainable_encoder
 from pytorch_lightning import Trainer
 from torch import Tensor
 from torch.nn import functional
@@ -37,21 +38,17 @@ TEXT = sample_corpus()[:400]
 
 
 def _scratch(**options: Any) -> MLMModule:
-    module = MLMModule(**{"scratch": True, "learning_rate": 3e-3, "vocab_size": 400, **SIZES, **options})
-    module.connect(module.make_encoder(TEXT, max_length=32))
-    return module
+    settings: dict[str, Any] = {"scratch": True, "learning_rate": 3e-3, "vocab_size": 400, **SIZES, **options}
+    return MLMModule(MLMModule(**settings).make_encoder(TEXT, max_length=32), **settings)
 
 
 def _continued(path: str = "builtin-sample", **options: Any) -> MLMModule:
-    module = MLMModule(**options)
-    module.connect(SentenceEncoder.from_pretrained(path, frozen=False))
-    return module
+    return MLMModule(trainable_encoder(path), **options)
 
 
 def _data(module: MLMModule, **options: Any) -> MLMDataModule:
-    data = MLMDataModule(**{"corpus": "builtin-sample", "max_sentences": 400, "batch_size": 16, **options})
-    data.connect(module.encoder)
-    return data
+    settings: dict[str, Any] = {"corpus": "builtin-sample", "max_sentences": 400, "batch_size": 16, **options}
+    return make_data(MLMDataModule, module.encoder, **settings)
 
 
 def _trainer(max_steps: int, **options: Any) -> Trainer:
@@ -211,9 +208,7 @@ def test_logits_of_another_architecture_are_chosen_alike() -> None:
     backbone = DistilBertModel(
         DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=32)
     )
-    module = MLMModule()
-    module.connect(SentenceEncoder(backbone, tokenizer, frozen=False))
-    module.eval()
+    module = MLMModule(SentenceEncoder(backbone, tokenizer, frozen=False)).eval()
     features, labels = module.masked(module.encoder.tokenize(TEXT[:4]), Stream(0, "validation masks"))
     expected = functional.cross_entropy(module.predictor(**features).logits.transpose(1, 2), labels)
     torch.testing.assert_close(module.loss(features, labels)[0], expected, atol=1e-6, rtol=0)
@@ -261,7 +256,7 @@ def test_loss_goes_down_and_the_same_seed_gives_the_same() -> None:
 
 def test_a_step_moves_the_encoder_that_is_evaluated() -> None:
     module = _continued(learning_rate=1e-3)
-    data, evaluation = _data(module, eval_tasks=["SAMPLE"]), STSEvaluation()
+    data, evaluation = _data(module, tasks=["SAMPLE"]), STSEvaluation()
     start = module.sentence_embeddings(TEXT[:4])
     torch.testing.assert_close(module.start_embeddings(TEXT[:4]), start)
     trainer = _trainer(3, callbacks=[evaluation], limit_train_batches=3, limit_val_batches=1)
@@ -314,11 +309,10 @@ def test_biases_and_norms_are_spared_from_weight_decay_and_the_rate_warms_up() -
 
 
 def test_same_seed_same_start_and_global_generator_untouched() -> None:
-    continued = MLMModule()
     encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
     state = torch.get_rng_state()
     first, again, other = _scratch(seed=5), _scratch(seed=5), _scratch(seed=6)
-    continued.connect(encoder)
+    continued = MLMModule(encoder)
     assert torch.equal(torch.get_rng_state(), state)
     weights = [_word_embeddings(m) for m in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
@@ -331,17 +325,13 @@ def test_same_seed_same_start_and_global_generator_untouched() -> None:
 def test_a_run_from_scratch_takes_its_vocabulary_from_the_fitting_sentences() -> None:
     options: dict[str, Any] = {"scratch": True, "vocab_size": 500, **SIZES}
     module = MLMModule(**options)
-    data = MLMDataModule(corpus="builtin-sample", max_sentences=400, held_out=0.1)
+    data = make_data(MLMDataModule, corpus="builtin-sample", max_sentences=400, held_out=0.1)
     data.load()
-    options = {"path": "builtin-sample", "revision": None, "layers": "first_last", "pooling": "cls", "max_length": None}
-    encoder = module.load_encoder(options, data)
+    encoder = module.make_encoder(data.corpus_sentences(), layers="first_last", pooling="cls")
     assert (encoder.layers, encoder.pooling, encoder.max_length, encoder.path) == ((1,), "cls", 128, "scratch")
-    expected = module.make_encoder(data.corpus_sentences()).tokenizer.get_vocab()
-    assert encoder.tokenizer.get_vocab() == expected
-    assert len(expected) <= 500
-    continued = MLMModule().load_encoder(options, data)
-    assert not continued.frozen
-    assert continued.path == "builtin-sample"
+    _trainer(1, limit_val_batches=0).fit(module, datamodule=data)
+    assert module.encoder.tokenizer.get_vocab() == encoder.tokenizer.get_vocab()
+    assert len(encoder.tokenizer.get_vocab()) <= 500
 
 
 def test_prediction_layers_of_the_checkpoint_are_taken(tmp_path: Path) -> None:
@@ -398,16 +388,16 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mask_fraction": 0.0}, r"model\.mask_fraction: received 0\.0; allowed: above 0 and below 1"),
-        ({"mask_fraction": 1.0}, r"model\.mask_fraction: received 1\.0"),
-        ({"cosreg_weight": -1.0}, r"model\.cosreg_weight: received -1\.0; allowed: 0 or more"),
-        ({"learning_rate": 0.0}, r"model\.learning_rate: received 0\.0; allowed: above 0"),
-        ({"weight_decay": -0.1}, r"model\.weight_decay: received -0\.1"),
-        ({"dropout": 1.0}, r"model\.dropout: received 1\.0; allowed: 0 to below 1"),
+        ({"mask_fraction": 0.0}, r"mask_fraction: received 0\.0; allowed: above 0 and below 1"),
+        ({"mask_fraction": 1.0}, r"mask_fraction: received 1\.0"),
+        ({"cosreg_weight": -1.0}, r"cosreg_weight: received -1\.0; allowed: 0 or more"),
+        ({"learning_rate": 0.0}, r"learning_rate: received 0\.0; allowed: above 0"),
+        ({"weight_decay": -0.1}, r"weight_decay: received -0\.1"),
+        ({"dropout": 1.0}, r"dropout: received 1\.0; allowed: 0 to below 1"),
         ({"schedule": "liner"}, r"'liner'.*did you mean 'linear'"),
-        ({"warmup": 1.0}, r"model\.warmup: received 1\.0"),
-        ({"scratch": True, "num_attention_heads": 3}, r"received 3; allowed: what divides model\.hidden_size 128"),
-        ({"scratch": True, "num_hidden_layers": 0}, r"model\.num_hidden_layers: received 0; allowed: 1 or more"),
+        ({"warmup": 1.0}, r"warmup: received 1\.0"),
+        ({"scratch": True, "num_attention_heads": 3}, r"received 3; allowed: what divides hidden_size 128"),
+        ({"scratch": True, "num_hidden_layers": 0}, r"num_hidden_layers: received 0; allowed: at least 1"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -419,7 +409,7 @@ def test_bad_new_encoders() -> None:
     with pytest.raises(UserError, match=r"vocab_size: received 20; allowed: \d+ or more, for the special tokens"):
         _scratch(vocab_size=20)
     module = MLMModule(scratch=True)
-    with pytest.raises(UserError, match=r"encoder\.max_length: received 2; allowed: 3 or more"):
+    with pytest.raises(UserError, match=r"max_length: received 2; allowed: 3 or more"):
         module.make_encoder(TEXT, max_length=2)
     with pytest.raises(UserError, match="received no sentence; allowed: 1 or more"):
         module.make_encoder([])
@@ -428,35 +418,32 @@ def test_bad_new_encoders() -> None:
 
 
 def test_encoders_that_cannot_be_trained_so() -> None:
-    with pytest.raises(UserError, match=r"received a frozen encoder; allowed: SentenceEncoder\(frozen=False\)"):
-        MLMModule().connect(SentenceEncoder.from_pretrained("builtin-sample"))
-    with pytest.raises(UserError, match=r"encoder\.dtype: received torch\.bfloat16; allowed in training: float32"):
-        MLMModule().connect(SentenceEncoder.from_pretrained("builtin-sample", dtype="bfloat16", frozen=False))
+    with pytest.raises(ValueError, match=r"received a frozen encoder; allowed: one with frozen=False"):
+        MLMModule(SentenceEncoder.from_pretrained("builtin-sample"))
+    with pytest.raises(UserError, match=r"dtype: received torch\.bfloat16; allowed in training: float32"):
+        MLMModule(trainable_encoder(dtype="bfloat16"))
     encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
     tokenizer: Any = encoder.tokenizer
     with_pooler = BertModel(_tiny_config(tokenizer))
-    with pytest.raises(
-        UserError, match=r"encoder\.pooling: 'cls_pooler' reads a layer that .* allowed: mean, cls, max"
-    ):
-        MLMModule().connect(SentenceEncoder(with_pooler, tokenizer, pooling="cls_pooler", frozen=False))
+    with pytest.raises(UserError, match=r"pooling: 'cls_pooler' reads a layer that .* allowed: mean, cls, max"):
+        MLMModule(SentenceEncoder(with_pooler, tokenizer, pooling="cls_pooler", frozen=False))
     tokenizer.mask_token = None
     with pytest.raises(UserError, match="the tokenizer of builtin-sample has no mask token"):
-        MLMModule().connect(encoder)
+        MLMModule(encoder)
 
 
 def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
-    module = MLMModule(whole_words=True)
     encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
     encoder.tokenizer = _WithoutMarks(encoder.tokenizer)  # type: ignore[assignment]
-    with pytest.raises(UserError, match=r"model\.whole_words: .* has no pieces marked '##'; allowed with it: false"):
-        module.connect(encoder)
+    with pytest.raises(UserError, match=r"whole_words: .* has no pieces marked '##'; allowed with it: false"):
+        MLMModule(encoder, whole_words=True)
 
 
 def test_cosine_regularization_needs_tied_embeddings() -> None:
     tokenizer: Any = SentenceEncoder.from_pretrained("builtin-sample").tokenizer
     backbone = BertModel(_tiny_config(tokenizer, tie_word_embeddings=False), add_pooling_layer=False)
-    with pytest.raises(UserError, match=r"model\.cosreg_weight: received 1\.0, but .* are not tied"):
-        MLMModule(cosreg_weight=1.0).connect(SentenceEncoder(backbone, tokenizer, frozen=False))
+    with pytest.raises(UserError, match=r"cosreg_weight: received 1\.0, but .* are not tied"):
+        MLMModule(SentenceEncoder(backbone, tokenizer, frozen=False), cosreg_weight=1.0)
 
 
 def _tiny_config(tokenizer: Any, **options: Any) -> BertConfig:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.data import make_data
 from helpers.encoders import make_encoder
 from pytorch_lightning import Trainer
 
@@ -18,6 +19,7 @@ from flowbert.datamodules.mlm import MLMDataModule
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
+from flowbert.losses.info_nce import InfoNCE
 from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule
 
 pytestmark = pytest.mark.filterwarnings(
@@ -26,32 +28,36 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The dirpath has changed:UserWarning",
 )
 SMALL: dict[str, Any] = {"max_sentences": 48, "batch_size": 8, "held_out": 0.0}
-Parts = tuple[EmbeddingModule, CorpusDataModule]
+Pair = tuple[EmbeddingModule, CorpusDataModule]
+Encoder = SentenceEncoder | None
 
 
-def _flow() -> Parts:
+def _flow(encoder: Encoder) -> Pair:
     options = {**SMALL, "max_sentences": 192, "batch_size": 32, "start_size": 48, "store": "memory"}
-    return FlowModule(depth=1), EmbeddingDataModule("builtin-sample", **options)
+    return FlowModule(encoder=encoder, depth=1), make_data(EmbeddingDataModule, corpus="builtin-sample", **options)
 
 
-def _simcse() -> Parts:
-    return SimCSEModule(mlm_weight=0.1, learning_rate=1e-3), ContrastiveDataModule("builtin-sample", **SMALL)
+def _simcse(encoder: Encoder) -> Pair:
+    module = SimCSEModule(encoder, InfoNCE(0.1), mlm_weight=0.1, learning_rate=1e-3)
+    return module, make_data(ContrastiveDataModule, corpus="builtin-sample", **SMALL)
 
 
-def _sbert() -> Parts:
-    return SBERTModule(learning_rate=1e-3), SiameseDataModule(**SMALL)
+def _sbert(encoder: Encoder) -> Pair:
+    return SBERTModule(encoder, learning_rate=1e-3), make_data(SiameseDataModule, **SMALL)
 
 
-def _mlm() -> Parts:
-    return MLMModule(learning_rate=1e-3, whole_words=True), MLMDataModule("builtin-sample", **SMALL)
+def _mlm(encoder: Encoder) -> Pair:
+    module = MLMModule(encoder, learning_rate=1e-3, whole_words=True)
+    return module, make_data(MLMDataModule, corpus="builtin-sample", **SMALL)
 
 
-def _scratch() -> Parts:
+def _scratch(_: Encoder) -> Pair:
     sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 300}
-    return MLMModule(scratch=True, learning_rate=1e-3, **sizes), MLMDataModule("builtin-sample", **SMALL)
+    module = MLMModule(scratch=True, learning_rate=1e-3, **sizes)  # makes its own encoder
+    return module, make_data(MLMDataModule, corpus="builtin-sample", **SMALL)
 
 
-METHODS: dict[str, Callable[[], Parts]] = {
+METHODS: dict[str, Callable[[Encoder], Pair]] = {
     "flow": _flow,
     "simcse": _simcse,
     "sbert": _sbert,
@@ -65,16 +71,14 @@ def _trainer(folder: Path, epochs: int = 1, **options: Any) -> Trainer:
     return Trainer(accelerator="cpu", devices=1, default_root_dir=folder, max_epochs=epochs, **{**quiet, **options})
 
 
-def _connected(method: str) -> Parts:
-    module, data = METHODS[method]()
-    data.load()
-    module.connect(module.load_encoder({"path": "builtin-sample", "layers": "first_last"}, data))
-    return module, data
+def _made(method: str) -> Pair:
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last", frozen=method == "flow")
+    return METHODS[method](encoder)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_checkpoint_is_all_that_a_stock_trainer_needs(method: str, tmp_path: Path) -> None:
-    module, data = _connected(method)
+    module, data = _made(method)
     evaluation = STSEvaluation()
     trainer = _trainer(tmp_path, callbacks=[evaluation], limit_val_batches=0)
     trainer.fit(module, datamodule=data)  # the data module takes the encoder of the module
@@ -83,7 +87,7 @@ def test_a_checkpoint_is_all_that_a_stock_trainer_needs(method: str, tmp_path: P
 
     loaded = type(module).load_from_checkpoint(checkpoint, weights_only=True)
     again = _trainer(tmp_path, callbacks=[STSEvaluation()])
-    assert again.test(loaded, datamodule=METHODS[method]()[1], verbose=False) == logged
+    assert again.test(loaded, datamodule=METHODS[method](None)[1], verbose=False) == logged
     sentences = ["a dog runs", "the cat sleeps in the park"]
     if module.frozen_encoder:
         assert torch.equal(loaded.encoder.backbone(**_features(loaded, sentences))[0], _states(module, sentences))
@@ -104,15 +108,15 @@ def _states(module: EmbeddingModule, sentences: list[str]) -> torch.Tensor:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loaded", [False, True])
 def test_a_fit_goes_on_as_if_it_had_never_stopped(method: str, loaded: bool, tmp_path: Path) -> None:
-    whole, data = _connected(method)
+    whole, data = _made(method)
     _trainer(tmp_path / "whole", 2).fit(whole, datamodule=data)
     # Six batches an epoch, a checkpoint after the fourth.
-    half, data = _connected(method)
+    half, data = _made(method)
     for name, value in half.hparams.items():
         assert whole.hparams[name] == value
     stop = _trainer(tmp_path / "half", 2, callbacks=[_StopAfter(4, tmp_path / "half.ckpt")])
     stop.fit(half, datamodule=data)
-    module, data = METHODS[method]() if loaded else _connected(method)
+    module, data = METHODS[method](None) if loaded else _made(method)
     if loaded:
         module = type(module).load_from_checkpoint(tmp_path / "half.ckpt", weights_only=True)
     trainer = _trainer(tmp_path / "rest", 2)
@@ -138,8 +142,7 @@ class _StopAfter(STSEvaluation):
 
 def test_another_encoder_in_the_same_place_is_refused(tmp_path: Path) -> None:
     folder = make_encoder(tmp_path / "encoder")
-    module, data = METHODS["flow"]()
-    module.connect(SentenceEncoder.from_pretrained(str(folder)))
+    module, data = METHODS["flow"](SentenceEncoder.from_pretrained(str(folder)))
     _trainer(tmp_path, limit_val_batches=0).fit(module, datamodule=data)
     (checkpoint,) = tmp_path.rglob("*.ckpt")
     shutil.rmtree(folder)
@@ -154,6 +157,6 @@ def test_another_encoder_in_the_same_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_data_without_any_encoder_say_so(tmp_path: Path) -> None:
-    module, data = METHODS["flow"]()
+    module, data = METHODS["flow"](None)
     with pytest.raises((UserError, RuntimeError), match=r"no encoder"):
         _trainer(tmp_path).fit(module, datamodule=data)

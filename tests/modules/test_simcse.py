@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.data import make_data, trainable_encoder
 from helpers.encoders import make_encoder
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
@@ -13,11 +14,10 @@ from torch import Tensor
 
 from flowbert.callbacks import STSEvaluation
 from flowbert.datamodules.contrastive import ContrastiveDataModule
-from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.evaluation import embed_pairs, evaluate_pairs
-from flowbert.losses.info_nce import info_nce
+from flowbert.losses.info_nce import InfoNCE, info_nce
 from flowbert.modules.simcse import SimCSEModule
+from flowbert.tasks import embed_pairs, evaluate_pairs
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*does not have many workers:UserWarning", "ignore:.*sync_dist=True:UserWarning"
@@ -27,14 +27,6 @@ pytestmark = pytest.mark.filterwarnings(
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
-
-
-def _connected(module: SimCSEModule, data: ContrastiveDataModule, **options: Any) -> SentenceEncoder:
-    encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False, **options)
-    data.connect(encoder)
-    data.load()
-    module.connect(encoder)
-    return encoder
 
 
 def _trainer(folder: Path, **options: Any) -> Trainer:
@@ -51,16 +43,15 @@ def _dev(module: SimCSEModule, data: ContrastiveDataModule) -> float:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.0}, r"temperature: received 0.0; allowed: above 0"),
-        ({"head": "mpl"}, r"model.head: received 'mpl'"),
-        ({"mlm_weight": -1.0}, r"model.mlm_weight: received -1.0; allowed: 0 or more"),
-        ({"mask_fraction": 0.0}, r"model.mask_fraction: received 0.0"),
-        ({"dropout": 1.0}, r"model.dropout: received 1.0; allowed: 0 to below 1"),
+        ({"head": "mpl"}, r"head: received 'mpl'"),
+        ({"mlm_weight": -1.0}, r"mlm_weight: received -1.0; allowed: 0 or more"),
+        ({"mask_fraction": 0.0}, r"mask_fraction: received 0.0"),
+        ({"dropout": 1.0}, r"dropout: received 1.0; allowed: 0 to below 1"),
         ({"chunk_size": 0}, r"chunk_size: received 0; allowed: 1 or more"),
-        ({"learning_rate": 0.0}, r"model.learning_rate: received 0.0; allowed: above 0"),
-        ({"weight_decay": -0.1}, r"model.weight_decay: received -0.1"),
-        ({"schedule": "liner"}, r"model.schedule: received 'liner'.*did you mean 'linear'"),
-        ({"warmup": 1.0}, r"model.warmup: received 1.0"),
+        ({"learning_rate": 0.0}, r"learning_rate: received 0.0; allowed: above 0"),
+        ({"weight_decay": -0.1}, r"weight_decay: received -0.1"),
+        ({"schedule": "liner"}, r"schedule: received 'liner'.*did you mean 'linear'"),
+        ({"warmup": 1.0}, r"warmup: received 1.0"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:
@@ -69,19 +60,26 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
 
 
 def test_hyperparameters_are_plain() -> None:
+    hparams = SimCSEModule(loss=InfoNCE(0.1)).hparams
     plain = (str, int, float, bool, type(None))
-    assert all(isinstance(value, plain) for value in SimCSEModule().hparams.values())
+    settings = hparams["loss"]["init_args"]
+    assert settings == {"temperature": 0.1, "hard_negative_weight": 0.0}
+    assert all(isinstance(value, plain) for name, value in hparams.items() if name != "loss")
 
 
 def test_dropout_of_zero_is_refused_where_it_makes_the_positives(tmp_path: Path) -> None:
-    module, data = SimCSEModule(dropout=0.0), ContrastiveDataModule("builtin-sample", max_sentences=64, batch_size=8)
-    _connected(module, data)
+    encoder = trainable_encoder()
+    module, data = (
+        SimCSEModule(encoder, dropout=0.0),
+        make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", max_sentences=64, batch_size=8),
+    )
     trainer = _trainer(tmp_path, max_steps=1, limit_val_batches=0)
-    with pytest.raises(UserError, match=r"dropout is 0, so both passes .* collapses; allowed: model.dropout 0.1, or"):
+    with pytest.raises(UserError, match=r"dropout is 0, so both passes .* collapses; allowed: dropout 0.1, or"):
         trainer.fit(module, datamodule=data)
-    cropped = ContrastiveDataModule("builtin-sample", "crop", max_sentences=64, batch_size=8)
-    module = SimCSEModule(dropout=0.0)
-    _connected(module, cropped)
+    cropped = make_data(
+        ContrastiveDataModule, encoder, corpus="builtin-sample", positive="crop", max_sentences=64, batch_size=8
+    )
+    module = SimCSEModule(encoder, dropout=0.0)
     _trainer(tmp_path, max_steps=1, limit_val_batches=0).fit(module, datamodule=cropped)
 
 
@@ -92,33 +90,38 @@ def _loss(module: SimCSEModule, batch: dict[str, Any]) -> Tensor:
 
 @pytest.mark.parametrize("positive", ["crop", "entailment"])
 def test_step_is_the_loss_of_the_sides_with_head_and_weight(positive: str) -> None:
-    module = SimCSEModule(dropout=0.0, hard_negative_weight=1.5)
-    data = ContrastiveDataModule("nli", positive, batch_size=8, max_sentences=64)
-    encoder = _connected(module, data, pooling="cls")
+    encoder = trainable_encoder(pooling="cls")
+    module = SimCSEModule(encoder, dropout=0.0, loss=InfoNCE(hard_negative_weight=1.5))
+    data = make_data(ContrastiveDataModule, encoder, corpus="nli", positive=positive, batch_size=8, max_sentences=64)
     assert module.head is not None
     batch = data.batch(0, range(8))
-    sides = [module.head(encoder(encoder.tokenize(side))) for side in data.sides(0, range(8))]
+    sides = [module.head(encoder(encoder.tokenize(side))) for side in data.texts(0, range(8))]
     assert len(sides) == (3 if positive == "entailment" else 2)
     expected = info_nce(sides[0], sides[1], 0.05, sides[2] if len(sides) > 2 else None, 1.5)
     torch.testing.assert_close(_loss(module, batch), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_two_passes_of_a_sentence_differ_by_dropout_alone() -> None:
-    module, data = SimCSEModule(head="none"), ContrastiveDataModule("builtin-sample", max_sentences=64, batch_size=8)
-    _connected(module, data)
-    first, second = module.embed_sides(data.batch(0, range(8)))
+    encoder = trainable_encoder()
+    module, data = (
+        SimCSEModule(encoder, head="none"),
+        make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", max_sentences=64, batch_size=8),
+    )
+    first, second = module.embed_columns(data.batch(0, range(8)))
     assert not torch.allclose(first, second, atol=1e-2)
     module.eval()
-    first, second = module.embed_sides(data.batch(0, range(8)))
+    first, second = module.embed_columns(data.batch(0, range(8)))
     torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-5)
 
 
 def test_chunked_step_has_the_gradients_of_the_plain_one() -> None:
     gradients = []
     for chunk_size in (None, 5):
-        module = SimCSEModule(dropout=0.0, chunk_size=chunk_size)
-        data = ContrastiveDataModule("nli", "entailment", batch_size=12, max_sentences=64)
-        _connected(module, data, pooling="cls")
+        encoder = trainable_encoder(pooling="cls")
+        module = SimCSEModule(encoder, dropout=0.0, chunk_size=chunk_size)
+        data = make_data(
+            ContrastiveDataModule, encoder, corpus="nli", positive="entailment", batch_size=12, max_sentences=64
+        )
         _loss(module, data.batch(0, range(12))).backward()  # type: ignore[no-untyped-call]
         gradients.append({name: p.grad for name, p in module.named_parameters() if p.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
@@ -129,8 +132,8 @@ def test_chunked_step_has_the_gradients_of_the_plain_one() -> None:
 def test_head_is_left_out_or_kept_at_test_time() -> None:
     embeddings = {}
     for head in ("none", "mlp_train_only", "mlp"):
-        module, data = SimCSEModule(head=head), ContrastiveDataModule("builtin-sample", max_sentences=64)
-        encoder = _connected(module, data, pooling="cls")
+        encoder = trainable_encoder(pooling="cls")
+        module = SimCSEModule(encoder, head=head)
         embeddings[head] = module.sentence_embeddings(["a dog runs", "the cat"])
         raw = torch.from_numpy(encoder.encode(["a dog runs", "the cat"]))
         expected = torch.tanh(module.head.dense(raw)) if head == "mlp" and module.head is not None else raw
@@ -141,9 +144,11 @@ def test_head_is_left_out_or_kept_at_test_time() -> None:
 def test_mlm_loss_trains_the_backbone_and_its_masks_repeat() -> None:
     losses = []
     for seed in (0, 0, 1):
-        module = SimCSEModule(dropout=0.0, mlm_weight=0.1, seed=seed)
-        data = ContrastiveDataModule("nli", "entailment", batch_size=8, max_sentences=64)
-        encoder = _connected(module, data)
+        encoder = trainable_encoder()
+        module = SimCSEModule(encoder, dropout=0.0, mlm_weight=0.1, seed=seed)
+        data = make_data(
+            ContrastiveDataModule, encoder, corpus="nli", positive="entailment", batch_size=8, max_sentences=64
+        )
         module.trainer = _trainer(Path("."), max_steps=1)
         loss = module._mlm_loss(data.batch(0, range(8)), 0)
         losses.append(loss.item())
@@ -165,9 +170,11 @@ class _Rates(Callback):
 
 
 def test_learning_rates_are_those_of_a_linear_decay(tmp_path: Path) -> None:
-    module, data = SimCSEModule(learning_rate=3e-5), ContrastiveDataModule("builtin-sample", max_sentences=80)
-    data.hparams["batch_size"] = data.batch_size = 8
-    _connected(module, data)
+    encoder = trainable_encoder()
+    module, data = (
+        SimCSEModule(encoder, learning_rate=3e-5),
+        make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", max_sentences=80, batch_size=8),
+    )
     rates = _Rates()
     trainer = _trainer(tmp_path, max_epochs=2, limit_train_batches=4, limit_val_batches=0, callbacks=[rates])
     trainer.fit(module, datamodule=data)
@@ -201,9 +208,11 @@ _PRECISIONS: dict[torch.dtype, dict[str, Any]] = {
 def test_mixed_precision_computes_in_half_and_its_loss_in_float32(tmp_path: Path) -> None:
     losses = []
     for dtype, options in _PRECISIONS.items():
-        module = SimCSEModule(dropout=0.0)
-        data = ContrastiveDataModule("builtin-sample", "crop", max_sentences=64, batch_size=16)
-        _connected(module, data)
+        encoder = trainable_encoder()
+        module = SimCSEModule(encoder, dropout=0.0)
+        data = make_data(
+            ContrastiveDataModule, encoder, corpus="builtin-sample", positive="crop", max_sentences=64, batch_size=16
+        )
         seen = _Dtypes()
         trainer = _trainer(
             tmp_path, max_steps=2, limit_val_batches=1, callbacks=[seen], gradient_clip_val=1.0, **options
@@ -218,9 +227,9 @@ def test_mixed_precision_computes_in_half_and_its_loss_in_float32(tmp_path: Path
 
 def test_training_improves_sts_and_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    module = SimCSEModule(learning_rate=3e-4)
-    data = ContrastiveDataModule("builtin-sample", max_sentences=1920, batch_size=64)
-    _connected(module, data, pooling="cls")
+    encoder = trainable_encoder(pooling="cls")
+    module = SimCSEModule(encoder, learning_rate=3e-4)
+    data = make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", max_sentences=1920, batch_size=64)
     before = _dev(module, data)
     monitor = "simcse/SAMPLE/dev/spearman_all"
     best = ModelCheckpoint(tmp_path, monitor=monitor, mode="max", save_weights_only=True)
@@ -241,11 +250,8 @@ def test_training_improves_sts_and_the_best_checkpoint_is_kept(tmp_path: Path) -
 
 
 def test_other_backbones_train_without_unused_parameters(tmp_path: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(make_encoder(tmp_path, "distilbert")), frozen=False)
-    module = SimCSEModule()
-    module.connect(encoder)
-    data = ContrastiveDataModule("builtin-sample", max_sentences=64)
-    data.connect(encoder)
-    data.load()
+    encoder = trainable_encoder(str(make_encoder(tmp_path, "distilbert")))
+    module = SimCSEModule(encoder)
+    data = make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", max_sentences=64)
     _loss(module, data.batch(0, range(8))).backward()  # type: ignore[no-untyped-call]
     assert [name for name, p in module.named_parameters() if p.grad is None] == []

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.data import make_data
 from helpers.encoders import ARCHITECTURES, make_encoder
 from pytorch_lightning import Trainer
 from safetensors.torch import load_file
@@ -34,9 +35,7 @@ def _encoder(folder: Path, architecture: str = "bert", **options: Any) -> Senten
 
 
 def _module(encoder: SentenceEncoder, **options: Any) -> SimCSEModule:
-    module = SimCSEModule(**{"head": "none", **options})
-    module.connect(encoder)
-    return module
+    return SimCSEModule(encoder, **{"head": "none", **options})
 
 
 def _moved(module: SimCSEModule) -> SimCSEModule:
@@ -111,7 +110,7 @@ def test_head_that_is_kept_becomes_the_pooler(tmp_path: Path) -> None:
 
 
 def test_head_that_is_kept_needs_a_place(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"model.head: 'mlp' .* received pooling mean, layers \[3\]; allowed: pooling"):
+    with pytest.raises(UserError, match=r"head: 'mlp' .* received pooling mean, layers \[3\]; allowed: pooling"):
         _module(_encoder(tmp_path / "a"), head="mlp")
     with pytest.raises(UserError, match=r"ElectraModel has not; allowed with it: mlp_train_only, none"):
         _module(_encoder(tmp_path / "b", "electra", pooling="cls"), head="mlp")
@@ -119,9 +118,9 @@ def test_head_that_is_kept_needs_a_place(tmp_path: Path) -> None:
 
 def test_frozen_or_half_precision_encoders_are_refused(tmp_path: Path) -> None:
     path = str(make_encoder(tmp_path))
-    with pytest.raises(UserError, match=r"SimCSEModule: received a frozen encoder; allowed: .*frozen=False"):
+    with pytest.raises(ValueError, match=r"SimCSEModule: received a frozen encoder; allowed: .*frozen=False"):
         _module(SentenceEncoder.from_pretrained(path))
-    with pytest.raises(UserError, match=r"encoder.dtype: received torch.bfloat16; allowed in training: float32"):
+    with pytest.raises(UserError, match=r"dtype: received torch.bfloat16; allowed in training: float32"):
         _module(SentenceEncoder.from_pretrained(path, dtype="bfloat16", frozen=False))
 
 
@@ -155,11 +154,9 @@ def test_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path: Path) -> Non
         torch.manual_seed(0)
         encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
         module, data = (
-            SimCSEModule(dropout=0.0, schedule="constant"),
-            ContrastiveDataModule("builtin-sample", "crop", max_sentences=64, batch_size=16),
+            SimCSEModule(encoder, dropout=0.0, schedule="constant"),
+            make_data(ContrastiveDataModule, corpus="builtin-sample", positive="crop", max_sentences=64, batch_size=16),
         )
-        data.connect(encoder)
-        module.connect(encoder)
         trainer = _trainer(tmp_path, max_epochs=epochs, limit_val_batches=0)
         trainer.fit(module, datamodule=data, ckpt_path=ckpt_path, weights_only=True)
         trainer.save_checkpoint(tmp_path / f"{epochs}-{total}.ckpt")

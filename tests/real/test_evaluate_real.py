@@ -77,7 +77,7 @@ def test_reproduce_runs_end_to_end_with_another_encoder(
     encoder, senteval = str(real / "models" / "minilm-mlm"), str(real / "data" / "senteval")
     nli = str(real / "data" / "nli" / "snli-dev.jsonl")
     data = ["--senteval", senteval, "--nli", nli, "--tasks", "STS16", "--bootstrap", "200"]
-    main(["reproduce", "--table", "li2020-2", "--encoder", encoder, *data, "--output", str(output)])
+    main(["reproduce", "--table", "li2020-2", "--encoder.path", encoder, *data, "--output", str(output)])
     printed = capsys.readouterr().out
     assert "published (context only)" in printed
     assert printed.count("cannot be run") == 1  # the row of word vectors
@@ -90,7 +90,7 @@ def test_a_local_copy_of_the_published_encoder_is_compared(real: Path, tmp_path:
     encoder, senteval = str(real / "models" / "all-MiniLM-L6-v2"), str(real / "data" / "senteval")
     (row,) = (row.id for row in published_rows("mteb"))
     data = ["--senteval", senteval, "--tasks", "STS13,STS16,STSB", "--bootstrap", "200"]
-    main(["reproduce", "--rows", row, "--encoder", encoder, *data, "--output", str(output)])
+    main(["reproduce", "--rows", row, "--encoder.path", encoder, *data, "--output", str(output)])
     with output.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     assert [record["task"] for record in records] == ["STS13", "STS16", "STSB", "Avg"]

@@ -25,8 +25,8 @@ def test_flow_beats_raw_as_documented(
     options = {
         "--config": str(root / "configs" / f"{config}.yaml"),
         "--encoder.path": str(real / "models" / "minilm-mlm"),
-        "--data.task": task,
-        "--data.senteval": str(real / "data" / "senteval"),
+        "--tasks": task,
+        "--senteval": str(real / "data" / "senteval"),
         "--run_dir": str(tmp_path / "run"),
         "--trainer.enable_progress_bar": "false",
     }

@@ -29,23 +29,23 @@ def _validation(step: int, figure: float) -> dict[str, float | int]:
 
 def test_every_validation_is_a_point(tmp_path: Path) -> None:
     run = _run(tmp_path, [{"step": 4, "step/loss": 1.0}, _validation(9, 0.5), _validation(19, 0.6)])
-    raw, flow = read_curves(run)
+    raw, flow = read_curves([run])
     assert (raw.method, raw.task, raw.trained, flow.method, flow.trained) == ("raw", "A", False, "flow", True)
     assert [point.step for point in flow.points] == [10, 20]
     assert raw.points[0] == Point(10, 0.4, 0.1, -1.0)
     assert flow.points[1].spearman == 0.6
     assert math.isnan(flow.points[1].alignment)
-    assert [curve.points[0].spearman for curve in read_curves(run, "B")] == [0.4, 0.6]
+    assert [curve.points[0].spearman for curve in read_curves([run], "B")] == [0.4, 0.6]
 
 
 def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no metrics.csv in it; allowed: the run folder of a fit"):
-        read_curves(tmp_path)
+        read_curves([tmp_path])
     run = _run(tmp_path, [_validation(9, 0.5)])
-    with pytest.raises(UserError, match=r"--task: received 'C'; allowed: A, B"):
-        read_curves(run, "C")
-    with pytest.raises(UserError, match=r"--aggregation: received 'meen'.*'mean'"):
-        read_curves(run, aggregation="meen")
+    with pytest.raises(UserError, match=r"task: received 'C'; allowed: A, B"):
+        read_curves([run], "C")
+    with pytest.raises(UserError, match=r"aggregation: received 'meen'.*'mean'"):
+        read_curves([run], aggregation="meen")
     (tmp_path / "metrics.csv").write_text("step,step/loss\n1,2.0\n")
     with pytest.raises(UserError, match="no validation on a development split yet"):
-        read_curves(run)
+        read_curves([run])

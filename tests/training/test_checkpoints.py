@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.data import make_data
 from pytorch_lightning import Callback, Trainer
 
 from flowbert.datamodules.embedding import EmbeddingDataModule
@@ -32,9 +33,11 @@ class _Watch(AtomicCheckpointIO):
 
 
 def _fit(folder: Path, last: LastCheckpoint, *callbacks: Callback, **options: Any) -> tuple[Trainer, list[int]]:
-    module, watch = FlowModule(depth=1, schedule="constant"), _Watch()
-    data = EmbeddingDataModule("builtin-sample", max_sentences=192, batch_size=24, held_out=0.0, store="memory")
-    module.connect(SentenceEncoder.from_pretrained("builtin-sample"))
+    encoder, watch = SentenceEncoder.from_pretrained("builtin-sample"), _Watch()
+    module = FlowModule(encoder=encoder, depth=1, schedule="constant")
+    data = make_data(
+        EmbeddingDataModule, corpus="builtin-sample", max_sentences=192, batch_size=24, held_out=0.0, store="memory"
+    )
     last.dirpath = folder
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0, "max_epochs": 2}
     trainer = Trainer(
@@ -142,7 +145,7 @@ def test_a_training_that_diverged_is_not_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"every_n_steps": 0}, {"every_n_minutes": -1.0}])
 def test_numbers_are_checked(options: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"checkpoint.every_n_\w+: received -?\d.*; allowed: above 0, or null"):
+    with pytest.raises(UserError, match=r"every_n_\w+: received -?\d.*; allowed: above 0, or null"):
         LastCheckpoint(**options)
 
 
@@ -182,7 +185,9 @@ def test_a_run_that_had_fewer_steps_goes_on(steps: int, tmp_path: Path) -> None:
     checkpoint = tmp_path / "short" / "last.ckpt"
     saved = torch.load(checkpoint, weights_only=True)
     assert saved["global_step"] == steps
-    data = EmbeddingDataModule("builtin-sample", max_sentences=192, batch_size=24, held_out=0.0, store="memory")
+    data = make_data(
+        EmbeddingDataModule, corpus="builtin-sample", max_sentences=192, batch_size=24, held_out=0.0, store="memory"
+    )
     module = FlowModule.load_from_checkpoint(checkpoint, weights_only=True)
     trainer = Trainer(
         accelerator="cpu", max_epochs=2, logger=False, enable_checkpointing=False, enable_model_summary=False
@@ -197,9 +202,9 @@ def test_a_run_that_had_fewer_steps_goes_on(steps: int, tmp_path: Path) -> None:
     ("changed", "message"),
     [
         ({"batch_size": 16}, r"from batch 5 of epoch 0, whose order was another \(batch 24 there, 16 here\)"),
-        ({"seed": 1}, r"fitted on another corpus than builtin-sample"),
-        ({"max_sentences": 180}, r"fitted on another corpus than builtin-sample"),
-        ({"held_out": 0.1}, r"whose order was another \(examples 192 there, 173 here\)"),
+        ({"seed": 1}, r"fitted on 192 of builtin-sample, this run on 192 of builtin-sample; allowed: the same"),
+        ({"max_sentences": 180}, r"fitted on 192 of builtin-sample, this run on 180 of builtin-sample"),
+        ({"held_out": 0.1}, r"fitted on 192 of builtin-sample, this run on 173 of builtin-sample"),
         ({}, None),
     ],
 )
@@ -209,7 +214,7 @@ def test_within_an_epoch_the_batches_must_be_those_of_the_run(
     options: dict[str, Any] = {"max_sentences": 192, "batch_size": 24, "held_out": 0.0, "store": "memory"}
     with pytest.raises(SystemExit):
         _fit(tmp_path, LastCheckpoint(every_n_minutes=None), _Interrupt("on_train_batch_start", 5))
-    data = EmbeddingDataModule("builtin-sample", **{**options, **changed})
+    data = make_data(EmbeddingDataModule, corpus="builtin-sample", **{**options, **changed})
     trainer = Trainer(
         accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_model_summary=False
     )

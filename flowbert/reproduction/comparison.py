@@ -1,0 +1,121 @@
+"""A published row beside what the same setting gives here, as text and as files."""
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flowbert.io.atomic import written_atomically
+from flowbert.reproduction.published import PublishedRow
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure x 100 here and in the paper.
+
+    Attributes:
+        task: Name of the task, or ``Avg``.
+        ours: The figure here.
+        low: Lower end of its 95% confidence interval over pairs; NaN if none was computed.
+        high: Upper end.
+        theirs: The published figure.
+        std: Standard deviation over seeds; NaN for one.
+    """
+
+    task: str
+    ours: float
+    low: float
+    high: float
+    theirs: float
+    std: float = math.nan
+
+    @property
+    def difference(self) -> float:
+        """Ours minus theirs."""
+        return self.ours - self.theirs
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the published figure lies in our interval; None without an interval."""
+        return None if math.isnan(self.low + self.ours) else self.low <= self.theirs <= self.high
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published row with its comparisons, or the reason why there are none.
+
+    Attributes:
+        row: The row.
+        comparisons: By task, then their average; empty if the row could not be run.
+        context: Whether another encoder took the published one's place, so that nothing can be compared.
+        note: Why it could not be run, or what else must be known.
+    """
+
+    row: PublishedRow
+    comparisons: tuple[Comparison, ...]
+    context: bool
+    note: str = ""
+
+    def text(self) -> str:
+        """Ours, theirs, difference and whether theirs lies inside our interval, as lines of fixed width."""
+        lines = [f"{self.row.id} ({self.row.setting})", *([f"  note: {self.note}"] if self.note else [])]
+        if not self.comparisons:
+            return "\n".join(lines)
+        table = {
+            "": [found.task for found in self.comparisons],
+            "ours": [_with_std(found.ours, found.std) for found in self.comparisons],
+            "95% confidence interval": [_ends(found) for found in self.comparisons],
+            f"published{' (context only)' * self.context}": [f"{found.theirs:.2f}" for found in self.comparisons],
+        }
+        if not self.context:
+            table["difference"] = [f"{found.difference:+.2f}" for found in self.comparisons]
+            table["inside"] = [{True: "yes", False: "no", None: "-"}[found.inside] for found in self.comparisons]
+        width = max(15, *(len(found.task) + 2 for found in self.comparisons))
+        lines += [f"  {name:<25}" + "".join(f"{cell:>{width}}" for cell in cells) for name, cells in table.items()]
+        return "\n".join(lines)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One record per task, for a CSV file."""
+        return [
+            {
+                "row": self.row.id,
+                "task": found.task,
+                "aggregation": self.row.setting.aggregation,
+                "ours": found.ours,
+                "low": found.low,
+                "high": found.high,
+                "std": found.std,
+                "published": found.theirs,
+                "difference": math.nan if self.context else found.difference,
+                "inside": None if self.context else found.inside,
+                "note": self.note,
+            }
+            for found in self.comparisons
+        ]
+
+
+def write_reproductions(found: Sequence[Reproduction], path: Path) -> tuple[Path, Path]:
+    """Write all comparisons as CSV, and their texts as Markdown, beside ``path``. Returns both files."""
+    table, text = path.with_suffix(".csv"), path.with_suffix(".md")
+    records = [record for each in found for record in each.records()]
+    with written_atomically(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(records[0] if records else ())
+        writer.writerows([_cell(value) for value in record.values()] for record in records)
+    with written_atomically(text) as temporary:
+        temporary.write_text("\n\n".join(f"```\n{each.text()}\n```" for each in found) + "\n", encoding="utf-8")
+    return table, text
+
+
+def _cell(value: Any) -> Any:
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _with_std(value: float, std: float) -> str:
+    return f"{value:.2f}" if math.isnan(std) else f"{value:.2f} \u00b1{std:.2f}"
+
+
+def _ends(found: Comparison) -> str:
+    return "-" if math.isnan(found.low) else f"[{found.low:.1f}, {found.high:.1f}]"

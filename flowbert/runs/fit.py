@@ -1,0 +1,254 @@
+"""A training run from its data to its folder: trained, evaluated beside the baselines, everything saved."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from pytorch_lightning import Callback, Trainer
+
+from flowbert.callbacks import STSEvaluation, WhiteningBaseline
+from flowbert.datamodules.base import CorpusDataModule
+from flowbert.errors import UserError
+from flowbert.evaluation import Row, fingerprint, rows_of, write_results
+from flowbert.evaluation.embeddings import encoder_columns
+from flowbert.io.atomic import written_atomically
+from flowbert.io.run_folder import RunFolder
+from flowbert.methods.embedder import save_encoder
+from flowbert.modules import EmbeddingModule
+from flowbert.notices import quiet_lightning
+from flowbert.runs.checkpoints import SavedCheckpoint
+from flowbert.runs.loggers import check_log_to, make_loggers
+from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+
+TRAINER_DEFAULTS: dict[str, Any] = {
+    "max_epochs": 3,
+    "gradient_clip_val": 1.0,
+    "log_every_n_steps": 10,
+    "num_sanity_val_steps": 0,
+    "enable_model_summary": False,
+}
+_HALF_WEIGHTS = ("bf16-true", "16-true")
+
+
+class Run:
+    """A module, its data and a run folder under one trainer.
+
+    Args:
+        module: What is trained, or a module of the checkpoint's kind.
+        datamodule: Its data; read here if they are not yet.
+        run: The run folder.
+        checkpoint: Where a fit goes on, or what is measured; none for a new fit.
+        log_to: Where figures go beside ``metrics.csv``: ``wandb``, ``wandb-offline``, ``tensorboard``.
+        whitening: The baseline beside a frozen encoder's method; default: plain whitening.
+        last: When ``last.ckpt`` is written; default: after every epoch and every ten minutes.
+        settings: What the run was asked to do, as JSON values, for the hash in its results.
+        **trainer: Arguments of Lightning's Trainer, over :data:`TRAINER_DEFAULTS`.
+
+    Raises:
+        UserError: If something does not fit together; nothing has been encoded or written by then.
+    """
+
+    def __init__(
+        self,
+        module: EmbeddingModule,
+        datamodule: CorpusDataModule,
+        run: RunFolder,
+        *,
+        checkpoint: SavedCheckpoint | None = None,
+        log_to: Sequence[str] = (),
+        whitening: WhiteningBaseline | None = None,
+        last: LastCheckpoint | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **trainer: Any,
+    ) -> None:
+        check_log_to(log_to)
+        self.module, self.datamodule, self.folder, self.checkpoint = module, datamodule, run, checkpoint
+        self.settings = dict(module.hparams) if settings is None else settings
+        self.evaluation = STSEvaluation()
+        self._log_to, self._last = log_to, LastCheckpoint() if last is None else last
+        self._options = TRAINER_DEFAULTS | trainer
+        module.check_data(datamodule)
+        datamodule.load()
+        self.whitening = WhiteningBaseline() if whitening is None and module.frozen_encoder else whitening
+        if self.whitening is not None:
+            self.whitening.check_dim(module.encoder.dim)
+        self.best = self._best_checkpoint()
+
+    # -------------------------------------------------------------- commands
+
+    def fit(self) -> list[Row]:
+        """Train, evaluate on the test split, save the fitted maps and the figures.
+
+        Returns:
+            Rows of the results; none with ``fast_dev_run``.
+        """
+        self._check_fit()
+        if self.checkpoint is not None and "corpus" in self.checkpoint.content:
+            self.datamodule.check_corpus(self.checkpoint.content["corpus"])
+        earlier = [] if self.checkpoint is None else self.checkpoint.earlier_metrics()
+        with _lightning():
+            trainer = self._trainer(earlier)
+            trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
+            if trainer.fast_dev_run:
+                return []
+            best = None if self.best is None else self.best.best_model_path or None
+            trainer.test(self.module, datamodule=self.datamodule, ckpt_path=best, weights_only=True, verbose=False)
+        if trainer.is_global_zero:
+            self._save_fitted()
+        return self._report(trainer, self.datamodule.describe_corpus())
+
+    def measure(self, split: str = "test") -> list[Row]:
+        """Likelihood and STS figures of the checkpoint on the split ``dev`` or ``test``."""
+        with _lightning():
+            trainer = self._trainer()
+            command: Callable[..., Any] = trainer.test if split == "test" else trainer.validate
+            command(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
+        # Without a fit of its own, a run reports what the checkpoint was fitted on.
+        saved = {} if self.checkpoint is None else self.checkpoint.content
+        return self._report(trainer, saved.get("corpus") or self.datamodule.describe_corpus())
+
+    def predict(self) -> npt.NDArray[np.float32]:
+        """Embed the data module's sentences with the checkpoint, ``(N, D)``, and write ``predictions.npy``."""
+        with _lightning():
+            trainer = self._trainer()
+            if trainer.world_size > 1:
+                raise UserError(f"devices: received {trainer.world_size}; allowed for predict: 1")
+            batches: Any = trainer.predict(
+                self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True
+            )
+        embeddings: npt.NDArray[np.float32] = torch.cat(list(batches)).numpy()
+        with written_atomically(self.folder.predictions) as temporary:
+            np.save(temporary, embeddings)
+        return embeddings
+
+    def _path(self) -> Path | None:
+        return None if self.checkpoint is None else self.checkpoint.path
+
+    # --------------------------------------------------------------- trainer
+
+    def _check_fit(self) -> None:
+        options = self._options
+        for name in ("max_epochs", "max_steps", "limit_train_batches"):
+            if options.get(name) == 0:
+                raise UserError(f"{name}: received 0, nothing to train; allowed: above 0")
+        if not self.module.frozen_encoder and options.get("precision") in _HALF_WEIGHTS:
+            raise UserError(
+                f"precision: received {options['precision']}; allowed when the encoder is trained: 32-true, "
+                "bf16-mixed, 16-mixed (weights and losses stay in float32)"
+            )
+
+    def _best_checkpoint(self) -> BestCheckpoint | None:
+        """A trained encoder keeps its best on dev; a frozen encoder's method its last state: no label may choose."""
+        task = self.datamodule.tasks[0]
+        if self.module.frozen_encoder or "dev" not in task.splits:
+            return None
+        (method,) = self.module.transforms()
+        return BestCheckpoint(self.folder.checkpoints, f"{method}/{task.name}/dev/spearman_all")
+
+    def _trainer(self, earlier: Sequence[dict[str, str]] = ()) -> Any:
+        """A Trainer that writes into the run folder only."""
+        options = dict(self._options)
+        if isinstance(options.get("logger"), bool):
+            raise UserError("logger: received a switch; allowed: log_to; metrics.csv is always written")
+        if not options.get("fast_dev_run"):
+            options["logger"] = [*make_loggers(self._log_to, self.folder, earlier), *_as_list(options.get("logger"))]
+        self._last.dirpath = self.folder.checkpoints
+        own: list[Callback | None] = [self.whitening, self.evaluation, self.best, self._last]
+        options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
+        options["plugins"] = [*_as_list(options.get("plugins")), AtomicCheckpointIO()]
+        try:
+            return Trainer(**options | {"default_root_dir": str(self.folder.path)})
+        except (ImportError, ValueError) as error:
+            raise UserError(f"trainer: {error}") from error
+
+    # ---------------------------------------------------------------- report
+
+    def _save_fitted(self) -> None:
+        self.folder.model.mkdir(parents=True, exist_ok=True)
+        self.module.save_fitted(self.folder.model)
+        if self.module.frozen_encoder:
+            save_encoder(self.folder.model, self.module.encoder)
+        if self.whitening is not None:
+            self.whitening.calibration.save(self.folder.fitted_map(self.whitening.name))
+
+    def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
+        seed = self.module.hparams["seed"]
+        rows = [
+            row
+            for found in self.evaluation.figures
+            for row in rows_of(
+                found.figures.measured,
+                method=found.method,
+                corpus="none" if found.method == "raw" else corpus["name"],
+                fitted=0 if found.method == "raw" else corpus["fitted"],
+                seed=seed if found.trained else None,
+                **encoder_columns(self.module.encoder),
+            )
+        ]
+        if trainer.is_global_zero:
+            device = str(self.module.device)
+            record = fingerprint(self.settings, corpus_hash=corpus["digest"], device=device, seed=seed)
+            write_results(self.folder.results, rows, record)
+        return rows
+
+
+def fit(
+    module: EmbeddingModule,
+    datamodule: CorpusDataModule,
+    run_dir: str | Path | None = None,
+    *,
+    ckpt_path: str | Path | None = None,
+    **options: Any,
+) -> list[Row]:
+    """Train a module, evaluate it beside its baselines on the test split, and save everything in a run folder.
+
+    Args:
+        module: What is trained.
+        datamodule: Its data.
+        run_dir: The run folder, new or of a run that was interrupted; default: ``runs/run/<time>``.
+        ckpt_path: The checkpoint of a run to go on with.
+        **options: Further arguments of :class:`Run`, Lightning's Trainer's among them: ``max_epochs``, ``devices``.
+
+    Returns:
+        Rows of ``results.json``: raw embeddings, baselines, the method.
+
+    Raises:
+        UserError: For a mistake in an option, a file or the checkpoint.
+
+    Example:
+        >>> import tempfile
+        >>> from flowbert.datamodules.embedding import EmbeddingDataModule
+        >>> from flowbert.datamodules.options import CorpusOptions
+        >>> from flowbert.modules import FlowModule
+        >>> encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last")
+        >>> data = EmbeddingDataModule(encoder, CorpusOptions(tasks="SAMPLE", max_sentences=600), start_size=256)
+        >>> quick = {"max_epochs": 1, "enable_progress_bar": False, "accelerator": "cpu"}
+        >>> rows = fit(FlowModule(encoder=encoder), data, tempfile.mkdtemp(), **quick)
+        >>> sorted({row.method for row in rows})
+        ['flow', 'raw', 'whitening']
+    """
+    checkpoint = None if ckpt_path is None else SavedCheckpoint.read(ckpt_path)
+    return Run(module, datamodule, RunFolder.choose(run_dir), checkpoint=checkpoint, **options).fit()
+
+
+@contextmanager
+def _lightning() -> Iterator[None]:
+    """Lightning's notices and errors as ours."""
+    try:
+        with quiet_lightning():
+            yield
+    except MisconfigurationException as error:
+        raise UserError(f"trainer: {error}") from error
+    except SystemExit as stop:
+        if stop.code == 1:  # Lightning's end of a training that Ctrl-C has stopped
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
