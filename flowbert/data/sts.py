@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +41,11 @@ class Subset:
 
     def __len__(self) -> int:
         return len(self.sentences1)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "Subset":
+        """The pairs for which ``chosen``, of shape ``(N,)``, is true."""
+        first, second = (tuple(compress(texts, chosen)) for texts in (self.sentences1, self.sentences2))
+        return Subset(self.name, first, second, self.scores[chosen])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,16 @@
 """Sentences end to end: the layers of an encoder compute no padding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
+from transformers import AttentionInterface
 
+from flowbert.encoders.cpu.attention import attention
 from flowbert.encoders.cpu.dropout import drop
 from flowbert.encoders.position_embeddings import first_position
 
@@ -21,6 +24,14 @@ def can_pack(network: nn.Module) -> bool:
     """Whether a Hugging Face encoder gives the same vectors for packed sentences."""
     config: Any = network.config
     return config.model_type in _PACKABLE and first_position(network) is not None
+
+
+@contextmanager
+def packed_attention(network: nn.Module) -> Iterator[None]:
+    """Let a network that can take a :class:`Packing` and nothing else meanwhile."""
+    AttentionInterface.register(PACKED_ATTENTION, _attend)
+    with attention(network, PACKED_ATTENTION):
+        yield
 
 
 class _Select(torch.autograd.Function):
@@ -147,7 +158,7 @@ class Packing:
         return torch.cat(contexts).view(1, -1, heads, width)
 
 
-def packed_attention(
+def _attend(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
