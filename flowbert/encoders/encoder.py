@@ -130,8 +130,8 @@ class SentenceEncoder(nn.Module):
         """
         trained = trained_settings(path)
         given = {"layers": layers, "pooling": pooling, "max_length": max_length}
-        used: dict[str, Any] = {"layers": "last", "pooling": "mean", "max_length": 128} | trained
-        used |= {name: value for name, value in given.items() if value is not None}
+        usual = {"layers": "last", "pooling": "mean", "max_length": 128}
+        used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
         keep_pooler = check_pooling(used["pooling"]) == "cls_pooler"
         checkpoint = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
         backbone, tokenizer = checkpoint.backbone, checkpoint.tokenizer
