@@ -92,15 +92,15 @@ def named_fields(
     Raises:
         UserError: If a row has another number of fields.
     """
-    lines, kept = [], []
+    lines, filled = [], []
     for line, fields in rows:
         if fields and (len(fields) < len(names) or (len(fields) > len(names) and not more)):
             allowed = f"{len(names)}{' or more' if more else ''} with tabs between them ({', '.join(names)})"
             raise UserError(f"{path}:{line}: {len(fields)} fields; allowed: {allowed}")
         if fields:
             lines.append(line)
-            kept.append(fields)
-    return Table(path, {name: [fields[i] for fields in kept] for i, name in enumerate(names)}, lines)
+            filled.append(fields)
+    return Table(path, {name: [fields[i] for fields in filled] for i, name in enumerate(names)}, lines)
 
 
 def read_tabs(path: Path, columns: Sequence[str]) -> Table:
@@ -126,17 +126,17 @@ def read_sentences(source: str | Path, column: str | None = None) -> Sentences:
     Raises:
         UserError: If a file is missing or bad, a table's column is not named, or there is no sentence at all.
     """
-    kept: list[str] = []
+    sentences: list[str] = []
     blank = 0
     for path in expand_files(source):
         table = read_table(path, *([] if column is None or file_format(path) == ".txt" else [[column]]))
         (name,) = table.columns
         texts = [text for line in table.texts(name) if (text := line.strip())]
-        kept.extend(texts)
+        sentences.extend(texts)
         blank += table.blank + len(table) - len(texts)
-    if not kept:
+    if not sentences:
         raise UserError(f"{source}: no sentence, only {blank} blank lines")
-    return Sentences(tuple(kept), blank)
+    return Sentences(tuple(sentences), blank)
 
 
 def _read_text(path: Path, _layouts: Layouts) -> Table:
@@ -170,8 +170,8 @@ def arrow_columns(path: Path, table: Any, columns: Sequence[str]) -> Table:
     Raises:
         UserError: If there is a value that Python cannot have (text that is not UTF-8); the message names its row.
     """
-    kept = {column: list(_python_values(table.column(column), f"{path}:", column)) for column in columns}
-    return Table(path, kept, range(1, table.num_rows + 1))
+    values = {column: list(_python_values(table.column(column), f"{path}:", column)) for column in columns}
+    return Table(path, values, range(1, table.num_rows + 1))
 
 
 def _python_values(scalars: Iterable[Any], where: str, column: str) -> Iterator[object]:

@@ -72,7 +72,7 @@ class STSTask:
             splits: Splits to take; all that the task has if ``None``.
         """
         subsets = [subset for name in (splits or self.splits) for subset in self.split(name)]
-        return [sentence for s in subsets for side in (s.sentences1, s.sentences2) for sentence in side]
+        return [sentence for s in subsets for texts in (s.sentences1, s.sentences2) for sentence in texts]
 
 
 def sentence_pairs(subsets: Sequence[Subset]) -> tuple[tuple[str, ...], tuple[str, ...]]:
