@@ -12,7 +12,7 @@ import numpy.typing as npt
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.pair_files import CHINESE, COLUMNS, YEARS, Splits, chinese_files, senteval_files
 from flowbert.data.readers import FORMATS, read_table
-from flowbert.data.sample import PAIR_COUNTS, sample_pairs
+from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.data.table import Table
 from flowbert.errors import UserError, choices
 
@@ -119,7 +119,7 @@ def load_task(
         ('mine', [0.4, 0.9])
     """
     if name == SAMPLE:
-        return _task(name, {split: {name: _sample_table(split)} for split in PAIR_COUNTS}, (0, 5))
+        return _task(name, {split: {name: _sample_table(split)} for split in SPLITS}, (0, 5))
     if is_table(name):
         return _own_task(Path(name).expanduser(), columns or COLUMNS, score_range)
     folder = None if senteval is None else Path(senteval).expanduser()
@@ -175,8 +175,8 @@ def _own_task(path: Path, columns: Sequence[str], score_range: tuple[float, floa
 
 
 def _sample_table(split: str) -> Table:
-    columns = zip(*sample_pairs(split), strict=True)
-    return Table(Path(SAMPLE), dict(zip(COLUMNS, map(list, columns), strict=True)), range(1, PAIR_COUNTS[split] + 1))
+    columns = list(zip(*sample_pairs(split), strict=True))
+    return Table(Path(SAMPLE), dict(zip(COLUMNS, map(list, columns), strict=True)), range(1, len(columns[0]) + 1))
 
 
 def _hub_tables(name: str, folder: str) -> Splits:
