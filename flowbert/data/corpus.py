@@ -41,8 +41,9 @@ class Corpus:
     def of(cls, name: str, sentences: Iterable[str], blank: int = 0) -> "Corpus":
         """Build a corpus: blank sentences are dropped and counted, duplicates counted, the digest computed."""
         given = tuple(sentences)
-        kept = tuple(sentence for sentence in given if sentence.strip())
-        return cls(name, kept, blank + len(given) - len(kept), len(kept) - len(set(kept)), sentences_digest(kept))
+        filled = tuple(sentence for sentence in given if sentence.strip())
+        blanks, repeated = len(given) - len(filled), len(filled) - len(set(filled))
+        return cls(name, filled, blank + blanks, repeated, sentences_digest(filled))
 
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` occurrences, drawn without replacement by ``seed``, in their old order."""
