@@ -98,15 +98,9 @@ class _OneLineErrors(ArgumentParser):
             _options_in_use.set(names)
             self.given = list(_given(args or (), names))
         for source, name, _ in self.given:
-            if name not in (*names, *_OF_EVERY_PARSER) and not self._is_of_a_class(name, names):
+            if name not in (*names, *_OF_EVERY_PARSER) and not _is_of_a_class(name, names):
                 raise UserError(source + _unknown(name, names))
         return super().parse_args(args, *rest, **kwargs)
-
-    @staticmethod
-    def _is_of_a_class(name: str, names: Collection[str]) -> bool:
-        inside = name.startswith(_OF_CLASSES) and any(name.startswith(f"{option}.") for option in names)
-        classes = [option.removesuffix("class_path") for option in names if option.endswith(".class_path")]
-        return inside or any(f"{name}.".startswith(option) for option in classes)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a UserError: which value is of the wrong type, else the parser's own complaint."""
@@ -174,9 +168,16 @@ def _flattened(content: Mapping[str, Any], names: Collection[str], path: str, gr
             yield name, value
 
 
+def _is_of_a_class(name: str, names: Collection[str]) -> bool:
+    inside = name.startswith(_OF_CLASSES) and any(name.startswith(f"{option}.") for option in names)
+    classes = [option.removesuffix("class_path") for option in names if option.endswith(".class_path")]
+    return inside or any(f"{name}.".startswith(option) for option in classes)
+
+
 def _unknown(name: str, names: Collection[str]) -> str:
-    if RENAMED.get(name) in names:
-        return f"--{name}: no longer an option; it is --{RENAMED[name]} now"
+    renamed = RENAMED.get(name)
+    if renamed is not None and (renamed in names or _is_of_a_class(renamed, names)):
+        return f"--{name}: no longer an option; it is --{renamed} now"
     near = [f"--{option}" for option in _nearest(name, names)]
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     return f"unknown option --{name}{hint}; --help lists all"

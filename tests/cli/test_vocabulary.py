@@ -13,7 +13,9 @@ from flowbert.cli.main import main
 from flowbert.cli.options import OPTIONS, SEVERAL
 from flowbert.cli.parser import RENAMED, name_option
 
-TOOLS = {module.__name__.split(".")[-1]: module.make_parser() for module in (curve, encode, evaluate, reproduce)}
+TOOLS: dict[str, ArgumentParser] = {
+    module.__name__.split(".")[-1]: module.make_parser() for module in (curve, encode, evaluate, reproduce)
+}
 TRAINING = ("fit --method flow", "fit --method simcse", "fit --method sbert", "fit --method mlm", "test", "predict")
 # Where a word's default or help is another one, and why.
 EXCEPTIONS = {
@@ -89,7 +91,8 @@ def test_nothing_is_spelled_two_ways(vocabulary: dict[str, dict[str, tuple[Any, 
 
 
 def test_old_spellings_lead_to_options(vocabulary: dict[str, dict[str, tuple[Any, Any, str]]]) -> None:
-    assert set(RENAMED.values()) <= set(vocabulary)
+    of_a_class = {name for name in RENAMED.values() if name.startswith("model.loss.")}
+    assert set(RENAMED.values()) - of_a_class <= set(vocabulary)
 
 
 def test_exceptions_are_needed(vocabulary: dict[str, dict[str, tuple[Any, Any, str]]]) -> None:
