@@ -83,7 +83,7 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
         folder = RunFolder(folder).encoder
     if path and folder.is_dir():
         if revision is not None:
-            raise UserError(f"revision {revision!r} given for the folder {path!r}; allowed only with a hub name")
+            raise UserError(f"revision: received {revision!r} for the folder {path!r}; allowed: none, or a hub name")
         return folder, None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")

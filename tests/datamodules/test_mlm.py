@@ -121,7 +121,7 @@ def test_names_for_tables_tasks_and_prediction(encoder: SentenceEncoder) -> None
         ({"pool": 0}, r"data\.pool: received 0; allowed: at least 1"),
         ({"max_length": 0}, r"data\.max_length: received 0; allowed: at least 1"),
         ({"max_sentences": 0}, r"data\.max_sentences: received 0"),
-        ({"corpus": "targt"}, r"unknown corpus 'targt'.*did you mean 'target'"),
+        ({"corpus": "targt"}, r"corpus: received 'targt'.*did you mean 'target'"),
         ({"batch_size": 301, "held_out": 0.0}, r"data\.batch_size: received 301, but builtin-sample has 300"),
     ],
 )
