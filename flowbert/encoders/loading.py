@@ -161,7 +161,7 @@ def _load_backbone(
     has_pooler = getattr(backbone, "pooler", None) is not None
     if keep_pooler and (not has_pooler or pooler_missing):
         lack = f"lacks its weights ({', '.join(pooler_missing)})" if has_pooler else f"({config.model_type}) has none"
-        raise UserError(f"pooling 'cls_pooler' needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
+        raise UserError(f"pooling: cls_pooler needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
     if has_pooler and not keep_pooler:
         # An unused pooler would enter the digest, perhaps with random weights, and break distributed training.
         backbone.pooler = None
