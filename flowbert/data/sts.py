@@ -166,10 +166,12 @@ def _subset(name: str, table: Table, score_range: tuple[float, float]) -> Subset
 
 def _own_task(path: Path, columns: Sequence[str], score_range: tuple[float, float] | None) -> STSTask:
     if len(columns) != 3 or len(set(columns)) != 3:
-        raise UserError(f"columns are {', '.join(columns)}; allowed: 3 different names (sentence, sentence, score)")
+        raise UserError(
+            f"columns: received {', '.join(columns)}; allowed: 3 different names (sentence, sentence, score)"
+        )
     low, high = score_range or (-math.inf, math.inf)
     if not low < high:
-        raise UserError(f"score range is {low:g} to {high:g}; allowed: a low and a higher number")
+        raise UserError(f"score_range: received {low:g} to {high:g}; allowed: a low and a higher number")
     name = path.name.split(".")[0]
     return _task(name, {"test": {name: read_table(path, columns)}}, (low, high))
 

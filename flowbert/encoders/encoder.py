@@ -304,7 +304,9 @@ class SentenceEncoder(nn.Module):
         if self.pooling != "cls_pooler":
             return
         if getattr(self.backbone, "pooler", None) is None:
-            raise UserError(f"pooling: received cls_pooler, encoder {self.path!r} has none; allowed: mean, cls, max")
+            raise UserError(
+                f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: mean, cls, max"
+            )
         if self.layers != (self.num_layers,):
             raise UserError(
                 f"layers: received {list(self.layers)}; allowed with pooling cls_pooler: last ({self.num_layers})"
