@@ -13,15 +13,7 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.metrics import (
-    alignment,
-    mean_cosine,
-    no_spearman,
-    sampled_uniformity,
-    spearman,
-    spearman_or_nan,
-    uniformity,
-)
+from flowbert.metrics import alignment, mean_cosine, no_spearman, spearman, spearman_or_nan, uniformity
 from flowbert.metrics.arrays import unit_rows
 
 Embed = Callable[[Sequence[str]], Tensor | NDArray[Any]]
@@ -357,4 +349,4 @@ def _alignment(
 
 
 def _uniformity(unit: Tensor, count: int, seed: int) -> float:
-    return uniformity(unit) if count == len(unit) else sampled_uniformity(unit, count, seed).value
+    return uniformity(unit, vectors=count, seed=seed)
