@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from flowbert.encoders import SentenceEncoder as SentenceEncoder
     from flowbert.evaluation import evaluate_task as evaluate_task
     from flowbert.flows import Glow as Glow
-    from flowbert.methods import fit_flow as fit_flow
     from flowbert.methods import load_embedder as load_embedder
     from flowbert.methods import make_calibration as make_calibration
+    from flowbert.methods.flow import fit_flow as fit_flow
     from flowbert.modules import FlowModule as FlowModule
 
 _WHERE = {
@@ -23,7 +23,7 @@ _WHERE = {
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
     "evaluate_task": "flowbert.evaluation",
-    "fit_flow": "flowbert.methods",
+    "fit_flow": "flowbert.methods.flow",
     "load_corpus": "flowbert.data.corpus",
     "load_embedder": "flowbert.methods",
     "load_task": "flowbert.data.sts",
