@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from flowbert.data.sts import load_task as load_task
     from flowbert.encoders import SentenceEncoder as SentenceEncoder
     from flowbert.flows import Glow as Glow
-    from flowbert.methods import fit_flow as fit_flow
     from flowbert.methods import load_embedder as load_embedder
     from flowbert.methods import make_calibration as make_calibration
+    from flowbert.methods.flow import fit_flow as fit_flow
     from flowbert.modules import FlowModule as FlowModule
     from flowbert.tasks import evaluate_task as evaluate_task
 
@@ -23,7 +23,7 @@ _WHERE = {
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
     "evaluate_task": "flowbert.tasks",
-    "fit_flow": "flowbert.methods",
+    "fit_flow": "flowbert.methods.flow",
     "load_corpus": "flowbert.data.corpus",
     "load_embedder": "flowbert.methods",
     "load_task": "flowbert.data.sts",

@@ -61,7 +61,7 @@ CASES = {
     "evaluate output": (["evaluate", "--output", "x.txt"], r"--output: received 'x.txt'; allowed: .*\.json"),
     "evaluate device": (["evaluate", "--device", "gpu"], r"--device: received 'gpu'; allowed: auto"),
     "evaluate too many": (["evaluate", "--methods", "whitening-129"], r"n_components: received 129; allowed: 1 to 128"),
-    "encode both": (["encode", "--output", "v.npy"], r"--input, --sentences: received both or neither"),
+    "encode both": (["encode", "--output", "v.npy"], r"input, sentences: received both or neither"),
     "encode model": (["encode", "--sentences", "[a]", "--model", "done", "--output", "v.npy"], r"done: no "),
     "encode nothing": (["encode", "--sentences", "[]", "--output", "v.npy"], r"received no sentence"),
     "encode output": (["encode", "--sentences", "[a]", "--output", "v.txt"], r"--output: .*\.npy, \.parquet"),
