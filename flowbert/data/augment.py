@@ -90,10 +90,10 @@ class MaskedReplacement:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
             model, report = AutoModelForMaskedLM.from_pretrained(path, dtype=torch.float32, output_loading_info=True)
         except (OSError, ValueError) as error:
-            raise UserError(f"data.mlm_path: {path} cannot be read: {str(error).splitlines()[0]}") from error
+            raise UserError(f"mlm_path: {path} cannot be read: {str(error).splitlines()[0]}") from error
         if report["missing_keys"] or self._tokenizer.mask_token is None:
             lack = f"weights {min(report['missing_keys'])}" if report["missing_keys"] else "mask token"
-            raise UserError(f"data.mlm_path: {path} has no {lack}; allowed: a masked language model with its head")
+            raise UserError(f"mlm_path: {path} has no {lack}; allowed: a masked language model with its head")
         self._model: Any = model.eval()
         self._rate = rate
 
