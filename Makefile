@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test test-slow lint types clean
+.PHONY: quickstart test test-processes test-slow lint types clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config configs/quickstart.yaml
 
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# Training and evaluation on two processes against one: each starts processes of its own, so they run one by one.
+test-processes: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/cli/test_two_processes.py
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow

@@ -18,8 +18,8 @@ import torch
 from flowbert import SentenceEncoder, Whitening, load_task
 from flowbert.data.readers import read_sentences
 from flowbert.errors import FlowbertWarning
-from flowbert.evaluation import PairEmbeddings, embed_pairs, evaluate_pairs
 from flowbert.store.embedding_store import EmbeddingStore
+from flowbert.tasks import PairEmbeddings, embed_pairs, evaluate_pairs
 
 TASKS = ("STSB", "SICKR")
 

@@ -6,45 +6,30 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flowbert.calibration import Calibration, Whitening
-    from flowbert.data.corpus import load_corpus
-    from flowbert.data.sts import load_task
-    from flowbert.encoders import SentenceEncoder
-    from flowbert.evaluation import evaluate_task
-    from flowbert.flows import Glow
-    from flowbert.methods import fit_flow, make_calibration
-    from flowbert.methods.embedder import Embedder, load_embedder
-    from flowbert.modules import FlowModule
+    from flowbert.calibration import Whitening as Whitening
+    from flowbert.data.corpus import load_corpus as load_corpus
+    from flowbert.data.sts import load_task as load_task
+    from flowbert.encoders import SentenceEncoder as SentenceEncoder
+    from flowbert.flows import Glow as Glow
+    from flowbert.methods import fit_flow as fit_flow
+    from flowbert.methods import load_embedder as load_embedder
+    from flowbert.methods import make_calibration as make_calibration
+    from flowbert.modules import FlowModule as FlowModule
+    from flowbert.tasks import evaluate_task as evaluate_task
 
 _WHERE = {
-    "Calibration": "flowbert.calibration",
-    "Embedder": "flowbert.methods.embedder",
     "FlowModule": "flowbert.modules",
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
-    "evaluate_task": "flowbert.evaluation",
+    "evaluate_task": "flowbert.tasks",
     "fit_flow": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
-    "load_embedder": "flowbert.methods.embedder",
+    "load_embedder": "flowbert.methods",
     "load_task": "flowbert.data.sts",
     "make_calibration": "flowbert.methods",
 }
-__all__ = [
-    "Calibration",
-    "Embedder",
-    "FlowModule",
-    "Glow",
-    "SentenceEncoder",
-    "Whitening",
-    "__version__",
-    "evaluate_task",
-    "fit_flow",
-    "load_corpus",
-    "load_embedder",
-    "load_task",
-    "make_calibration",
-]
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.data.sts import STSTask
-from flowbert.tasks.protocol import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
+from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
 
 Transform = Callable[[Tensor], Tensor]
 

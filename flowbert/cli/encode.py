@@ -8,7 +8,7 @@ import numpy.typing as npt
 from jsonargparse import Namespace
 from tqdm import tqdm
 
-from flowbert.cli.options import add_encoder_options, check_output, chosen_device
+from flowbert.cli.options import add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.data.readers import read_sentences
 from flowbert.encoders import SentenceEncoder, resolve_layers
@@ -33,7 +33,7 @@ def make_parser() -> ToolParser:
     group.add_argument(
         "--input", type=str | None, default=None, help="Text file (a sentence a line) or table; globs too."
     )
-    group.add_argument("--column", type=str | None, default=None, help="Column of the sentences in a table.")
+    add_options(group, "column")
     group.add_argument("--sentences", type=list[str] | None, default=None, help="Sentences on the command line.")
     group.add_argument("--output", type=str, required=True, help="File to write, ending in .npy or .parquet.")
     model = parser.add_argument_group("With what")
@@ -41,7 +41,7 @@ def make_parser() -> ToolParser:
     model.add_argument(
         "--method", type=str | None, default=None, help="Map of --model: flow (default), whitening or raw."
     )
-    model.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or mps.")
+    add_options(model, "device")
     add_encoder_options(parser)
     return parser
 

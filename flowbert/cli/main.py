@@ -1,16 +1,15 @@
 """Dispatch to the commands, and turn every user error into one line and exit code 2."""
 
-import difflib
 import itertools
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TextIO
+from typing import Any
 
 from flowbert import __version__
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, choices
 
 HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
 
@@ -62,13 +61,13 @@ def main(args: Sequence[str] | None = None) -> None:
     elif command in COMMANDS:
         _run(command, options)
     else:
-        _fail(_unknown_command(command))
+        _fail(f"command: received {command!r}; {choices(COMMANDS, command)}")
 
 
 def _run(command: str, options: list[str]) -> None:
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _show_warning  # type: ignore[assignment]  # file and line are never given
             module, _, function = COMMANDS[command].partition(":")
             getattr(import_module(module), function)([command, *_configs_first(options)])
             sys.stdout.flush()
@@ -103,26 +102,12 @@ def _configs_first(options: list[str]) -> list[str]:
     return [*files, *rest]
 
 
-def _unknown_command(received: str) -> str:
-    near = difflib.get_close_matches(received, COMMANDS, n=2)
-    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"command: received {received!r}; allowed: {', '.join(COMMANDS)}{hint}"
-
-
 def _fail(message: str) -> None:
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2) from None
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
     """Print ours as one line; others with the place they come from."""
     where = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: {category.__name__}: "
-    del line
-    print(f"warning: {where}{' '.join(str(message).split())}", file=file or sys.stderr)
+    print(f"warning: {where}{' '.join(str(message).split())}", file=sys.stderr)

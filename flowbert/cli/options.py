@@ -24,49 +24,36 @@ class Option(NamedTuple):
     help: str
 
 
+_ENCODER = "A folder, a hub name, the run folder of a trained encoder, builtin-sample, or a text file of word vectors."
+_LAYERS = (
+    "last, last2, first_last, embedding_last, or hidden states to average, '1,12' (0: embedding layer, -1: the last)."
+)
+_CORPUS = (
+    "What methods are fitted on: target (all sentences of the task, labels unused), train_only, nli, builtin-sample, "
+    "files (a path, a glob, a comma-separated list), or hub:NAME."
+)
+_TASKS = (
+    "Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs (csv, tsv, jsonl, parquet). Default: "
+    "SAMPLE; of published rows: all they have."
+)
 OPTIONS = {
-    "encoder.path": Option(
-        str,
-        "builtin-sample",
-        "A folder, a hub name, the run folder of a trained encoder, or builtin-sample; where methods are compared also "
-        "a text file of word vectors (GloVe, word2vec; .gz too), which are averaged.",
-    ),
+    "encoder.path": Option(str, "builtin-sample", _ENCODER),
     "encoder.revision": Option(str | None, None, "Commit, branch or tag on the hub."),
-    "encoder.layers": Option(
-        str | int | list[int] | None,
-        None,
-        "Hidden states to average: last, last2, first_last, embedding_last, or numbers (0 is the embedding layer, 1 "
-        "the first block, -1 the last), '1,12'. Default: as trained, else last.",
-    ),
+    "encoder.layers": Option(str | int | list[int] | None, None, f"{_LAYERS} Default: as trained, else last."),
     "encoder.pooling": Option(str | None, None, "mean, cls, cls_pooler or max. Default: as trained, else mean."),
-    "encoder.max_length": Option(
-        int | None,
-        None,
-        "Tokens after which a sentence is cut; in evaluate 0: as many as the encoder can read. Default: as trained, "
-        "else 128.",
-    ),
+    "encoder.max_length": Option(int | None, None, "Tokens where sentences are cut. Default: as trained, else 128."),
     "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
-    "corpus": Option(
-        str,
-        "target",
-        "What methods are fitted on: target (all sentences of the task, labels unused), train_only, nli, "
-        "builtin-sample, files (a path, a glob, a comma-separated list), or hub:NAME.",
-    ),
+    "corpus": Option(str, "target", _CORPUS),
     "nli": Option(str, "hub", "NLI pairs of the corpus nli: hub, builtin-sample, or files (jsonl, csv, tsv, parquet)."),
     "column": Option(str | None, None, "Column of the sentences in table files."),
     "max_sentences": Option(int | None, None, "Fit on a random subset of so many sentences. Default: all."),
     "drop_overlap": Option(bool, False, "Learn without the labelled pairs that are measured, too."),
-    "tasks": Option(
-        str | list[str] | None,
-        None,
-        "Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs (csv, tsv, jsonl, parquet). "
-        "Default: SAMPLE; of published rows: all they have.",
-    ),
+    "tasks": Option(str | list[str] | None, None, _TASKS),
     "senteval": Option(str | None, None, "Folder laid out as SentEval's data/downstream, or hub; not for SAMPLE."),
     "seed": Option(int, 0, "Seed of everything random."),
     "seeds": Option(int | str | list[int], 0, "Seeds of the flows fitted here: 0, or 0,1,2."),
     "output": Option(str, "results.json", "File to write, ending in .json."),
-    "bootstrap": Option(int, 1000, "Resamples for 95%% confidence intervals; 0: none."),
+    "bootstrap": Option(int, 1000, "Resamples for 95% confidence intervals; 0: none."),
     "bootstrap_seed": Option(int, 0, "Seed of the resampling."),
     "store_dir": Option(str | None, None, "Cache of embeddings. Default: $FLOWBERT_CACHE or ~/.cache/flowbert."),
     "device": Option(str, "auto", ", ".join(DEVICES) + "."),
@@ -129,14 +116,12 @@ def as_numbers(value: str | Number | list[Number], option: str, kind: type[Numbe
     Raises:
         UserError: If there is none, or one is no number of this kind.
     """
-    text = value.strip("[]").split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    items = value if isinstance(value, list) else str(value).strip("[]").split(",")
     try:
-        numbers = list(dict.fromkeys(kind(item) for item in text))
-    except ValueError:
-        numbers = []
-    if not numbers:
-        raise UserError(f"{option}: received {value!r}; allowed: numbers ({kind.__name__}), comma-separated")
-    return numbers
+        return list(dict.fromkeys(kind(item) for item in items))
+    except ValueError as error:
+        wanted = f"numbers ({kind.__name__}), comma-separated"
+        raise UserError(f"{option}: received {value!r}; allowed: {wanted}") from error
 
 
 def chosen_device(name: str) -> torch.device:
@@ -158,12 +143,10 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     """Path of a file that a command is going to write.
 
     Raises:
-        UserError: If it is a folder, has another ending than the allowed ones, or lies where nothing can be written.
+        UserError: If it is a folder, has another ending, or lies where nothing can be written.
     """
     output = Path(path)
-    if output.is_dir():
-        raise UserError(f"{option}: {output} is a folder; allowed: a file ending in {', '.join(suffixes)}")
-    if output.suffix not in suffixes:
+    if output.is_dir() or output.suffix not in suffixes:
         raise UserError(f"{option}: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
     existing = next(folder for folder in output.absolute().parents if folder.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):

@@ -13,20 +13,14 @@ from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from flowbert.errors import UserError
 
-RENAMED = {
-    "data.corpus": "corpus",
+_OF_CORPUS = ("corpus", "senteval", "nli", "column", "max_sentences", "store_dir", "drop_overlap")
+RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
     "data.task": "tasks",
     "data.eval_tasks": "tasks",
-    "data.senteval": "senteval",
-    "data.nli": "nli",
-    "data.column": "column",
-    "data.max_sentences": "max_sentences",
-    "data.store_dir": "store_dir",
-    "data.drop_overlap": "drop_overlap",
-    "seed_everything": "seed",
     "encoder": "encoder.path",
-    "model.temperature": "model.loss.temperature",
     "model.hard_negative_weight": "model.loss.hard_negative_weight",
+    "model.temperature": "model.loss.temperature",
+    "seed_everything": "seed",
 }
 CONFIG_OPTIONS = ("--config", "-c")
 _GROUPS = ("model", "data", "whitening", "encoder")  # an argument of several options' names is meant to be one of these
@@ -82,25 +76,40 @@ def read_config(path: str) -> dict[str, Any]:
     return content
 
 
-class _OneLineErrors(ArgumentParser):
-    """Raise a UserError, which the command line prints as one line, in place of usage text and a stack trace."""
+class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
+    """Help with the examples at its end left as they are."""
+
+
+class ToolParser(ArgumentParser):
+    """Parser of a command; its errors are UserErrors, which the command line prints as one line."""
 
     given: Sequence[tuple[str, str, Any]] = ()
 
-    def add_config_option(self) -> None:
-        """Add ``--config``."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
 
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
-        names = tuple(self.get_defaults(skip_validation=True).keys())
-        if "subcommand" not in names:  # whose own parser looks at them
-            _options_in_use.set(names)
-            self.given = list(_given(args or (), names))
+        keys = self.get_defaults(skip_validation=True).keys()
+        names = tuple(name.replace(".init_args.", ".") for name in keys)
+        _options_in_use.set(names)
+        self.given = list(_given(args or (), names))
         for source, name, _ in self.given:
-            if name not in (*names, *_OF_EVERY_PARSER) and not _is_of_a_class(name, names):
+            if name not in _OF_EVERY_PARSER and not _is_option(name, names):
                 raise UserError(source + _unknown(name, names))
         return super().parse_args(args, *rest, **kwargs)
+
+    def instantiate(self, *args: Any, **kwargs: Any) -> Namespace:
+        """Build the classes of a configuration; what a class says of its arguments is said."""
+        try:
+            made: Namespace = super().instantiate(*args, **kwargs)
+            return made
+        except ValueError as error:
+            reason: BaseException | None = error
+            while reason is not None and not isinstance(reason, UserError):
+                reason = reason.__cause__ or reason.__context__
+            raise reason or error from None
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a UserError: which value is of the wrong type, else the parser's own complaint."""
@@ -131,18 +140,6 @@ class _OneLineErrors(ArgumentParser):
         return True
 
 
-class _Formatter(DefaultHelpFormatter, RawDescriptionHelpFormatter):
-    """Help with the examples at its end left as they are."""
-
-
-class ToolParser(_OneLineErrors):
-    """Parser of a command."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, formatter_class=_Formatter, **kwargs)
-        self.add_config_option()
-
-
 def _given(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[str, str, Any]]:
     """Options of a command line and of its configuration files: where from, for messages, name and value."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
@@ -168,16 +165,16 @@ def _flattened(content: Mapping[str, Any], names: Collection[str], path: str, gr
             yield name, value
 
 
-def _is_of_a_class(name: str, names: Collection[str]) -> bool:
-    inside = name.startswith(_OF_CLASSES) and any(name.startswith(f"{option}.") for option in names)
-    classes = [option.removesuffix("class_path") for option in names if option.endswith(".class_path")]
-    return inside or any(f"{name}.".startswith(option) for option in classes)
+def _is_option(name: str, names: Collection[str]) -> bool:
+    """Whether there is this option, or a class is the value of one: classes have options of their own."""
+    classes = [option for option in names if option.startswith(_OF_CLASSES)]
+    classes += [option.removesuffix(".class_path") for option in names if option.endswith(".class_path")]
+    return name in (*names, *classes) or any(name.startswith(f"{option}.") for option in classes)
 
 
 def _unknown(name: str, names: Collection[str]) -> str:
-    renamed = RENAMED.get(name)
-    if renamed is not None and (renamed in names or _is_of_a_class(renamed, names)):
-        return f"--{name}: no longer an option; it is --{renamed} now"
+    if _is_option(RENAMED.get(name, ""), names):
+        return f"--{name}: no longer an option; it is --{RENAMED[name]} now"
     near = [f"--{option}" for option in _nearest(name, names)]
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     return f"unknown option --{name}{hint}; --help lists all"

@@ -3,7 +3,8 @@
 from flowbert.cli.options import add_options, as_list, as_numbers, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.errors import UserError
-from flowbert.reproduction import published_row, published_rows, reproduce, write_reproductions
+from flowbert.reproduction import published_row, published_rows, reproduce
+from flowbert.reproduction.comparison import write_reproductions
 
 _EXAMPLE = """examples:
   python train.py reproduce --list

@@ -23,7 +23,7 @@ from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder, run_folder_shared
 from flowbert.modules import EmbeddingModule, MLMModule
 from flowbert.notices import quiet_lightning
-from flowbert.report import print_table
+from flowbert.report import print_table, spearman_table
 from flowbert.runs import Run
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit import TRAINER_DEFAULTS
@@ -51,7 +51,7 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
     parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to go on from, or to measure.")
     log_to = "Beside metrics.csv: wandb, wandb-offline, tensorboard."
     parser.add_argument("--log_to", type=list[str], default=[], help=log_to)
-    add_options(parser, "seed", *sorted(method.data.uses), defaults={"tasks": SAMPLE})
+    add_options(parser, "seed", *sorted(method.data.uses))
     add_encoder_options(parser)
     for group, kind in (("data", method.data), ("model", method.module)):
         parser.add_class_arguments(kind, group, skip=_GIVEN, instantiate=False, fail_untyped=False)
@@ -88,7 +88,7 @@ def train(argv: Sequence[str]) -> None:
             return
         rows = run.fit() if command == "fit" else run.measure("dev" if command == "validate" else "test")
     if rows and "LOCAL_RANK" not in os.environ:
-        print_table(rows)
+        print_table(spearman_table(rows))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
 
@@ -133,8 +133,8 @@ def _plain(value: Any) -> Any:
 
 def _build(parser: ToolParser, config: Namespace, method: TrainingMethod, checkpoint: SavedCheckpoint | None) -> Run:
     """Find the user's mistakes before anything expensive runs or is written, cheap ones first."""
-    made = parser.instantiate_classes(config)
-    options = CorpusOptions(**{name: config[name] for name in method.data.uses})
+    made = parser.instantiate(config)
+    options = CorpusOptions(**{name: config[name] for name in method.data.uses if config[name] is not None})
     data = method.data(options=options, seed=config.seed, **made.data)
     module = _module(method, made, data, checkpoint)
     folder = RunFolder.choose(config.run_dir, (config.config or [None])[-1])

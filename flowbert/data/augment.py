@@ -21,9 +21,9 @@ def crop(words: Sequence[str], rate: float, rng: random.Random) -> list[str]:
         >>> crop(["a", "dog", "runs", "home"], 0.5, random.Random(0))
         ['dog', 'runs']
     """
-    kept = max(1, round((1 - rate) * len(words)))
-    start = rng.randint(0, len(words) - kept)
-    return list(words[start : start + kept])
+    count = max(1, round((1 - rate) * len(words)))
+    start = rng.randint(0, len(words) - count)
+    return list(words[start : start + count])
 
 
 def delete_words(words: Sequence[str], rate: float, rng: random.Random) -> list[str]:
@@ -33,8 +33,8 @@ def delete_words(words: Sequence[str], rate: float, rng: random.Random) -> list[
         >>> delete_words(["a", "dog", "runs", "home"], 0.5, random.Random(0))
         ['dog', 'home']
     """
-    kept = max(1, len(words) - round(rate * len(words)))
-    return [words[i] for i in sorted(rng.sample(range(len(words)), kept))]
+    count = max(1, len(words) - round(rate * len(words)))
+    return [words[i] for i in sorted(rng.sample(range(len(words)), count))]
 
 
 def delete_one_word(words: Sequence[str], _rate: float, rng: random.Random) -> list[str]:
@@ -90,10 +90,10 @@ class MaskedReplacement:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
             model, report = AutoModelForMaskedLM.from_pretrained(path, dtype=torch.float32, output_loading_info=True)
         except (OSError, ValueError) as error:
-            raise UserError(f"data.mlm_path: {path} cannot be read: {str(error).splitlines()[0]}") from error
+            raise UserError(f"mlm_path: {path} cannot be read: {str(error).splitlines()[0]}") from error
         if report["missing_keys"] or self._tokenizer.mask_token is None:
             lack = f"weights {min(report['missing_keys'])}" if report["missing_keys"] else "mask token"
-            raise UserError(f"data.mlm_path: {path} has no {lack}; allowed: a masked language model with its head")
+            raise UserError(f"mlm_path: {path} has no {lack}; allowed: a masked language model with its head")
         self._model: Any = model.eval()
         self._rate = rate
 

@@ -1,6 +1,5 @@
 """Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
-from flowbert.encoders.batching import plan_batches
 from flowbert.encoders.cpu.attention import attention_of
-from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing, can_pack, packed_attention
+from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.loading import load_checkpoint, trained_settings
+from flowbert.encoders.loading import load_checkpoint
 from flowbert.encoders.pooling import check_pooling, mix_layers, pool
-from flowbert.encoders.positions import first_position, longest_input
+from flowbert.encoders.position_embeddings import check_max_length, first_position, longest_input
+from flowbert.encoders.saving import trained_settings
+from flowbert.encoders.tokens import TokenRow, input_names, pad_tokens, plan_batches, tokenize
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.digest import digest_tensors
 
@@ -27,7 +27,6 @@ from flowbert.io.digest import digest_tensors
 # wants many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
-_TOKENIZE_AT_ONCE = 1024
 _VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
 
 
@@ -90,13 +89,11 @@ class SentenceEncoder(nn.Module):
         self.path = path
         self.revision = revision
         self.frozen = frozen
-        self.packs = False
-        self._padded_attention: str | None = None
         self._digests: dict[str, str] = {}
         # Position 0 must be [CLS] in every row.
         tokenizer.padding_side = "right"
         self._check_pooler()
-        self._check_max_length()
+        check_max_length(max_length, backbone, tokenizer)
         self.register_load_state_dict_post_hook(_forget_digests)  # type: ignore[no-untyped-call]
         self.requires_grad_(not frozen)
         self.train(not frozen)
@@ -132,33 +129,22 @@ class SentenceEncoder(nn.Module):
             UserError: If the encoder cannot be loaded, or an option does not fit it.
         """
         trained = trained_settings(path)
-        layers = trained.get("layers", "last") if layers is None else layers
-        pooling = trained.get("pooling", "mean") if pooling is None else pooling
-        checkpoint = load_checkpoint(
-            str(path), revision=revision, dtype=dtype, keep_pooler=check_pooling(pooling) == "cls_pooler"
-        )
-        encoder = cls(
-            checkpoint.backbone,
-            checkpoint.tokenizer,
-            layers=layers,
-            pooling=pooling,
-            max_length=trained.get("max_length", 128) if max_length is None else max_length,
-            path=str(path),
-            revision=checkpoint.revision,
-            frozen=frozen,
-        )
-        encoder._warn_unless_used_as(trained)
-        return encoder
-
-    def _warn_unless_used_as(self, trained: Mapping[str, Any]) -> None:
-        here = self.describe()
+        given = {"layers": layers, "pooling": pooling, "max_length": max_length}
+        usual = {"layers": "last", "pooling": "mean", "max_length": 128}
+        used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
+        keep_pooler = check_pooling(used["pooling"]) == "cls_pooler"
+        checkpoint = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
+        backbone, tokenizer = checkpoint.backbone, checkpoint.tokenizer
+        encoder = cls(backbone, tokenizer, path=str(path), revision=checkpoint.revision, frozen=frozen, **used)
         for name in ("layers", "pooling"):
-            if name in trained and trained[name] != here[name]:
+            here = encoder.describe()[name]
+            if trained.get(name, here) != here:
                 warnings.warn(
-                    f"encoder {self.path!r} was trained with {name} {trained[name]}, and is used with {here[name]}",
+                    f"encoder {path!r} was trained with {name} {trained[name]}, and is used with {here}",
                     FlowbertWarning,
-                    stacklevel=3,
+                    stacklevel=2,
                 )
+        return encoder
 
     @property
     def device(self) -> torch.device:
@@ -184,11 +170,11 @@ class SentenceEncoder(nn.Module):
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Token features of one batch, padded to its longest sentence: tensors of shape ``(B, T)`` on the CPU."""
-        return self._pad(self._token_rows(sentences))
+        return pad_tokens(self.tokenizer, self._tokens(sentences))
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Tokens of each sentence, special ones included, after truncation."""
-        return [len(row["input_ids"]) for row in self._token_rows(sentences)]
+        return [len(row["input_ids"]) for row in self._tokens(sentences)]
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         """Embed token features ``(B, T)`` as :meth:`tokenize` gives them: ``(B, D)``, float32."""
@@ -197,42 +183,21 @@ class SentenceEncoder(nn.Module):
     def embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         """Embed chunks of token features, each ``(b, t)``, in order: ``(B, D)`` for B sentences in all, float32.
 
-        An encoder that packs (:meth:`pack_sentences`) sends them through its layers together.
+        An encoder that packs sends them through its layers together.
         """
         if not self.frozen:
             return self._embed_chunks(chunks)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             return self._embed_chunks(chunks)
 
-    def pack_sentences(self, on: bool = True) -> bool:
-        """Compute no padding from now on, where the network allows it: the fastest way to train on a CPU.
-
-        The vectors stay what they are, up to rounding. The network itself takes no padded features meanwhile.
-
-        Args:
-            on: False goes back to padding.
-
-        Returns:
-            Whether it packs now: BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT and their like do, except with
-            ``cls_pooler``.
-        """
-        wanted = on and can_pack(self.backbone) and self.pooling != "cls_pooler"
-        if wanted != self.packs:
-            backbone: Any = self.backbone
-            if wanted:
-                self._padded_attention = attention_of(backbone)
-                AttentionInterface.register(PACKED_ATTENTION, packed_attention)
-            backbone.set_attn_implementation(PACKED_ATTENTION if wanted else self._padded_attention)
-            self.packs = wanted
-        return self.packs
+    @property
+    def packs(self) -> bool:
+        """Whether it computes no padding, as :func:`flowbert.encoders.cpu.training.fast_training` lets it."""
+        return attention_of(self.backbone) == PACKED_ATTENTION
 
     def pack(self, chunks: Sequence[Mapping[str, Tensor]]) -> Packing:
         """Chunks of token features, each ``(b, t)``, as one sequence for the network of an encoder that packs."""
         return Packing(chunks, first_position(self.backbone) or 0)
-
-    def embed(self, sentences: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Embed a few sentences as one padded batch: ``(B, D)``, in evaluation mode."""
-        return self.encode(sentences, batch_tokens=max(1, len(sentences)) * self.max_length)
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None, on_batch: Callable[[int], Any] | None = None
@@ -248,23 +213,27 @@ class SentenceEncoder(nn.Module):
             Shape ``(N, D)``, float32, in the order of ``sentences``.
 
         Raises:
-            UserError: If ``batch_tokens`` is below 1, or an embedding is not finite (float16 overflows).
+            UserError: If an embedding is not finite (float16 overflows).
+            ValueError: If ``batch_tokens`` is below 1.
         """
         if batch_tokens is None:
             batch_tokens = BATCH_TOKENS_CPU if self.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         if batch_tokens < 1:
-            raise UserError(f"batch_tokens is {batch_tokens}; allowed: 1 or more")
-        rows = self._token_rows(sentences)
+            raise ValueError(f"batch_tokens: received {batch_tokens}; allowed: 1 or more")
+        rows = self._tokens(sentences)
         result = np.empty((len(sentences), self.dim), dtype=np.float32)
         with self._evaluating():
             for batch in plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens):
-                features = {name: value.to(self.device) for name, value in self._pad([rows[i] for i in batch]).items()}
-                result[batch] = self._embed_chunks([features]).cpu().numpy()
+                features = pad_tokens(self.tokenizer, [rows[i] for i in batch])
+                on_device = {name: value.to(self.device) for name, value in features.items()}
+                result[batch] = self._embed_chunks([on_device]).cpu().numpy()
                 if on_batch is not None:
                     on_batch(len(batch))
         if not np.isfinite(result).all():
             first = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
-            raise UserError(f"the embedding of {sentences[first]!r} is not finite in {self.dtype}; allowed: float32")
+            raise UserError(
+                f"dtype: the embedding of {sentences[first]!r} is not finite in {self.dtype}; allowed: float32"
+            )
         return result
 
     def describe(self) -> dict[str, Any]:
@@ -303,46 +272,22 @@ class SentenceEncoder(nn.Module):
         if self.pooling == "cls_pooler":
             pooled: Tensor = output.pooler_output
             return pooled.float()
-        return self._pooled(output.hidden_states, [features["attention_mask"]], lambda tokens: [tokens])
+        mask = features["attention_mask"]
+        columns = [pool(mix_layers(output.hidden_states, layers), mask, self.pooling) for layers in self.settings]
+        return torch.cat(columns, dim=1)
 
     def _embed_packed(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         packing = self.pack(chunks)
         states = self.backbone(**packing.inputs(), output_hidden_states=True, return_dict=True).hidden_states
-        return self._pooled(states, [chunk["attention_mask"] for chunk in chunks], packing.unpack)
-
-    def _pooled(
-        self, states: Sequence[Tensor], masks: Sequence[Tensor], unpack: Callable[[Tensor], Sequence[Tensor]]
-    ) -> Tensor:
-        """Vectors of every layer setting side by side, from hidden states that ``unpack`` brings into chunks."""
+        masks = [chunk["attention_mask"] for chunk in chunks]
         columns = []
         for layers in self.settings:
-            tokens = unpack(mix_layers(states, layers))
+            tokens = packing.unpack(mix_layers(states, layers))
             columns.append(torch.cat([pool(x, mask, self.pooling) for x, mask in zip(tokens, masks, strict=True)]))
-        return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
+        return torch.cat(columns, dim=1)
 
-    def _token_rows(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
-        accepted = inspect.signature(self.backbone.forward).parameters
-        rows: list[dict[str, list[int]]] = []
-        for start in range(0, len(sentences), _TOKENIZE_AT_ONCE):
-            columns = self.tokenizer(
-                list(sentences[start : start + _TOKENIZE_AT_ONCE]),
-                truncation=True,
-                max_length=self.max_length,
-                return_attention_mask=True,
-            )
-            names = [name for name in columns if name in accepted]
-            rows += [dict(zip(names, row, strict=True)) for row in zip(*(columns[n] for n in names), strict=True)]
-        for sentence, row in zip(sentences, rows, strict=True):
-            if not row["input_ids"]:
-                raise UserError(f"sentence {sentence!r} has no tokens; allowed with this tokenizer: at least one")
-        return rows
-
-    def _pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
-        length = max((len(row["input_ids"]) for row in rows), default=0)
-        names = list(rows[0]) if rows else ["input_ids", "attention_mask"]
-        fill = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": self.tokenizer.pad_token_type_id}
-        padded = {n: [row[n] + [fill.get(n, 0)] * (length - len(row[n])) for row in rows] for n in names}
-        return {name: torch.tensor(values, dtype=torch.long) for name, values in padded.items()}
+    def _tokens(self, sentences: Sequence[str]) -> list[TokenRow]:
+        return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone))
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -360,19 +305,12 @@ class SentenceEncoder(nn.Module):
             return
         if getattr(self.backbone, "pooler", None) is None:
             raise UserError(
-                f"pooling 'cls_pooler' needs a pooler, encoder {self.path!r} has none; allowed: mean, cls, max"
+                f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: mean, cls, max"
             )
         if self.layers != (self.num_layers,):
             raise UserError(
-                f"pooling 'cls_pooler' reads the last layer alone, received layers {list(self.layers)}; "
-                f"allowed: last ({self.num_layers})"
+                f"layers: received {list(self.layers)}; allowed with pooling cls_pooler: last ({self.num_layers})"
             )
-
-    def _check_max_length(self) -> None:
-        least, most = self.tokenizer.num_special_tokens_to_add() + 1, longest_input(self.backbone)
-        if self.max_length < least or (most is not None and self.max_length > most):
-            limit = "no limit" if most is None else str(most)
-            raise UserError(f"max_length is {self.max_length}; allowed with encoder {self.path!r}: {least} to {limit}")
 
 
 def _forget_digests(encoder: nn.Module, _keys: Any) -> None:

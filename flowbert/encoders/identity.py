@@ -1,14 +1,22 @@
-"""Digests of what makes an encoder give the numbers it gives besides its weights: configuration, tokenizer."""
+"""What tells encoders apart: digests of configuration and tokenizer, and the comparison of two identities."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
+from flowbert.errors import UserError
 from flowbert.io.digest import digest_json
 
 # Where the folder lies, who wrote it and in which dtype do not change what the loaded weights compute.
 _CONFIG_LEFT_OUT = frozenset({"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"})
+# What a digest in the identity was made from, in the encoder's folder.
+_DIGESTED = {
+    "weights": "model.safetensors",
+    "config": "config.json",
+    "tokenizer": "tokenizer.json or another file of the tokenizer",
+}
 
 
 def digest_config(config: PretrainedConfig) -> str:
@@ -22,8 +30,31 @@ def digest_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         # These two are state that every call leaves behind, not part of the tokenizer.
-        content["rules"] = {name: part for name, part in rules.items() if name not in ("truncation", "padding")}
+        content["rules"] = {name: rule for name, rule in rules.items() if name not in ("truncation", "padding")}
     else:
         content["vocabulary"] = tokenizer.get_vocab()
         content["options"] = tokenizer.init_kwargs
     return digest_json(content)
+
+
+def check_same_encoder(saved: Mapping[str, Any], here: Mapping[str, Any], what: str) -> None:
+    """Compare two encoder identities (:meth:`SentenceEncoder.key`).
+
+    Args:
+        saved: Identity that the parameters were fitted with; entries that ``here`` lacks, such as a path, do not count.
+        here: Identity of the encoder at hand.
+        what: What holds the parameters, for the message: ``"checkpoint runs/x/last.ckpt"``.
+
+    Raises:
+        UserError: If they differ; the message lists how.
+    """
+    differences = []
+    for name in here:
+        # The weights tell; the revision is only where they came from.
+        if name != "revision" and saved.get(name) != here[name]:
+            file = f" ({_DIGESTED[name]} differs)" if name in _DIGESTED else ""
+            differences.append(f"{name}: {saved.get(name)!r} there, {here[name]!r} here{file}")
+    if differences:
+        raise UserError(
+            f"the {what} belongs to another encoder ({'; '.join(differences)}); allowed: the encoder it was fitted on"
+        )

@@ -45,7 +45,7 @@ def resolve_layers(spec: str | int | Sequence[int], num_layers: int) -> tuple[in
         return tuple(dict.fromkeys(_index(layer, num_layers) for layer in LAYER_NAMES[spec]))
     layers = tuple(_index(layer, num_layers) for layer in _numbers(spec))
     if len(set(layers)) < len(layers):
-        raise UserError(f"layers {spec!r} name a layer twice (indices {list(layers)}); allowed: each layer once")
+        raise UserError(f"layers: received {spec!r}, a layer twice (indices {list(layers)}); allowed: each once")
     return layers
 
 
@@ -63,23 +63,21 @@ def name_layers(layers: Sequence[int], num_layers: int) -> str:
 
 
 def _numbers(spec: str | int | Sequence[int]) -> list[int]:
-    if isinstance(spec, str):
-        try:
-            return [int(part) for part in spec.split(",")]
-        except ValueError:
-            raise UserError(
-                f"layers {spec!r} unknown; numbers such as '1,12', or {choices(LAYER_NAMES, spec)}"
-            ) from None
-    numbers = [spec] if isinstance(spec, int) else list(spec)
+    try:
+        numbers = [int(part) for part in spec.split(",")] if isinstance(spec, str) else spec
+    except ValueError:
+        allowed = choices(LAYER_NAMES, str(spec))
+        raise UserError(f"layers: received {spec!r}; numbers such as '1,12', or {allowed}") from None
+    numbers = [numbers] if isinstance(numbers, int) else list(numbers)
     if not numbers or any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
-        raise UserError(f"layers {spec!r} unknown; whole numbers, at least one, or {choices(LAYER_NAMES, '')}")
+        raise UserError(f"layers: received {spec!r}; whole numbers, at least one, or {choices(LAYER_NAMES, '')}")
     return numbers
 
 
 def _index(layer: int, num_layers: int) -> int:
     if not -num_layers - 1 <= layer <= num_layers:
         raise UserError(
-            f"layer {layer} is beyond the encoder, which has {num_layers} blocks; "
+            f"layers: received {layer}, beyond the encoder's {num_layers} blocks; "
             f"allowed: 0 (embedding layer) to {num_layers} (last block), or -1 (last) to {-num_layers - 1}"
         )
     return layer % (num_layers + 1)

@@ -11,7 +11,7 @@ from flowbert.errors import UserError
 Layers = tuple[int, ...]
 
 # The mean, and position 0, of averaged layers is the average of their means: single layers are enough for any setting.
-LINEAR_POOLINGS = ("mean", "cls")
+_LINEAR_POOLINGS = ("mean", "cls")
 
 
 class LayerwiseEncoder(SentenceEncoder):
@@ -37,7 +37,7 @@ class LayerwiseEncoder(SentenceEncoder):
             UserError: If the pooling is ``cls_pooler``, which reads the last layer alone, and it is not asked for.
         """
         if self.pooling == "cls_pooler" and tuple(settings) != ((self.num_layers,),):
-            raise UserError(f"pooling 'cls_pooler' reads the last layer alone, received {settings}; allowed: last")
+            raise UserError(f"layers: received {settings}; allowed with pooling cls_pooler: last")
         self.settings = tuple(settings)
         self.dim = len(self.settings) * self.layer_dim
 
@@ -50,17 +50,17 @@ class LayerwiseEncoder(SentenceEncoder):
         return super().key() | {"layers": list(layers)}
 
 
-def parts_of(layers: Layers, pooling: str) -> tuple[Layers, ...]:
-    """Settings whose stored vectors average to those of ``layers``.
+def single_layers(layers: Layers, pooling: str) -> tuple[Layers, ...]:
+    """Settings whose vectors average to those of ``layers``: single layers, wherever the pooling allows it.
 
     Example:
-        >>> parts_of((1, 12), "mean"), parts_of((1, 12), "max")
+        >>> single_layers((1, 12), "mean"), single_layers((1, 12), "max")
         (((1,), (12,)), ((1, 12),))
     """
-    return tuple((layer,) for layer in layers) if pooling in LINEAR_POOLINGS else (layers,)
+    return tuple((layer,) for layer in layers) if pooling in _LINEAR_POOLINGS else (layers,)
 
 
-COMBINATIONS = {"singles": 1, "pairs": 2, "triples": 3}
+_COMBINATIONS = {"singles": 1, "pairs": 2, "triples": 3}
 """Names for all settings of so many layers, the embedding layer included."""
 
 
@@ -75,9 +75,9 @@ def expand_layers(specs: Sequence[str | int | Sequence[int]], num_layers: int) -
         >>> expand_layers(["last", "pairs"], 2)
         ((2,), (0, 1), (0, 2), (1, 2))
     """
-    found: dict[tuple[int, ...], Layers] = {}
+    found: dict[Layers, Layers] = {}
     for spec in specs:
-        size = COMBINATIONS.get(spec) if isinstance(spec, str) else None
+        size = _COMBINATIONS.get(spec) if isinstance(spec, str) else None
         several = combinations(range(num_layers + 1), size) if size else [resolve_layers(spec, num_layers)]
         for layers in several:
             found.setdefault(tuple(sorted(layers)), layers)

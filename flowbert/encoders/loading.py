@@ -1,10 +1,8 @@
 """A Hugging Face encoder from a folder or the hub, or one clear line that says why not."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
@@ -12,17 +10,14 @@ from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, R
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
+from flowbert.data.sample import encoder_path
+from flowbert.encoders.saving import check_unchanged
 from flowbert.errors import UserError, choices
-from flowbert.io.digest import digest_file, digest_json
+from flowbert.io.run_folder import RunFolder
 from flowbert.notices import quiet_transformers
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"
-SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
-FILES = "files"  # in it: digests of the files beside it
-DIGEST = "digest"  # of all that it holds beside this
-_IN_RUN = Path("model") / "encoder"  # where a run folder keeps the encoder that it trained
-
 _SAFE_WEIGHTS = "model*.safetensors"
 _OLD_WEIGHTS = "pytorch_model*.bin"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.codes")
@@ -39,34 +34,6 @@ class Checkpoint:
     revision: str | None
 
 
-def trained_settings(path: str) -> dict[str, Any]:
-    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``; else empty.
-
-    Args:
-        path: As in :func:`load_checkpoint`; a run folder too.
-
-    Raises:
-        UserError: If the file with them is damaged.
-    """
-    folder = Path(path).expanduser()
-    for file in (folder / _IN_RUN / SETTINGS_FILE, folder / SETTINGS_FILE):
-        if path and file.is_file():
-            try:
-                settings = json.loads(file.read_text(encoding="utf-8"))
-            except (ValueError, OSError, RecursionError) as error:
-                raise UserError(f"{file}: not readable ({_first_line(error)}); needed: JSON as written here") from error
-            if not isinstance(settings, dict):
-                raise UserError(f"{file}: holds {type(settings).__name__}; needed: an object as written here")
-            digest = settings.pop(DIGEST, None)
-            if (digest is not None or FILES in settings) and digest != digest_json(settings):
-                raise UserError(
-                    f"{file}: damaged, or changed; needed: the file as it was written, or one without {DIGEST!r} and "
-                    f"{FILES!r} if the change is meant"
-                )
-            return settings
-    return {}
-
-
 def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler: bool) -> Checkpoint:
     """Load the plain transformer of a folder, run folder or hub name; code that a checkpoint brings along is never run.
 
@@ -80,9 +47,9 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
         UserError: If nothing can be loaded, or weights of the encoder are missing from the checkpoint.
     """
     if dtype not in DTYPES:
-        raise UserError(f"dtype {dtype!r} unknown; {choices(DTYPES, dtype)}")
+        raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
     folder, revision = find_checkpoint(path, revision)
-    _check_unchanged(path, folder)
+    check_unchanged(str(folder))
     with quiet_transformers():
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -110,16 +77,13 @@ def find_checkpoint(path: str, revision: str | None = None) -> tuple[Path, str |
 
 def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
     if path == SAMPLE_PATH:
-        # The one name that means a file of the package; the import is local so that encoders do not depend on data.
-        from flowbert.data.sample import encoder_path
-
-        return Path(encoder_path()), None
+        return encoder_path(), None
     folder = Path(path).expanduser()
-    if path and (folder / _IN_RUN).is_dir():
-        folder = folder / _IN_RUN
+    if path and RunFolder(folder).encoder.is_dir():
+        folder = RunFolder(folder).encoder
     if path and folder.is_dir():
         if revision is not None:
-            raise UserError(f"revision {revision!r} given for the folder {path!r}; allowed only with a hub name")
+            raise UserError(f"revision: received {revision!r} for the folder {path!r}; allowed: none, or a hub name")
         return folder, None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
@@ -132,11 +96,13 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
 
 def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
     """Fetch the needed files of ``name``, or take them from the cache when the hub cannot be asked."""
-    # huggingface_hub reads the variable once, at import; who sets it later means it too.
-    if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE"):
-        return _from_cache(name, revision, "the hub was not asked, HF_HUB_OFFLINE is set")
     try:
+        # huggingface_hub reads the variable once, at import; who sets it later means it too.
+        if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE"):
+            return _from_cache(name, revision, "the hub was not asked, HF_HUB_OFFLINE is set")
         info = HfApi().model_info(name, revision=revision, timeout=_HUB_TIMEOUT_SECONDS)
+    except UserError:
+        raise
     except RevisionNotFoundError:
         raise UserError(f"encoder {name!r} has no revision {revision!r} on the hub") from None
     except RepositoryNotFoundError:
@@ -158,8 +124,6 @@ def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
 def _from_cache(name: str, revision: str | None, reason: str) -> tuple[Path, str | None]:
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except HFValidationError:
-        raise UserError(f"encoder {name!r}: no such folder here, and not a hub name (owner/name)") from None
     except OSError:
         what = f"{name!r}, revision {revision!r}" if revision else repr(name)
         raise UserError(
@@ -180,18 +144,6 @@ def _check_files(path: str, folder: Path) -> None:
             raise UserError(f"encoder {path!r} has no {what}; needed in its folder: {' or '.join(patterns)}")
 
 
-def _check_unchanged(path: str, folder: Path) -> None:
-    """Refuse files that are not as they were written here."""
-    for name, digest in trained_settings(str(folder)).get(FILES, {}).items():
-        if not (folder / name).is_file():
-            raise UserError(f"encoder {path!r}: {name} is gone; needed: the folder as it was written")
-        if digest_file(folder / name) != digest:
-            raise UserError(
-                f"encoder {path!r}: {folder / name} is damaged or was changed; needed: the folder as it was written, "
-                f"or {SETTINGS_FILE} without {FILES!r} and {DIGEST!r} if the change is meant"
-            )
-
-
 def _load_backbone(
     path: str, folder: Path, config: PretrainedConfig, dtype: torch.dtype, keep_pooler: bool
 ) -> nn.Module:
@@ -200,17 +152,16 @@ def _load_backbone(
     backbone, report = AutoModel.from_pretrained(
         folder, config=config, dtype=dtype, local_files_only=True, trust_remote_code=False, output_loading_info=True
     )
-    has_pooler = getattr(backbone, "pooler", None) is not None
-    missing = sorted(report["missing_keys"])
-    pooler_missing = [name for name in missing if name.startswith("pooler")]
-    if len(missing) > len(pooler_missing):
-        names = [name for name in missing if name not in pooler_missing]
+    pooler_missing = sorted(name for name in report["missing_keys"] if name.startswith("pooler"))
+    missing = sorted(set(report["missing_keys"]).difference(pooler_missing))
+    if missing:
         raise UserError(
-            f"encoder {path!r}: the checkpoint lacks {len(names)} weights of the encoder, first {names[0]!r}"
+            f"encoder {path!r}: the checkpoint lacks {len(missing)} weights of the encoder, first {missing[0]!r}"
         )
+    has_pooler = getattr(backbone, "pooler", None) is not None
     if keep_pooler and (not has_pooler or pooler_missing):
         lack = f"lacks its weights ({', '.join(pooler_missing)})" if has_pooler else f"({config.model_type}) has none"
-        raise UserError(f"pooling 'cls_pooler' needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
+        raise UserError(f"pooling: cls_pooler needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
     if has_pooler and not keep_pooler:
         # An unused pooler would enter the digest, perhaps with random weights, and break distributed training.
         backbone.pooler = None

@@ -29,19 +29,12 @@ def mix_layers(hidden_states: Sequence[Tensor], layers: Sequence[int]) -> Tensor
     return mixed / len(layers) if len(layers) > 1 else mixed
 
 
-def _mean(tokens: Tensor, mask: Tensor) -> Tensor:
-    return tokens.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-
-
-def _cls(tokens: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG001 - every pooling has the same arguments
-    return tokens[:, 0]
-
-
-def _max(tokens: Tensor, mask: Tensor) -> Tensor:
-    return tokens.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(dim=1)
-
-
-_TOKEN_POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"mean": _mean, "cls": _cls, "max": _max}
+_TOKEN_POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": lambda tokens, mask: tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1),
+    "cls": lambda tokens, mask: tokens[:, 0],  # noqa: ARG005 - every pooling has the same arguments
+    "max": lambda tokens, mask: tokens.masked_fill(~mask, -torch.inf).amax(dim=1),
+}
+"""Token vectors ``(B, T, D)`` and where they are real ``(B, T, 1)`` to sentence vectors ``(B, D)``."""
 
 POOLINGS = ("mean", "cls", "cls_pooler", "max")
 
@@ -53,7 +46,7 @@ def check_pooling(pooling: str) -> str:
         UserError: If it is not; the message gives the value received and the names allowed.
     """
     if pooling not in POOLINGS:
-        raise UserError(f"pooling {pooling!r} unknown; {choices(POOLINGS, pooling)}")
+        raise UserError(f"pooling: received {pooling!r}; {choices(POOLINGS, pooling)}")
     return pooling
 
 
@@ -72,12 +65,12 @@ def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
         result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
 
     Raises:
-        UserError: For another name.
+        ValueError: For another name.
 
     Example:
         >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[1, 1, 0]]), "mean")
         tensor([[2.]])
     """
     if pooling not in _TOKEN_POOLINGS:
-        raise UserError(f"pooling {pooling!r} unknown over tokens; {choices(_TOKEN_POOLINGS, pooling)}")
-    return _TOKEN_POOLINGS[pooling](tokens, mask.bool())
+        raise ValueError(f"pooling: received {pooling!r}; {choices(_TOKEN_POOLINGS, pooling)}")
+    return _TOKEN_POOLINGS[pooling](tokens, mask.bool().unsqueeze(-1))

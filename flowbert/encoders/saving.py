@@ -1,13 +1,22 @@
-"""A trained encoder on disk: a folder that transformers loads."""
+"""A trained encoder on disk: a folder that transformers loads, and beside the weights how it is meant to be used."""
 
 import json
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flowbert.encoders.loading import DIGEST, FILES, SETTINGS_FILE
+from transformers import AutoTokenizer
+
+from flowbert.errors import UserError
 from flowbert.io.atomic import folder_written_atomically
 from flowbert.io.digest import digest_file, digest_json
+from flowbert.io.run_folder import RunFolder
 from flowbert.notices import quiet_transformers
+
+SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
+_FILES = "files"  # in it: digests of the files beside it
+_DIGEST = "digest"  # of all that it holds beside this
 
 
 def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str, Any] | None = None) -> None:
@@ -23,16 +32,74 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
     with folder_written_atomically(target) as folder:
         with quiet_transformers():
             network.save_pretrained(folder)
-        _save_tokenizer(tokenizer, folder)
+        if tokenizer.is_fast:
+            # What the last batch left behind; other programs would cut every sentence there.
+            tokenizer.backend_tokenizer.no_truncation()
+            tokenizer.backend_tokenizer.no_padding()
+        tokenizer.save_pretrained(folder)
         if settings is not None:
-            settings = settings | {FILES: {path.name: digest_file(path) for path in sorted(folder.iterdir())}}
-            settings |= {DIGEST: digest_json(settings)}
+            settings = settings | {_FILES: {path.name: digest_file(path) for path in sorted(folder.iterdir())}}
+            settings |= {_DIGEST: digest_json(settings)}
             (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    if tokenizer.is_fast:
-        # What the last batch left behind; other programs would cut every sentence there.
-        tokenizer.backend_tokenizer.no_truncation()
-        tokenizer.backend_tokenizer.no_padding()
-    tokenizer.save_pretrained(folder)
+def trained_settings(path: str) -> dict[str, Any]:
+    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``; else empty.
+
+    Args:
+        path: The folder of an encoder, or a run folder; anything else has no settings.
+
+    Raises:
+        UserError: If the file with them is damaged.
+    """
+    return {name: value for name, value in _read_settings(path).items() if name != _FILES}
+
+
+def check_unchanged(path: str) -> None:
+    """Refuse an encoder whose files are not as they were written here.
+
+    Raises:
+        UserError: If one is gone, damaged or changed.
+    """
+    folder = Path(path)
+    for name, digest in _read_settings(path).get(_FILES, {}).items():
+        if not (folder / name).is_file() or digest_file(folder / name) != digest:
+            raise UserError(
+                f"encoder: {folder / name} is damaged or was changed; needed: the folder as it was written, "
+                f"or {SETTINGS_FILE} without {_FILES!r} and {_DIGEST!r} if the change is meant"
+            )
+
+
+def _read_settings(path: str) -> dict[str, Any]:
+    folder = Path(path).expanduser()
+    for file in (RunFolder(folder).encoder / SETTINGS_FILE, folder / SETTINGS_FILE):
+        if path and file.is_file():
+            try:
+                settings = json.loads(file.read_text(encoding="utf-8"))
+            except (ValueError, OSError, RecursionError) as error:
+                raise UserError(f"{file}: not readable ({error}); needed: JSON as written here") from error
+            if not isinstance(settings, dict):
+                raise UserError(f"{file}: holds {type(settings).__name__}; needed: an object as written here")
+            digest = settings.pop(_DIGEST, None)
+            if (digest is not None or _FILES in settings) and digest != digest_json(settings):
+                raise UserError(
+                    f"{file}: damaged, or changed; needed: the file as it was written, or one without {_DIGEST!r} and "
+                    f"{_FILES!r} if the change is meant"
+                )
+            return settings
+    return {}
+
+
+def tokenizer_files(tokenizer: Any) -> dict[str, str]:
+    """A tokenizer as text, for a checkpoint: name of a file that ``save_pretrained`` writes -> its content."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        return {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
+
+
+def tokenizer_of(files: Mapping[str, str]) -> Any:
+    """The tokenizer of :func:`tokenizer_files`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        return AutoTokenizer.from_pretrained(folder)

@@ -1,18 +1,17 @@
 """Static word vectors averaged: the encoder that needs no network, from any GloVe or word2vec text file."""
 
-import gzip
 import math
 import re
 import warnings
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flowbert.data.text import iterate_lines
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.digest import digest_bytes, digest_json
 
@@ -33,10 +32,7 @@ def words_of(sentence: str, lowercase: bool = True) -> list[str]:
 
 def count_words(sentences: Iterable[str], lowercase: bool = True) -> dict[str, int]:
     """How often each word occurs in a corpus, for the weights of :class:`StaticEncoder`."""
-    counts: Counter[str] = Counter()
-    for sentence in sentences:
-        counts.update(words_of(sentence, lowercase))
-    return dict(counts)
+    return dict(Counter(word for sentence in sentences for word in words_of(sentence, lowercase)))
 
 
 class StaticEncoder:
@@ -62,7 +58,8 @@ class StaticEncoder:
         digest: Identity of the vectors; computed from them if None.
 
     Raises:
-        UserError: If words and vectors do not fit together, or an argument is out of range.
+        ValueError: If words and vectors do not fit together.
+        UserError: If ``sif_a`` is not above 0, or ``counts`` are empty.
 
     Example:
         >>> encoder = StaticEncoder(["a", "dog"], np.array([[1.0, 0.0], [0.0, 1.0]]))
@@ -81,18 +78,19 @@ class StaticEncoder:
         digest: str | None = None,
     ) -> None:
         if vectors.ndim != 2 or len(vectors) != len(words) or vectors.size == 0:
-            raise UserError(f"{len(words)} words and vectors of the shape {vectors.shape}; allowed: (V, D), V, D >= 1")
+            raise ValueError(f"{len(words)} words and vectors of the shape {vectors.shape}; allowed: (V, D), V, D >= 1")
         if not (math.isfinite(sif_a) and sif_a > 0):
-            raise UserError(f"sif_a is {sif_a}; allowed: a number above 0")
+            raise UserError(f"sif_a: received {sif_a}; allowed: a number above 0")
         if counts is not None and sum(counts.values()) < 1:
-            raise UserError("counts hold no word; allowed: at least one occurrence")
+            raise UserError("counts: received no word; allowed: at least one occurrence")
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self.lowercase = lowercase
         self.sif_a = sif_a
         self._rows = {word: row for row, word in enumerate(words)}
         if len(self._rows) != len(words):
-            raise UserError(f"{len(words) - len(self._rows)} of {len(words)} words come twice; allowed: each once")
-        self._weights = _sif_weights(words, counts, sif_a)
+            raise ValueError(f"{len(words) - len(self._rows)} of {len(words)} words come twice; allowed: each once")
+        total = 1 if counts is None else sum(counts.values())
+        self._weights = np.array([sif_a / (sif_a + (counts or {}).get(word, 0) / total) for word in words])
         self._counts = None if counts is None else digest_json(dict(counts))
         self._unknown = self.vectors.mean(axis=0, dtype=np.float64)
         self._digest = digest or digest_bytes(self.vectors.tobytes(), "\n".join(words).encode())
@@ -125,7 +123,7 @@ class StaticEncoder:
         """
         path = Path(path).expanduser()
         if max_words is not None and max_words < 1:
-            raise UserError(f"max_words is {max_words}; allowed: a whole number of at least 1, or none for all")
+            raise UserError(f"max_words: received {max_words}; allowed: 1 or more, or none for all")
         words, vectors = _read_vectors(path, max_words)
         return cls(words, vectors, lowercase=lowercase, counts=counts, sif_a=sif_a)
 
@@ -142,10 +140,6 @@ class StaticEncoder:
         weighting = {"weighting": "mean"} if self._counts is None else {"weighting": "sif", "a": self.sif_a}
         identity = {"kind": _RULES, "vectors": self._digest, "lowercase": self.lowercase, "counts": self._counts}
         return identity | weighting
-
-    def lengths(self, sentences: Sequence[str]) -> list[int]:
-        """Number of words of each sentence that have a vector."""
-        return [len(self._known(sentence)) for sentence in sentences]
 
     def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], None] | None = None) -> NDArray[np.float32]:
         """Embed N sentences: shape ``(N, D)``, float32.
@@ -181,55 +175,29 @@ class StaticEncoder:
         return weighted / len(rows)
 
 
-def _sif_weights(words: Sequence[str], counts: Mapping[str, int] | None, a: float) -> NDArray[np.float64]:
-    if counts is None:
-        return np.ones(len(words))
-    total = sum(counts.values())
-    return np.array([a / (a + counts.get(word, 0) / total) for word in words])
-
-
 def _read_vectors(path: Path, max_words: int | None) -> tuple[list[str], NDArray[np.float32]]:
     vectors: dict[str, NDArray[np.float32]] = {}
     promised: int | None = None
     dim: int | None = None
     rows = 0
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(iterate_lines(path), start=1):
         fields = line.rstrip().split(" ")
         if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
             promised, dim = int(fields[0]), int(fields[1])
             continue
         if max_words is not None and rows == max_words:
             break
-        dim = dim or _first_dim(fields, f"{path}:{number}")
+        dim = dim or _numbers_at_the_end(fields, f"{path}:{number}")
         word, vector = _parse(fields, dim, f"{path}:{number}")
         vectors.setdefault(word, vector)
         rows += 1
-    if not vectors or (promised is not None and rows < (promised if max_words is None else min(promised, max_words))):
-        needed = "at least 1" if promised is None else f"{promised}, as the first line says"
-        raise UserError(f"{path}: {rows} rows of word vectors; allowed: {needed}")
+    needed = max(1, promised or 0) if max_words is None else min(promised or 1, max_words)
+    if rows < needed:
+        raise UserError(f"{path}: {rows} rows of word vectors; allowed: {needed} or more")
     return list(vectors), np.stack(list(vectors.values()))
 
 
-def _lines(path: Path) -> Iterator[str]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; needed: word vectors as text, plain or .gz")
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as handle:
-            for number, raw in enumerate(handle, start=1):
-                yield _decode(raw, f"{path}:{number}")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}:{number + 1}: not a complete gzip file ({error})") from error
-
-
-def _decode(raw: bytes, where: str) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{where}: not UTF-8 ({error.reason}); allowed: UTF-8 text, plain or .gz") from error
-
-
-def _first_dim(fields: Sequence[str], where: str) -> int:
+def _numbers_at_the_end(fields: Sequence[str], where: str) -> int:
     """D from a file without a header: how many numbers the first row ends with."""
     dim = next((count for count, field in enumerate(reversed(fields)) if not _is_number(field)), len(fields) - 1)
     if dim < 1:
@@ -238,18 +206,18 @@ def _first_dim(fields: Sequence[str], where: str) -> int:
 
 
 def _parse(fields: list[str], dim: int, where: str) -> tuple[str, NDArray[np.float32]]:
-    extra = len(fields) - dim
-    if extra < 1 or (extra > 1 and any(_is_number(field) for field in fields[:extra])):
+    words = fields[:-dim]
+    if not words or (len(words) > 1 and any(map(_is_number, words))):
         raise UserError(f"{where}: a word and {len(fields) - 1} numbers; allowed: a word and {dim} numbers")
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
-            vector = np.array(fields[extra:], dtype=np.float64).astype(np.float32)
+            vector = np.array(fields[-dim:], dtype=np.float64).astype(np.float32)
     except ValueError as error:
-        wrong = next(field for field in fields[extra:] if not _is_number(field))
+        wrong = next(field for field in fields[-dim:] if not _is_number(field))
         raise UserError(f"{where}: {wrong!r} is not a number; allowed: a word and {dim} numbers") from error
     if not np.isfinite(vector).all():
         raise UserError(f"{where}: a value is NaN or infinite; allowed: {dim} finite numbers")
-    return " ".join(fields[:extra]), vector
+    return " ".join(words), vector
 
 
 def _is_number(text: str) -> bool:

@@ -6,8 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
-_SHOWS = ("callbacks", "cli", "report", "training")  # parts that only show, keep or ask for figures; all others count
-_ASKS = ("cli/compared.py", "cli/sources.py")  # of these two one parses the methods, the other the encoders
+_LEFT_OUT = ("callbacks", "cli", "report", "reproduction", "runs")  # packages that ask for figures or show them
 _LIBRARIES = ("torch", "pytorch-lightning", "transformers", "tokenizers", "numpy", "scipy")
 
 
@@ -19,9 +18,9 @@ def code_digest() -> str:
     """
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(_ROOT.rglob("*.py")):
-        name = path.relative_to(_ROOT).as_posix()
-        if name in _ASKS or name.split("/")[0] not in _SHOWS:
-            digest.update(name.encode() + b"\0")
+        name = path.relative_to(_ROOT)
+        if name.parts[0] not in _LEFT_OUT:
+            digest.update(name.as_posix().encode() + b"\0")
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
     for library in _LIBRARIES:
         digest.update(f"{library} {_version(library)}\n".encode())

@@ -14,9 +14,9 @@ from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
-from flowbert.evaluation.results import config_hash
+from flowbert.evaluation.results import Row, config_hash, rows_of
 from flowbert.methods.base import FittedMap, LabelledPairs, Method
-from flowbert.tasks.base import Job, Measured
+from flowbert.tasks.base import Measured, Task
 from flowbert.tasks.protocol import Embed
 
 _CHUNK = 8192  # rows at a time: bounds the memory whatever the corpus
@@ -43,11 +43,11 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One method on one job: what is computed, or skipped, as a whole.
+    """One method on one task: what is computed, or skipped, as a whole.
 
     Attributes:
         source: The embeddings.
-        job: What is measured.
+        task: What is measured.
         method: The method.
         corpus: What the method is fitted on; None if it is not fitted here.
         seed: Seed of the method; None where nothing is random.
@@ -58,7 +58,7 @@ class Cell:
     """
 
     source: Source
-    job: Job
+    task: Task
     method: Method
     corpus: Corpus | None
     seed: int | None
@@ -67,10 +67,11 @@ class Cell:
     def __post_init__(self) -> None:
         if self.method.supervised and not self.labels:
             raise UserError(
-                f"method {self.method.name} learns from labelled pairs and task {self.job.name} has no train split, or "
-                "none beside what is measured; allowed with --labels TASK: a task that has one, or a file of pairs"
+                f"labels: received none; method {self.method.name} learns from labelled pairs and task "
+                f"{self.task.name} has no train split, or none beside what is measured; allowed: a task that has one, "
+                "or a file of pairs"
             )
-        check_overlap(self.labels, self.job.pairs, f"{self.job.name} {self.job.split}")
+        check_overlap(self.labels, self.task.pairs, f"{self.task.name} {self.task.split}")
 
     @cached_property
     def fit_key(self) -> str:
@@ -78,8 +79,7 @@ class Cell:
         names = {"name": self.method.name, "identity": self.method.identity, "seed": self.seed}
         labels = None
         if self.labels:
-            texts = [text for side in sentence_pairs(self.labels) for text in side]
-            labels = sentences_digest([*texts, *(str(subset.scores.tolist()) for subset in self.labels)])
+            labels = sentences_digest([*self._labelled, *(str(subset.scores.tolist()) for subset in self.labels)])
         corpus = None if self.corpus is None else self.corpus.digest
         return config_hash({"source": self.source.key, "corpus": corpus, "labels": labels, **names})
 
@@ -87,7 +87,7 @@ class Cell:
     def setting(self) -> str:
         """Digest of everything that decides the figures but the code."""
         # The number is what it was when it stood for the code, so that older rows are still found, and replaced.
-        return config_hash({"fit": self.fit_key, "job": self.job.key, "version": "0.1.0"})
+        return config_hash({"fit": self.fit_key, "job": self.task.key, "version": "0.1.0"})
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -103,75 +103,89 @@ class Cell:
             "code": code_digest(),
         }
 
+    @property
+    def _labelled(self) -> list[str]:
+        return [text for sentences in sentence_pairs(self.labels) for text in sentences]
+
     def needed(self) -> list[str]:
         """Every sentence that must be embedded."""
-        labelled = [text for side in sentence_pairs(self.labels) for text in side]
-        return [*self.job.sentences(), *labelled, *(() if self.corpus is None else self.corpus.sentences)]
+        return [*self.task.sentences(), *self._labelled, *(() if self.corpus is None else self.corpus.sentences)]
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Everything to compare: each source x job x method x corpus x seed.
+    """Everything to compare: each embeddings x task x method x corpus x seed.
 
     Attributes:
-        sources: The embeddings.
-        jobs: What is measured.
+        embeddings: Encoders with their layers and pooling, or word vectors.
+        tasks: What is measured.
         methods: The methods.
         corpora: Names of the corpora.
-        corpus_of: Loads the corpus of a name for a job.
-        labels_of: Labelled pairs for supervised methods on a job.
+        corpus_of: Loads the corpus of a name for a task.
+        labels_of: Labelled pairs for supervised methods on a task.
         seeds: Seeds of the methods with a random start.
         drop_overlap: Learn without the labelled pairs that are measured, in place of refusing.
     """
 
-    sources: Sequence[Source]
-    jobs: Sequence[Job]
+    embeddings: Sequence[Source]
+    tasks: Sequence[Task]
     methods: Sequence[Method]
     corpora: Sequence[str]
-    corpus_of: Callable[[str, Job], Corpus]
-    labels_of: Callable[[Job], Sequence[Subset]]
+    corpus_of: Callable[[str, Task], Corpus]
+    labels_of: Callable[[Task], Sequence[Subset]]
     seeds: Sequence[int] = field(default=(0,))
     drop_overlap: bool = False
 
     def cells(self) -> list[Cell]:
-        """All cells, in the order of the tables: by source, job, corpus, method, seed; ready maps once per job."""
-        return [cell for source in self.sources for job in self.jobs for cell in self._of(source, job)]
+        """All cells, in the order of the tables: by source, task, corpus, method, seed; ready maps once per task."""
+        return [cell for source in self.embeddings for task in self.tasks for cell in self._of(source, task)]
 
-    def _of(self, source: Source, job: Job) -> Iterator[Cell]:
+    def _of(self, source: Source, task: Task) -> Iterator[Cell]:
         for number, name in enumerate(self.corpora):
             for method in self.methods:
                 if method.build is None:
                     if number == 0:
-                        yield Cell(source, job, method, None, None)
+                        yield Cell(source, task, method, None, None)
                     continue
-                labels = self._labels(job) if method.supervised else ()
+                labels = self._labels(task) if method.supervised else ()
                 for seed in self.seeds if method.seeded else (None,):
-                    yield Cell(source, job, method, self.corpus_of(name, job), seed, labels)
+                    yield Cell(source, task, method, self.corpus_of(name, task), seed, labels)
 
-    def _labels(self, job: Job) -> tuple[Subset, ...]:
-        labels = tuple(self.labels_of(job))
-        return without_overlap(labels, job.pairs, f"{job.name} {job.split}") if self.drop_overlap else labels
+    def _labels(self, task: Task) -> tuple[Subset, ...]:
+        labels = tuple(self.labels_of(task))
+        return without_overlap(labels, task.pairs, f"{task.name} {task.split}") if self.drop_overlap else labels
 
 
 def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
-    """Compute cells; each map is fitted once for all jobs that share its corpus, each encoder's pass comes first.
+    """Compute cells; each map is fitted once for all tasks that share its corpus, each encoder's pass comes first.
 
     Yields:
-        Each cell with its rows as soon as they are there.
+        Each cell with its figures as soon as they are there.
     """
     for source, method in dict.fromkeys((cell.source, cell.method) for cell in cells):
         method.check_embeddings(source.key, source.dim)
     for source in dict.fromkeys(cell.source for cell in cells):
         mine = [cell for cell in cells if cell.source is source]
         source.prepare(text for cell in mine for text in cell.needed())
-        prepared: dict[Job, Any] = {}
+        prepared: dict[Task, Any] = {}
         for fit_key in dict.fromkeys(cell.fit_key for cell in mine):
             same = [cell for cell in mine if cell.fit_key == fit_key]
             fitted = fit(same[0])
             for cell in same:
-                if cell.job not in prepared:
-                    prepared[cell.job] = cell.job.prepare(source.embed)
-                yield cell, cell.job.measure(prepared[cell.job], fitted.transform, cell.columns, fitted.flaw)
+                if cell.task not in prepared:
+                    prepared[cell.task] = cell.task.prepare(source.embed)
+                yield cell, cell.task.measure(prepared[cell.task], fitted.transform, fitted.flaw)
+
+
+def reference_rows(tasks: Iterable[Task]) -> list[Row]:
+    """Rows of what is no method but stands beside them: of the gold score, against the edit distance."""
+    none = dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none")
+    return [
+        row
+        for task in tasks
+        for name, items in task.references.items()
+        for row in rows_of(task.measure_items(items), **none, method=name, code=code_digest())
+    ]
 
 
 def fit(cell: Cell) -> FittedMap:
@@ -190,6 +204,6 @@ def fit(cell: Cell) -> FittedMap:
 
 
 def _labelled_pairs(cell: Cell) -> LabelledPairs:
-    left, right = (torch.as_tensor(cell.source.embed(side)) for side in sentence_pairs(cell.labels))
+    left, right = (torch.as_tensor(cell.source.embed(sentences)) for sentences in sentence_pairs(cell.labels))
     scores = np.concatenate([subset.scores for subset in cell.labels])
     return LabelledPairs(left, right, torch.from_numpy(scores))

@@ -1,274 +1,244 @@
-"""How sure the figures of a comparison are: intervals, differences, and which method to use."""
+"""95% confidence intervals of a comparison: of figures, of differences, and which method to use."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import Row
 from flowbert.evaluation.scores import ScoreFolder
-from flowbert.tasks.base import AnswersJob, Job, RetrievalJob, STSJob
-from flowbert.tasks.bootstrap import Interval, Replicates, average, bootstrap, verdict
-from flowbert.tasks.lexical import GOLD
-from flowbert.tasks.lexical_bootstrap import bootstrap_lexical
-from flowbert.tasks.ranking_bootstrap import bootstrap_ranking
-from flowbert.tasks.retrieval import MRR_CUT
-from flowbert.tasks.retrieval_bootstrap import bootstrap_retrieval
+from flowbert.tasks.base import Measure, Task
+from flowbert.tasks.replicates import Interval, Replicates, average
+from flowbert.tasks.verdict import verdict
 
 Group = tuple[str, ...]
 """Encoder, layers, pooling, split, corpus: what methods in one verdict share."""
-_DECIDES = ("auc", f"mrr@{MRR_CUT}")  # the metrics that a verdict on answer ranking or retrieval goes by
-_SPEARMAN = "spearman"
 
 
-@dataclass(frozen=True)
-class EditDistances:
-    """Edit distances of the pairs of STS jobs, in one unit.
+class Comparison(NamedTuple):
+    """Methods, or encoders, on the same resamples.
 
     Attributes:
-        unit: ``words`` or ``characters``.
-        by_job: Job -> distances of its pairs, shape ``(N,)``.
+        kind: ``average`` over tasks, single ``task``, or ``encoders``: one method on several, averaged over tasks.
+        shared: What is compared has this in common.
+        decides: Whether a verdict goes by it.
+        replicates: Of those that have a figure on all tasks; None without any.
+        left_out: What lacks a figure, in lines.
     """
 
-    unit: str
-    by_job: Mapping[Job, NDArray[np.float64]]
+    kind: str
+    shared: Group
+    decides: bool
+    replicates: Replicates | None
+    left_out: list[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Certainty:
+class Intervals:
     """Replicates of every cell.
 
     Attributes:
-        by_job: STS job -> figures of each of its cells on the same resamples, named by setting.
-        others: Job -> the same by any other metric: of answer ranking, of retrieval, with the edit distance.
+        replicates: Task -> measure -> the figure of each of its cells on the same resamples, named by setting.
         cells: The cells.
     """
 
-    by_job: Mapping[Job, Replicates]
-    others: Mapping[Job, Mapping[str, Replicates]]
+    replicates: Mapping[Task, Mapping[Measure, Replicates]]
     cells: tuple[Cell, ...]
 
     @classmethod
     def of(
-        cls,
-        cells: Sequence[Cell],
-        scores: ScoreFolder,
-        *,
-        resamples: int,
-        seed: int,
-        threads: int = 1,
-        distances: EditDistances | None = None,
-    ) -> "Certainty":
-        """Resample the pairs of each job once for all of its cells, whatever the encoder: every two can be compared."""
-        by_job: dict[Job, Replicates] = {}
-        others: dict[Job, Mapping[str, Replicates]] = {}
-        for job in dict.fromkeys(cell.job for cell in cells):
-            pairs = scores.pairs([cell for cell in cells if cell.job is job])
-            if pairs is None:
-                continue
-            if isinstance(job, AnswersJob):
-                others[job] = bootstrap_ranking(job.task, pairs, resamples=resamples, seed=seed)
-            elif isinstance(job, RetrievalJob):
-                others[job] = bootstrap_retrieval(pairs, resamples=resamples, seed=seed)
-            elif isinstance(job, STSJob):
-                by_job[job] = bootstrap(pairs, resamples=resamples, seed=seed, threads=threads)
-                if distances is not None:
-                    others[job] = bootstrap_lexical(
-                        pairs, distances.by_job[job], distances.unit, resamples=resamples, seed=seed, threads=threads
-                    )
-        return cls(by_job, others, tuple(cells))
+        cls, cells: Sequence[Cell], scores: ScoreFolder, *, resamples: int, seed: int, threads: int = 1
+    ) -> "Intervals":
+        """Resample each task once for all of its cells, whatever the encoder: every two can be compared."""
+        found = {}
+        for task in dict.fromkeys(cell.task for cell in cells):
+            items = scores.items([cell for cell in cells if cell.task is task])
+            if items:
+                found[task] = task.resample(items, resamples=resamples, seed=seed, threads=threads)
+        return cls(found, tuple(cells))
+
+    def of_task(self, task: Task, aggregation: str) -> Replicates | None:
+        """Replicates of a task's headline figure, methods named by setting; None without intervals or a headline."""
+        return dict(self._figures(task, aggregation)).get(task.headline or "")
 
     def rows(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with their intervals, where there are any."""
-        found: dict[tuple[str, str, str, str], Replicates] = {}
-        for job, replicates in self.by_job.items():
-            found |= {(_SPEARMAN, job.name, job.split, name): replicates for name in replicates.methods}
-        for job, by_metric in self.others.items():
-            for metric, each in by_metric.items():
-                found |= {(metric, job.name, job.split, name): each for name in each.methods}
-        return [_with_interval(row, found.get((row.metric, row.task, row.split, _name(row)))) for row in rows]
-
-    def averages(self, aggregation: str) -> dict[Group, Interval]:
-        """Interval of the average over the tasks, by group and method (the last entry), for more than one task."""
-        return {
-            (*group, method): replicates.interval(method, aggregation)
-            for group, replicates in self.groups(aggregation).items()
+        found = {
+            (task.name, task.split, *measure, method): replicates
+            for task, by_measure in self.replicates.items()
+            for measure, replicates in by_measure.items()
             for method in replicates.methods
         }
 
-    def groups(self, aggregation: str = "wmean") -> dict[Group, Replicates]:
-        """Average over the tasks, by group; methods by name, several seeds of one as their mean.
+        def with_interval(row: Row) -> Row:
+            name = row.setting or row.method
+            replicates = found.get((row.task, row.split, row.metric, row.aggregation, name))
+            if replicates is None or not math.isfinite(row.value):
+                return row
+            interval = replicates.interval(name)
+            return replace(row, low=interval.low, high=interval.high)
 
-        All methods of a group have a figure on all of its tasks; :meth:`left_out` names the others.
-        """
-        return {group: found for group, (found, _) in self._averaged(aggregation).items() if found is not None}
+        return [with_interval(row) for row in rows]
+
+    def comparisons(self, aggregation: str = "wmean") -> list[Comparison]:
+        """Everything that is compared: the average over tasks by group, single tasks by group, encoders."""
+        return [*self._averages(aggregation), *self._single_tasks(aggregation), *self._encoders(aggregation)]
+
+    def averages(self, aggregation: str) -> dict[Group, Interval]:
+        """Interval of the average over the tasks, by group and method (the last entry)."""
+        return {
+            (*found.shared, method): found.replicates.interval(method)
+            for found in self._averages(aggregation)
+            if found.replicates is not None
+            for method in found.replicates.methods
+        }
 
     def left_out(self, aggregation: str) -> list[str]:
         """What is in no average or verdict because it lacks figures, in lines."""
-        lines = [line for _, told in self._averaged(aggregation).values() for line in told]
-        lines += [line for _, told in self._between(aggregation).values() for line in told]
-        for group, metric, part in self._others():
-            lacking = [method for method in part.methods if method not in part.usable(aggregation)]
-            if lacking and metric in _DECIDES:
-                lines.append(f"left out of the verdict on {part.task} ({', '.join(group)}): {', '.join(lacking)}")
-        return list(dict.fromkeys(lines))
-
-    def _averaged(self, aggregation: str) -> dict[Group, tuple[Replicates | None, list[str]]]:
-        found = {}
-        for group in self._group_names():
-            parts = {job: self._part(job, each, group) for job, each in self.by_job.items() if job.split == group[3]}
-            there = {job: part for job, part in parts.items() if part is not None}
-            if there:
-                found[group] = _average(there, aggregation, f"averages and verdicts ({', '.join(group)})")
-        return found
-
-    def _group_names(self) -> list[Group]:
-        fitted = [group_of(cell) for cell in self.cells if cell.corpus is not None]
-        return list(dict.fromkeys(fitted or [group_of(cell) for cell in self.cells]))
-
-    def _part(self, job: Job, replicates: Replicates, group: Group) -> Replicates | None:
-        """Replicates of a group's methods on a job, by name, seeds pooled."""
-        members: dict[str, list[str]] = {}
-        for cell in self.cells:
-            # What is not fitted here stands beside every corpus.
-            same = group_of(cell) == group or (cell.corpus is None and group_of(cell)[:-1] == group[:-1])
-            if cell.job is job and same:
-                members.setdefault(cell.method.shown, []).append(cell.setting)
-        if members and GOLD in replicates.methods:
-            members[GOLD] = [GOLD]
-        return _pooled(replicates, members, self._seeds(members)) if members else None
-
-    def _seeds(self, members: Mapping[str, Sequence[str]]) -> dict[str, int]:
-        """How many seeds each method has where it has most: with fewer a mean is of something else."""
-        counts: dict[tuple[str, Job, Group], int] = {}
-        for cell in self.cells:
-            key = (cell.method.shown, cell.job, group_of(cell))
-            counts[key] = counts.get(key, 0) + 1
-        return {name: max((n for (method, *_), n in counts.items() if method == name), default=1) for name in members}
-
-    def _others(self) -> list[tuple[Group, str, Replicates]]:
-        """Group, metric and replicates of every job that is not STS."""
-        found = []
-        for job, by_metric in self.others.items():
-            for metric, replicates in by_metric.items():
-                parts = ((group, self._part(job, replicates, group)) for group in self._group_names())
-                found += [(group, metric, part) for group, part in parts if part is not None]
-        return found
-
-    def _comparisons(self, aggregation: str) -> list[tuple[Group, str, Replicates]]:
-        """What is compared, each method with a figure: the average over the STS tasks, other jobs."""
-        found = [(group, _SPEARMAN, replicates) for group, replicates in self.groups(aggregation).items()]
-        found += [(group, metric, part.only(part.usable(aggregation))) for group, metric, part in self._others()]
-        return [item for item in found if len(item[2].methods) > 1]
+        return list(dict.fromkeys(line for found in self.comparisons(aggregation) for line in found.left_out))
 
     def verdicts(self, aggregation: str) -> list[str]:
-        """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders.
-
-        Groups are the average over the STS tasks, each answer ranking (by AUC) and each retrieval (by MRR).
-        """
-        found = [item for item in self._comparisons(aggregation) if item[1] in (_SPEARMAN, *_DECIDES)]
-        names = [group for group, _, _ in found]
-        varying = [len({name[place] for name in names}) > 1 for place in range(4)]
+        """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders."""
+        told = [(found, each) for found, each in self._of_several(aggregation) if found.decides]
+        groups = [found.shared for found, _ in told if found.kind != "encoders"]
+        varying = [len({group[place] for group in groups}) > 1 for place in range(4)]
         lines = []
-        for group, _, replicates in found:
-            told = [part for part, differs in zip(group[:4], varying, strict=True) if differs]
-            lines.append(_verdict(replicates, aggregation, [*told, f"corpus {group[4]}", replicates.task]))
-        for title, replicates in self.between_encoders(aggregation).items():
-            lines.append(_verdict(replicates, aggregation, ["between encoders", title, replicates.task]))
+        for found, replicates in told:
+            label = ["between encoders", *found.shared]
+            if found.kind != "encoders":
+                *names, corpus = found.shared
+                label = [name for name, differs in zip(names, varying, strict=True) if differs] + [f"corpus {corpus}"]
+            best = verdict(replicates, label=", ".join([*label, replicates.name]))
+            lines.append(f"{best.text}. Use: {best.use}")
         return lines
 
     def differences(self, aggregation: str) -> dict[str, tuple[tuple[str, ...], list[list[Interval | None]]]]:
         """Title -> names, and row minus column on the same resamples: of any two methods, of any two encoders."""
-        found = {
-            f"{f'{aggregation}, ' * (metric == _SPEARMAN)}{replicates.task}: {', '.join(group)}": replicates
-            for group, metric, replicates in self._comparisons(aggregation)
-        }
-        found |= {
-            f"{aggregation}, {replicates.task}, between encoders: {title}": replicates
-            for title, replicates in self.between_encoders(aggregation).items()
-        }
+        titles = {"average": f"{aggregation}, {{}}: {{}}", "task": "{}: {}"}
+        titles["encoders"] = f"{aggregation}, {{}}, between encoders: {{}}"
         return {
-            title: (
-                replicates.methods,
-                [[_difference(replicates, a, b, aggregation) for b in replicates.methods] for a in replicates.methods],
+            titles[found.kind].format(each.name, ", ".join(found.shared)): (
+                each.methods,
+                [[None if a == b else each.difference(a, b) for b in each.methods] for a in each.methods],
             )
-            for title, replicates in found.items()
+            for found, each in self._of_several(aggregation)
         }
 
-    def between_encoders(self, aggregation: str = "wmean") -> dict[str, Replicates]:
-        """One method on several encoders, all else equal, averaged over the STS tasks: by what they share."""
-        found = {title: each for title, (each, _) in self._between(aggregation).items()}
-        return {title: each for title, each in found.items() if each is not None and len(each.methods) > 1}
+    def _of_several(self, aggregation: str) -> list[tuple[Comparison, Replicates]]:
+        found = [(each, each.replicates) for each in self.comparisons(aggregation)]
+        return [(each, replicates) for each, replicates in found if replicates and len(replicates.methods) > 1]
 
-    def _between(self, aggregation: str) -> dict[str, tuple[Replicates | None, list[str]]]:
-        shared: dict[tuple[str, ...], dict[Job, dict[str, list[str]]]] = {}
-        for cell in self.cells:
-            if cell.job in self.by_job:
-                encoder, *rest = group_of(cell)
-                jobs = shared.setdefault((cell.method.shown, *rest), {})
-                jobs.setdefault(cell.job, {}).setdefault(encoder, []).append(cell.setting)
-        found = {}
-        for (method, layers, pooling, split, corpus), by_job in shared.items():
-            if len({encoder for members in by_job.values() for encoder in members}) > 1:
-                title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
-                seeds = max(len(settings) for members in by_job.values() for settings in members.values())
-                wanted = {encoder: seeds for members in by_job.values() for encoder in members}
-                parts = {job: _pooled(self.by_job[job], members, wanted) for job, members in by_job.items()}
-                found[title] = _average(parts, aggregation, f"the comparison of encoders ({title})")
+    def _figures(self, task: Task, aggregation: str) -> list[tuple[str, Replicates]]:
+        """Each metric of a task with its replicates, under this aggregation if the metric has it."""
+        by_measure = self.replicates.get(task, {})
+        return [
+            (metric, replicates)
+            for (metric, name), replicates in by_measure.items()
+            if name == aggregation or (metric, aggregation) not in by_measure
+        ]
+
+    def _averages(self, aggregation: str) -> list[Comparison]:
+        headlines = [(task, self.of_task(task, aggregation)) for task in self.replicates if task.averaged]
+        found = []
+        for group in self._groups():
+            by_task = [self._of_group(group, task, each) for task, each in headlines if each is not None]
+            there = [each for each in by_task if each is not None]
+            if there:
+                averaged = _average(there, f"averages and verdicts ({', '.join(group)})")
+                found.append(Comparison("average", group, True, *averaged))
         return found
 
+    def _single_tasks(self, aggregation: str) -> list[Comparison]:
+        """Each metric of every task that enters no average."""
+        found = []
+        for task in self.replicates:
+            for metric, replicates in self._figures(task, aggregation) if not task.averaged else ():
+                for group in self._groups():
+                    each = self._of_group(group, task, replicates)
+                    if each is not None:
+                        usable, decides = each.usable(), metric == task.headline
+                        lacking = ", ".join(method for method in each.methods if method not in usable)
+                        line = f"left out of the verdict on {each.name} ({', '.join(group)}): {lacking}"
+                        told = [line] if lacking and decides else []
+                        found.append(Comparison("task", group, decides, each.only(usable), told))
+        return found
 
-def _verdict(replicates: Replicates, aggregation: str, label: Sequence[str]) -> str:
-    found = verdict(replicates, aggregation, label=", ".join(label))
-    return f"{found.text}. Use: {found.use}"
+    def _encoders(self, aggregation: str) -> list[Comparison]:
+        """One method on several encoders, all else equal."""
+        shared: dict[tuple[str, ...], dict[Task, dict[str, list[str]]]] = {}
+        for cell in self.cells:
+            encoder, *rest = group_of(cell)
+            if cell.task.averaged:
+                by_task = shared.setdefault((cell.method.shown, *rest), {})
+                by_task.setdefault(cell.task, {}).setdefault(encoder, []).append(cell.setting)
+        found = []
+        for (method, layers, pooling, split, corpus), by_task in shared.items():
+            most = max(len(settings) for members in by_task.values() for settings in members.values())
+            seeds = {encoder: most for members in by_task.values() for encoder in members}
+            headlines = [(self.of_task(task, aggregation), members) for task, members in by_task.items()]
+            pooled = [_pooled(each, members, seeds) for each, members in headlines if each is not None]
+            if len(seeds) > 1 and pooled:
+                title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
+                averaged = _average(pooled, f"the comparison of encoders ({title})")
+                found.append(Comparison("encoders", (title,), True, *averaged))
+        return found
 
+    def _groups(self) -> list[Group]:
+        fitted = [group_of(cell) for cell in self.cells if cell.corpus is not None]
+        return list(dict.fromkeys(fitted or [group_of(cell) for cell in self.cells]))
 
-def _average(parts: Mapping[Job, Replicates], aggregation: str, what: str) -> tuple[Replicates | None, list[str]]:
-    """Average over the jobs of the methods with a figure on each of them, and lines about what is left out."""
-    figures: dict[str, dict[str, float]] = {method: {} for part in parts.values() for method in part.methods}
-    for job, part in parts.items():
-        for method in part.usable(aggregation):
-            figures[method][job.name] = part.interval(method, aggregation).value
-    found = Comparable.of(figures, [job.name for job in parts])
-    kept = [part.only(found.rows) for job, part in parts.items() if job.name in found.columns]
-    if not found.rows:
-        return None, found.told(what)
-    whole = kept[0] if len(kept) == 1 else average(kept, f"average of {len(kept)} tasks")
-    lines, usable = found.told(what), whole.usable(aggregation)
-    if len(usable) < len(found.rows):  # tiny tasks: on each resample some task has no figure
-        lines.append(f"left out of {what}, no resample has all tasks: {', '.join(set(found.rows) - set(usable))}")
-    return whole.only(usable) if usable else None, lines
+    def _of_group(self, group: Group, task: Task, replicates: Replicates) -> Replicates | None:
+        """Replicates of a group's methods on a task, by name, each the mean over its seeds."""
+        members: dict[str, list[str]] = {}
+        for cell in self.cells:
+            # What is not fitted here stands beside every corpus.
+            same = group_of(cell) == group or (cell.corpus is None and group_of(cell)[:-1] == group[:-1])
+            if cell.task is task and same:
+                members.setdefault(cell.method.shown, []).append(cell.setting)
+        if not members:
+            return None
+        members |= {name: [name] for name in task.references}  # what is no method stands beside those of every group
+        return _pooled(replicates, members, self._seeds)
 
-
-def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]], seeds: Mapping[str, int]) -> Replicates:
-    """Replicates under new names, each the mean of its settings; without a figure if some of its seeds are missing."""
-    rows = [[replicates.methods.index(setting) for setting in settings] for settings in members.values()]
-    points = np.stack([replicates.points[row].mean(axis=0) for row in rows])
-    values = np.stack([replicates.values[row].mean(axis=0) for row in rows])
-    points[[len(row) < seeds[name] for name, row in zip(members, rows, strict=True)]] = np.nan
-    return Replicates(replicates.task, tuple(members), points, values, replicates.pairs, replicates.seed)
-
-
-def _difference(replicates: Replicates, method: str, other: str, aggregation: str) -> Interval | None:
-    return None if method == other else replicates.difference(method, other, aggregation)
-
-
-def _name(row: Row) -> str:
-    return row.setting or row.method
-
-
-def _with_interval(row: Row, replicates: Replicates | None) -> Row:
-    if replicates is None or not math.isfinite(row.value):
-        return row
-    interval = replicates.interval(_name(row), row.aggregation)
-    return replace(row, low=interval.low, high=interval.high)
+    @cached_property
+    def _seeds(self) -> dict[str, int]:
+        """How many seeds each method has where it has most: with fewer a mean is of something else."""
+        counts = Counter((cell.method.shown, cell.task, group_of(cell)) for cell in self.cells)
+        return {name: count for (name, *_), count in sorted(counts.items(), key=lambda item: item[1])}
 
 
 def group_of(cell: Cell) -> Group:
     """Encoder, layers, pooling, split and corpus of a cell."""
     columns = cell.columns
-    return (*(str(columns[name]) for name in ("encoder", "layers", "pooling")), cell.job.split, columns["corpus"])
+    return (*(str(columns[name]) for name in ("encoder", "layers", "pooling")), cell.task.split, columns["corpus"])
+
+
+def _average(by_task: Sequence[Replicates], what: str) -> tuple[Replicates | None, list[str]]:
+    """Average over the tasks of the methods with a figure on each of them, and lines about what is left out."""
+    figures: dict[str, dict[str, float]] = {method: {} for each in by_task for method in each.methods}
+    for each in by_task:
+        for method in each.usable():
+            figures[method][each.name] = each.interval(method).value
+    found = Comparable.of(figures, [each.name for each in by_task])
+    lines = found.told(what)
+    if not found.rows:
+        return None, lines
+    whole = [each.only(found.rows) for each in by_task if each.name in found.columns]
+    averaged = whole[0] if len(whole) == 1 else average(whole, f"average of {len(whole)} tasks")
+    usable = averaged.usable()
+    if len(usable) < len(found.rows):  # tiny tasks: on each resample some task has no figure
+        lines.append(f"left out of {what}, no resample has all tasks: {', '.join(set(found.rows) - set(usable))}")
+    return averaged.only(usable) if usable else None, lines
+
+
+def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]], seeds: Mapping[str, int]) -> Replicates:
+    """The mean over each method's seeds under its name; without a figure if some of its seeds are missing."""
+    pooled = replicates.pooled(members)
+    lacking = [len(settings) < seeds.get(name, 1) for name, settings in members.items()]
+    return replace(pooled, points=np.where(lacking, math.nan, pooled.points))

@@ -4,11 +4,12 @@ import datetime
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import torch
 
@@ -17,25 +18,10 @@ from flowbert.errors import UserError, choices
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
 from flowbert.io.lock import locked
-from flowbert.tasks.protocol import AGGREGATIONS, TaskFigures
+from flowbert.tasks.base import Measured
+from flowbert.tasks.protocol import AGGREGATIONS
 
-_PACKAGES = (
-    "torch",
-    "pytorch-lightning",
-    "transformers",
-    "tokenizers",
-    "datasets",
-    "torchmetrics",
-    "numpy",
-    "scipy",
-    "safetensors",
-)
-_FLOATS = ("spearman", "alignment", "uniformity", "mean_cosine")
-_WHOLE = ("pairs", "positives", "sentences", "uniformity_sentences")
-_FROM_FIGURES = ("task", "split", *_WHOLE, "alignment", "uniformity", "mean_cosine")
-_TEXTS = ("method", "encoder", "layers", "pooling", "corpus", "task", "split", "aggregation")
-_OPTIONAL_TEXTS = ("metric", "setting", "reason", "code")
-_OPTIONAL_FLOATS = ("value", "low", "high")
+_LIBRARIES = ("torch", "pytorch-lightning", "transformers", "tokenizers", "datasets", "numpy", "scipy", "safetensors")
 
 
 @dataclass(frozen=True)
@@ -50,8 +36,8 @@ class Row:
         corpus: What the method was fitted on, e.g. ``target``; ``none`` for raw.
         task: Name of the task.
         split: Split that was evaluated.
-        aggregation: ``all``, ``mean`` or ``wmean``.
-        spearman: In [-1, 1]; NaN (null in the file) if it does not exist.
+        aggregation: ``all``, ``mean`` or ``wmean``; ``all`` for a metric without subsets.
+        value: The figure; NaN (null in the file) if it does not exist.
         pairs: Number of pairs.
         alignment: Over the positive pairs.
         uniformity: Over the distinct sentences.
@@ -66,11 +52,11 @@ class Row:
         dtype: Number format of the encoder.
         max_length: Tokens after which sentences are cut.
         metric: What ``value`` is: ``spearman``, or the figure of another kind of task, e.g. ``auc``, ``recall@5``.
-        value: The figure; ``spearman`` again where that is the metric.
-        low: Lower end of the 95% interval over pairs; NaN if none was computed.
+        low: Lower end of the 95% confidence interval over pairs; NaN if none was computed.
         high: Upper end.
         supervised: Whether the method learned from labels.
         setting: Digest of everything that decides the figure but the code; with equal ``code``, not computed twice.
+        fitted: Number of sentences that the method was fitted on, where a run of ``fit`` says it.
         reason: Why there is no figure, in one line; empty if there is one.
         code: Digest of the code that computed it, see :func:`flowbert.evaluation.code.code_digest`; empty in old files.
     """
@@ -83,11 +69,11 @@ class Row:
     task: str
     split: str
     aggregation: str
-    spearman: float
+    value: float
     pairs: int
-    alignment: float
-    uniformity: float
-    mean_cosine: float
+    alignment: float = math.nan
+    uniformity: float = math.nan
+    mean_cosine: float = math.nan
     seed: int | None = None
     positives: int = 0
     sentences: int = 0
@@ -98,7 +84,6 @@ class Row:
     dtype: str | None = None
     max_length: int | None = None
     metric: str = "spearman"
-    value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     supervised: bool = False
@@ -106,6 +91,11 @@ class Row:
     fitted: int = 0
     reason: str = ""
     code: str = ""
+
+    @property
+    def spearman(self) -> float:
+        """The figure in [-1, 1] if it is a Spearman correlation, else NaN."""
+        return self.value if self.metric == "spearman" else math.nan
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -118,51 +108,23 @@ class Row:
         """The method's name, with a star if it learned from labels."""
         return f"{self.method}*" if self.supervised else self.method
 
+    def columns(self) -> dict[str, Any]:
+        """The row as it stands in files: :data:`COLUMNS` in order."""
+        return {name: getattr(self, name) for name in COLUMNS}
 
-def rows_of(
-    figures: TaskFigures,
-    *,
-    method: str,
-    encoder: str,
-    layers: str,
-    pooling: str,
-    corpus: str,
-    seed: int | None = None,
-    layer_numbers: Sequence[int] = (),
-    revision: str | None = None,
-    dtype: str | None = None,
-    max_length: int | None = None,
-    supervised: bool = False,
-    setting: str = "",
-    fitted: int = 0,
-    code: str = "",
-) -> list[Row]:
-    """The three rows (``all``, ``mean``, ``wmean``) of a method's figures on a task; arguments as in :class:`Row`."""
-    return [
-        Row(
-            method=method,
-            encoder=encoder,
-            layers=layers,
-            pooling=pooling,
-            corpus=corpus,
-            aggregation=aggregation,
-            spearman=figures.spearman(aggregation),
-            seed=seed,
-            subsets=tuple(asdict(subset) for subset in figures.subsets),
-            layer_numbers=tuple(layer_numbers),
-            revision=revision,
-            dtype=dtype,
-            max_length=max_length,
-            value=figures.spearman(aggregation),
-            supervised=supervised,
-            setting=setting,
-            fitted=fitted,
-            reason="" if math.isfinite(figures.spearman(aggregation)) else figures.reason,
-            code=code,
-            **{name: getattr(figures, name) for name in _FROM_FIGURES},
-        )
-        for aggregation in AGGREGATIONS
-    ]
+
+def rows_of(measured: Measured, **columns: Any) -> list[Row]:
+    """A row for each figure of a method on a task; the other columns as in :class:`Row`.
+
+    Example:
+        >>> from flowbert.tasks.base import Figure
+        >>> columns = {"task": "T", "split": "test", "pairs": 9, "encoder": "e", "layers": "last", "pooling": "mean"}
+        >>> (row,) = rows_of(Measured((Figure("auc", "all", 0.75),), None, columns), method="raw", corpus="none")
+        >>> row.metric, row.value, row.spearman
+        ('auc', 0.75, nan)
+    """
+    columns = {**measured.columns, **columns}
+    return [Row(**columns, **figure._asdict()) for figure in measured.figures]
 
 
 def fingerprint(
@@ -202,7 +164,7 @@ def config_hash(config: Mapping[str, Any]) -> str:
 def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> Path:
     """Write ``{"rows": [...], "fingerprint": {...}}`` at once or not at all; NaN becomes null. Returns the path."""
     path = Path(path)
-    content = {"rows": [_plain(asdict(row)) for row in rows], "fingerprint": _plain(dict(run_fingerprint))}
+    content = {"rows": [_plain(row.columns()) for row in rows], "fingerprint": _plain(dict(run_fingerprint))}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with written_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -248,46 +210,49 @@ def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
     return rows, dict(content.get("fingerprint") or {})
 
 
+_FIELDS = {field.name: field for field in fields(Row)}
+_IN_FILES = {"value": ("spearman",), "metric": ("metric", "value")}
+COLUMNS = tuple(column for name in _FIELDS for column in _IN_FILES.get(name, (name,)))
+"""The columns of a results file in order: ``spearman`` stands in the place of ``value``, which follows ``metric``."""
+
+_Check = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+_CHECKS: dict[Any, _Check] = {
+    str: ("text", lambda value: isinstance(value, str), str),
+    int: ("a whole number", lambda value: isinstance(value, int), int),
+    float: (
+        "a number or null",
+        lambda value: value is None or (isinstance(value, int | float) and not isinstance(value, bool)),
+        lambda value: math.nan if value is None else float(value),
+    ),
+    tuple: ("a list", lambda value: isinstance(value, list), tuple),
+}
+"""Type of a field -> what is allowed in a file, whether a value is, and how it is read; other types hold anything."""
+
+
 def _row(value: Any, where: str) -> Row:
     if not isinstance(value, dict):
         raise UserError(f"{where} is {type(value).__name__}; allowed: an object")
-    names = [field.name for field in fields(Row)]
-    for field in fields(Row):
-        if field.default is MISSING and field.name not in value:
-            raise UserError(f"{where} lacks {field.name!r}; needed: {', '.join(names)}")
-    unknown = [key for key in value if key not in names]
-    if unknown:
-        raise UserError(f"{where}: unknown field {unknown[0]!r}; {choices(names, unknown[0])}")
-    checked = dict(value)
-    for name in _FLOATS:
-        checked[name] = _number(value[name], f"{where}: {name}")
-    for name in _OPTIONAL_FLOATS:
-        checked[name] = _number(value.get(name), f"{where}: {name}")
-    for name in _WHOLE:
-        if not isinstance(value.get(name, 0), int):
-            raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a whole number")
-    for name in (*_TEXTS, *(name for name in _OPTIONAL_TEXTS if name in value)):
-        if not isinstance(value[name], str):
-            raise UserError(f"{where}: {name} is {value[name]!r}; allowed: text")
-    if checked["aggregation"] not in AGGREGATIONS:
-        raise UserError(
-            f"{where}: aggregation is {value['aggregation']!r}; {choices(AGGREGATIONS, value['aggregation'])}"
-        )
-    if abs(checked["spearman"]) > 1:
-        raise UserError(f"{where}: spearman is {checked['spearman']}; allowed: a number in [-1, 1] or null")
-    for name in ("subsets", "layer_numbers"):
-        if not isinstance(value.get(name, []), list):
-            raise UserError(f"{where}: {name} is {value[name]!r}; allowed: a list")
-        checked[name] = tuple(value.get(name, []))
-    return Row(**checked)
-
-
-def _number(value: Any, where: str) -> float:
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"{where} is {value!r}; allowed: a number or null")
-    return float(value)
+    needed = ["spearman", *(name for name, field in _FIELDS.items() if field.default is MISSING and name != "value")]
+    for name in needed:
+        if name not in value:
+            raise UserError(f"{where} lacks {name!r}; needed: {', '.join(COLUMNS)}")
+    checked = {}
+    for name, content in value.items():
+        if name not in COLUMNS:
+            raise UserError(f"{where}: unknown field {name!r}; {choices(COLUMNS, name)}")
+        annotation = float if name == "spearman" else _FIELDS[name].type
+        checked[name] = content
+        if (get_origin(annotation) or annotation) in _CHECKS:
+            allowed, holds, read = _CHECKS[get_origin(annotation) or annotation]
+            if not holds(content):
+                raise UserError(f"{where}: {name} is {content!r}; allowed: {allowed}")
+            checked[name] = read(content)
+    aggregation, spearman = checked["aggregation"], checked.pop("spearman")
+    if aggregation not in AGGREGATIONS:
+        raise UserError(f"{where}: aggregation is {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
+    if abs(spearman) > 1:
+        raise UserError(f"{where}: spearman is {spearman}; allowed: a number in [-1, 1] or null")
+    return Row(**{"value": spearman, **checked})
 
 
 def _plain(value: Any) -> Any:
@@ -300,11 +265,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        try:
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _LIBRARIES:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
     return found

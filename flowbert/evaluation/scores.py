@@ -1,18 +1,24 @@
-"""Similarities, or values by query, kept beside a results file: intervals need no second computation."""
+"""Values of items kept beside a results file: intervals need no second computation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import config_hash
+from flowbert.io.container import read_container, write_container
 from flowbert.io.lock import locked
-from flowbert.tasks.base import Kept
-from flowbert.tasks.pairs import ScoredPairs
+
+Items = Mapping[str, NDArray[np.float64]]
+"""Values of a task's items (similarities, values by query) by setting."""
+_FORMAT = "flowbert-item-scores-3"
 
 
 class ScoreFolder:
-    """A folder with one file per embeddings and job, which holds every method's similarities by setting.
+    """A folder with one file per embeddings and task, which holds every method's values of the items by setting.
 
     Args:
         folder: The folder; made when the first scores are added.
@@ -20,41 +26,53 @@ class ScoreFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._pairs: dict[Path, ScoredPairs] = {}
+        self._items: dict[Path, Items] = {}
 
-    def add(self, cell: Cell, kept: Kept) -> None:
-        """Keep a cell's similarities, or values by query."""
-        path, job = self._path(cell), cell.job
-        names, gold = job.scored()
-        new = ScoredPairs(job.name, job.split, names, gold, {cell.setting: kept})
+    def add(self, cell: Cell, items: NDArray[np.float64]) -> None:
+        """Keep a cell's values.
+
+        Raises:
+            ValueError: If their shape is not that of the task's items.
+        """
+        if items.shape != cell.task.item_shape:
+            raise ValueError(f"items of {cell.task.name} have the shape {items.shape}; needed: {cell.task.item_shape}")
+        path = self._path(cell)
         with locked(self.folder):  # another process may have added to the file
-            known = ScoredPairs.load(path) if path.is_file() else None
-            self._pairs[path] = new if known is None else known.joined(new)
-            self._pairs[path].save(path)
+            known = load_items(path) if path.is_file() else {}
+            self._items[path] = {**known, cell.setting: items}
+            save_items(path, self._items[path])
 
     def has(self, cell: Cell) -> bool:
-        """Whether a cell's similarities are there."""
-        known = self._load(self._path(cell))
-        return known is not None and cell.setting in known.predicted
+        """Whether a cell's values are there."""
+        return cell.setting in self._load(self._path(cell))
 
-    def pairs(self, cells: Sequence[Cell]) -> ScoredPairs | None:
-        """What is kept of cells of one job, by setting; None for a job without any."""
-        found: ScoredPairs | None = None
-        for path in dict.fromkeys(self._path(cell) for cell in cells):
-            known = self._load(path)
-            if known is not None:
-                found = known if found is None else found.joined(known)
-        if found is None:
-            return None
-        predicted = {cell.setting: found.predicted[cell.setting] for cell in cells}
-        return ScoredPairs(found.task, found.split, found.subsets, found.gold, predicted)
+    def items(self, cells: Sequence[Cell]) -> Items:
+        """Values of the cells of one task, by setting; those that are there."""
+        return {cell.setting: self._load(self._path(cell))[cell.setting] for cell in cells if self.has(cell)}
 
     def _path(self, cell: Cell) -> Path:
         # What other code computed lies in other files.
-        key = {"source": cell.source.key, "job": cell.job.key, "code": code_digest()}
+        key = {"source": cell.source.key, "job": cell.task.key, "code": code_digest()}
         return self.folder / f"{config_hash(key)}.safetensors"
 
-    def _load(self, path: Path) -> ScoredPairs | None:
-        if path not in self._pairs and path.is_file():
-            self._pairs[path] = ScoredPairs.load(path)
-        return self._pairs.get(path)
+    def _load(self, path: Path) -> Items:
+        if path not in self._items and path.is_file():
+            self._items[path] = load_items(path)
+        return self._items.get(path, {})
+
+
+def save_items(path: str | Path, items: Items) -> Path:
+    """Write one safetensors file. Returns the path."""
+    # Numbered: a name may hold what a tensor's name may not.
+    tensors = {f"values.{number}": values for number, values in enumerate(items.values())}
+    return write_container(path, _FORMAT, tensors, {"names": list(items)})
+
+
+def load_items(path: str | Path) -> Items:
+    """Read a file of :func:`save_items`.
+
+    Raises:
+        UserError: If the file is missing, damaged or another one.
+    """
+    metadata, tensors = read_container(path, _FORMAT, "table of item scores", "evaluate again")
+    return {name: tensors[f"values.{number}"].numpy() for number, name in enumerate(metadata["names"])}

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean
 
 from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.results import Row
 
-_SETTING = ("encoder", "pooling", "method", "corpus", "revision", "dtype", "max_length", "code")
+_setting = attrgetter("encoder", "pooling", "method", "corpus", "revision", "dtype", "max_length", "code")
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,14 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
     """
     chosen = [row for row in rows if row.metric == "spearman" and row.aggregation == aggregation]
     found = []
-    for key in dict.fromkeys(tuple(getattr(row, name) for name in _SETTING) for row in chosen):
-        mine = [row for row in chosen if tuple(getattr(row, name) for name in _SETTING) == key]
-        (dev, tasks, lines), (test, _, more) = (_averages(mine, split) for split in ("dev", "test"))
+    for setting in dict.fromkeys(map(_setting, chosen)):
+        mine = [row for row in chosen if _setting(row) == setting]
+        (dev, dev_tasks, lines), (test, _, more) = (_averages(mine, split) for split in ("dev", "test"))
         both = [layers for layers in test if layers in dev]
         if len(both) < 2:
             continue
         by_dev, by_test = max(both, key=dev.__getitem__), max(both, key=test.__getitem__)
-        encoder, pooling, method, corpus, *_ = key
+        encoder, pooling, method, corpus, *_ = setting
         found.append(
             LayerChoice(
                 encoder=encoder,
@@ -87,7 +88,7 @@ def best_layers(rows: Sequence[Row], aggregation: str = "wmean") -> list[LayerCh
                 by_test=by_test,
                 test_best=test[by_test],
                 settings=len(both),
-                dev_tasks=tasks,
+                dev_tasks=dev_tasks,
                 left_out=(*lines, *more),
             )
         )

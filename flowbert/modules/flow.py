@@ -55,6 +55,11 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
     Raises:
         UserError: If an option is outside what is allowed, or D does not fit the levels.
+
+    Example:
+        >>> module = FlowModule(dim=8, levels=1, depth=1)
+        >>> module.embed(torch.zeros(2, 8)).shape
+        torch.Size([2, 8])
     """
 
     def __init__(

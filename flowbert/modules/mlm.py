@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import AutoTokenizer, BertConfig
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.saved_tokenizer import tokenizer_files, tokenizer_of
+from flowbert.encoders.saving import tokenizer_files, tokenizer_of
 from flowbert.encoders.wordpiece import train_wordpiece
 from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine

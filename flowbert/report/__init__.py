@@ -1,24 +1,17 @@
-"""Tables for people: terminal, Markdown, CSV."""
+"""Results for people: terminal, Markdown, CSV."""
 
+from flowbert.report.comparison import comparison_to_markdown, print_comparison
 from flowbert.report.files import write_csv, write_markdown
-from flowbert.report.table import (
-    differences_to_markdown,
-    grid,
-    grid_to_markdown,
-    other_grid,
-    print_grid,
-    print_table,
-    to_markdown,
-)
+from flowbert.report.render import print_table, table_to_markdown
+from flowbert.report.table import other_table, spearman_table
 
 __all__ = [
-    "differences_to_markdown",
-    "grid",
-    "grid_to_markdown",
-    "other_grid",
-    "print_grid",
+    "comparison_to_markdown",
+    "other_table",
+    "print_comparison",
     "print_table",
-    "to_markdown",
+    "spearman_table",
+    "table_to_markdown",
     "write_csv",
     "write_markdown",
 ]

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from flowbert.data.corpus import Corpus, load_corpus, sentences_digest
 from flowbert.data.sts import load_task
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Job, Request, Source, STSJob, fingerprint
-from flowbert.evaluation.intervals import Certainty
-from flowbert.evaluation.run import Table
-from flowbert.evaluation.sources import EncoderOptions, load_sources
+from flowbert.evaluation import Cell, Request, Source
+from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
+from flowbert.evaluation.intervals import Intervals
+from flowbert.evaluation.request import corpus_loader, run_fingerprint
+from flowbert.evaluation.resumable import ResumableRun
 from flowbert.methods.registry import parse_methods
 from flowbert.reproduction.published import PublishedRow
-from flowbert.tasks.bootstrap import Replicates
+from flowbert.tasks import STS, Task
+from flowbert.tasks.replicates import Replicates
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Figures:
     reasons: tuple[str, ...]
 
 
+@dataclass(eq=False)
 class PublishedGrid:
     """The grid of some published rows: place and plan each row, open the results file, compute, resample.
 
@@ -49,30 +50,21 @@ class PublishedGrid:
         device: Where encoders and flows run.
     """
 
-    def __init__(
-        self,
-        *,
-        encoder: str | None,
-        encoder_is_trained: bool,
-        tasks: Sequence[str] | None,
-        senteval: str,
-        nli: str,
-        seeds: Sequence[int],
-        store_dir: str | None,
-        device: torch.device,
-    ) -> None:
-        self.encoder = encoder
-        self.encoder_is_trained = encoder_is_trained
-        self.tasks = tasks
-        self.seeds = seeds
-        self.store_dir = store_dir
-        self.device = device
+    encoder: str | None
+    encoder_is_trained: bool
+    tasks: Sequence[str] | None
+    senteval: str
+    nli: str
+    seeds: Sequence[int]
+    store_dir: str | None
+    device: torch.device
+
+    def __post_init__(self) -> None:
         self.cells: dict[str, list[Cell]] = {}
-        self.intervals: Certainty | None = None
-        self._layers: dict[EncoderOptions, list[str]] = {}
+        self._layers: dict[EncoderSettings, list[str]] = {}
         self._sources = cache(self._load_sources)
-        self._job = cache(lambda task: STSJob(load_task(task, senteval), uniformity_limit=1000))
-        self._corpus = cache(lambda name: load_corpus(name, nli=nli))
+        self._corpus_of = corpus_loader(self.nli)
+        self._task = cache(lambda task: STS(load_task(task, self.senteval), uniformity_limit=1000))
 
     def place(self, row: PublishedRow) -> None:
         """Note the layers of a row, so that one pass of an encoder serves all rows that share it.
@@ -95,8 +87,8 @@ class PublishedGrid:
             raise UserError(f"none of the tasks asked for is in this row; it has {', '.join(row.figures)}")
         method = "raw" if row.setting.trained else row.setting.full_method
         self.cells[row.id] = Request(
-            sources=[source],
-            jobs=[self._job(task) for task in tasks],
+            embeddings=[source],
+            tasks=[self._task(task) for task in tasks],
             methods=parse_methods([method], None, self.device),
             corpora=[row.setting.corpus],
             corpus_of=self._corpus_of,
@@ -104,12 +96,10 @@ class PublishedGrid:
             seeds=self.seeds,
         ).cells()
 
-    def open(self, output: Path, options: dict[str, Any]) -> None:
-        """Open the results file, whose rows are not computed again; ``options`` are for its fingerprint."""
+    def open(self, output: Path) -> None:
+        """Open the results file, whose rows are not computed again."""
         cells = [cell for mine in self.cells.values() for cell in mine]
-        corpora = sentences_digest(dict.fromkeys(cell.corpus.digest for cell in cells if cell.corpus is not None))
-        record = fingerprint(options, corpus_hash=corpora, device=self.device, seed=self.seeds[0])
-        self.table = Table(output, cells, record)
+        self.results = ResumableRun(output, cells, run_fingerprint(cells, self.device))
 
     def compute(self, row: PublishedRow) -> None:
         """Compute what is missing of a row's cells.
@@ -117,34 +107,34 @@ class PublishedGrid:
         Raises:
             UserError: If the method cannot be fitted.
         """
-        self.table.compute(self.cells[row.id])
+        self.results.compute(self.cells[row.id])
 
     def resample(self, resamples: int, seed: int) -> None:
         """Add the 95% confidence intervals to the results file; none for 0 resamples."""
-        done = [cell for cell in self.table.cells if cell.setting in self.table.rows_of and resamples]
+        done = [cell for cell in self.results.cells if cell.setting in self.results.by_setting and resamples]
         threads = torch.get_num_threads()
-        self.intervals = Certainty.of(done, self.table.scores, resamples=resamples, seed=seed, threads=threads)
-        self.table.save(self.intervals.rows(self.table.rows()))
+        self.intervals = Intervals.of(done, self.results.scores, resamples=resamples, seed=seed, threads=threads)
+        self.results.save(self.intervals.rows(self.results.rows()))
 
     def figures(self, row: PublishedRow) -> dict[str, Figures]:
         """What a row has by task, after :meth:`resample`; tasks without any computed figure are left out."""
-        cells = [cell for cell in self.cells.get(row.id, []) if cell.setting in self.table.rows_of]
+        cells = [cell for cell in self.cells.get(row.id, []) if cell.setting in self.results.by_setting]
         found = {}
-        for job in dict.fromkeys(cell.job for cell in cells):
-            settings = [cell.setting for cell in cells if cell.job is job]
-            rows = [each for setting in settings for each in self.table.rows_of[setting]]
-            found[job.name] = Figures(
+        for task in dict.fromkeys(cell.task for cell in cells):
+            settings = [cell.setting for cell in cells if cell.task is task]
+            rows = [each for setting in settings for each in self.results.by_setting[setting]]
+            found[task.name] = Figures(
                 tuple(100 * each.spearman for each in rows if each.aggregation == row.setting.aggregation),
-                self._mean_of_seeds(job, settings),
+                self._mean_of_seeds(task, settings, row.setting.aggregation),
                 tuple(dict.fromkeys(each.reason for each in rows if each.reason)),
             )
         return found
 
-    def _mean_of_seeds(self, job: Job, settings: Sequence[str]) -> Replicates | None:
-        replicates = None if self.intervals is None else self.intervals.by_job.get(job)
-        return None if replicates is None else replicates.pooled("ours", settings).only(["ours"])
+    def _mean_of_seeds(self, task: Task, settings: Sequence[str], aggregation: str) -> Replicates | None:
+        replicates = self.intervals.of_task(task, aggregation)
+        return None if replicates is None else replicates.pooled({"ours": settings})
 
-    def _encoder_of(self, row: PublishedRow) -> EncoderOptions:
+    def _encoder_of(self, row: PublishedRow) -> EncoderSettings:
         """What is loaded for a row, without its layers."""
         setting = row.setting
         words = self.encoder is not None and Path(self.encoder).expanduser().is_file()
@@ -157,18 +147,10 @@ class PublishedGrid:
                 f"the encoder itself is trained ({row.method} on {row.corpus}), which a fit does; allowed: the row "
                 "asked for by its id, with the run folder as the encoder"
             )
-        return EncoderOptions(
-            paths=(self.encoder or setting.encoder or "",),
-            revision=None,
-            layers=(),
-            poolings=(setting.pooling,),
-            max_length=setting.max_length or 0,
-            dtype="float32",
-            sif=None,
-            max_words=None,
-        )
+        path = self.encoder or setting.encoder or ""
+        return EncoderSettings(path, pooling=setting.pooling, max_length=setting.max_length or 0)
 
-    def _load_sources(self, encoder: EncoderOptions) -> dict[str, Source]:
+    def _load_sources(self, encoder: EncoderSettings) -> dict[str, Source]:
         """Sources by the name of their layers."""
         names = self._layers[encoder]
         sources = self._load(encoder, names)
@@ -176,8 +158,5 @@ class PublishedGrid:
             return {name: self._load(encoder, [name])[0] for name in names}
         return dict(zip(names, sources, strict=True))
 
-    def _load(self, encoder: EncoderOptions, layers: Sequence[str]) -> list[Source]:
-        return load_sources(replace(encoder, layers=tuple(layers)), self.device, self.store_dir, corpus=list)
-
-    def _corpus_of(self, name: str, job: Job) -> Corpus:
-        return job.corpus(name) if name == "target" else self._corpus(name)
+    def _load(self, encoder: EncoderSettings, layers: Sequence[str]) -> list[Source]:
+        return load_embeddings(replace(encoder, layers=list(layers)), self.device, self.store_dir)

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
 
-_RAW = ("mean", "cls", "last", "first_last", "embedding_last")
-_TRAINED = ("simcse-unsup", "simcse-sup")
+Item = TypeVar("Item")
 # The settings of a flow that its name as a method carries, in this order.
 _FLOW_OPTIONS = (
     *("levels", "depth", "width", "coupling", "mixing", "noise", "weight_decay", "schedule", "learning_rate"),
@@ -34,13 +33,14 @@ class Source(NamedTuple):
 
 
 class Ambiguity(NamedTuple):
-    """A point that a paper leaves open or contradicts its code in, and the reading taken here."""
+    """A point that a paper leaves open or contradicts its code in, the reading taken here, and the rows it is about."""
 
     key: str
     question: str
     readings: tuple[str, ...]
     taken: str
     why: str
+    when: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -137,31 +137,18 @@ class PublishedRow:
             >>> setting.layers, setting.max_length, setting.options["learning_rate"]
             ('first_last', 64, 0.001)
         """
-        found: dict[str, Any] = {"options": {}}
+        names = ("method", "corpus", "aggregation")
+        found: dict[str, Any] = {name: getattr(self, name) for name in names} | {"options": {}}
         for rule in _content()["settings"]:
             if self._fits(rule["when"]):
                 found |= rule["set"] | {"options": found["options"] | rule["set"].get("options", {})}
-        raw = self.method in _RAW
-        return Setting(
-            encoder=_content()["encoders"][self.encoder],
-            layers=found["layers"],
-            pooling=found["pooling"],
-            max_length=found["max_length"],
-            method="raw" if raw else self.method,
-            corpus="none" if raw or not self.corpus else self.corpus,
-            aggregation="all" if self.aggregation == "unknown" else self.aggregation,
-            options=MappingProxyType(found["options"]),
-            trained=self.method in _TRAINED,
-        )
+        found["options"] = MappingProxyType(found["options"])
+        return Setting(encoder=_content()["encoders"][self.encoder], **found)
 
     @property
     def ambiguities(self) -> tuple[Ambiguity, ...]:
         """What is open about the row, and the reading taken."""
-        return tuple(
-            Ambiguity(**{name: item[name] for name in Ambiguity._fields})
-            for item in _content()["ambiguities"]
-            if self._fits(item["when"])
-        )
+        return tuple(Ambiguity(**item) for item in _content()["ambiguities"] if self._fits(item["when"]))
 
     def explain(self) -> str:
         """The row in full, as lines: source, figures, setting, each ambiguity with the reading taken."""
@@ -231,10 +218,7 @@ def published_rows(table: str | None = None, **columns: str) -> tuple[PublishedR
         names = {row.id: (row.source, _identity(row.source, row.table)) for row in rows}
         _check("table", table, (name for both in names.values() for name in both))
         rows = tuple(row for row in rows if table in names[row.id])
-    for name, value in columns.items():
-        _check(name, value, (getattr(row, name) for row in _rows()))
-        rows = tuple(row for row in rows if getattr(row, name) == value)
-    return rows
+    return _having(rows, _rows(), columns)
 
 
 def published_row(row_id: str) -> PublishedRow:
@@ -266,16 +250,18 @@ def published_figures(**columns: str) -> tuple[PublishedFigure, ...]:
         >>> published_figures(source="li2020", quantity="spearman_with_edit_distance")[0].value
         -24.61
     """
-    figures = _figures()
-    for name, value in columns.items():
-        _check(name, value, (getattr(figure, name) for figure in _figures()))
-        figures = tuple(figure for figure in figures if getattr(figure, name) == value)
-    return figures
+    return _having(_figures(), _figures(), columns)
 
 
 def reference(source: str) -> Source:
     """The paper, post or leaderboard of a key."""
     return Source(key=source, **_content()["sources"][source])
+
+
+def _having(found: tuple[Item, ...], known: Iterable[Item], columns: Mapping[str, str]) -> tuple[Item, ...]:
+    for name, value in columns.items():
+        _check(name, value, (getattr(item, name) for item in known))
+    return tuple(item for item in found if all(getattr(item, name) == value for name, value in columns.items()))
 
 
 def _check(name: str, value: str, known: Iterable[str]) -> None:

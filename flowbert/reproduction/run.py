@@ -13,7 +13,7 @@ from flowbert.errors import UserError, choices
 from flowbert.reproduction.comparison import Comparison, Reproduction
 from flowbert.reproduction.grid import Figures, PublishedGrid
 from flowbert.reproduction.published import PublishedRow, Setting, published_row, published_rows
-from flowbert.tasks.bootstrap import Replicates, average
+from flowbert.tasks.replicates import Replicates, average
 
 
 def reproduce(
@@ -59,7 +59,6 @@ def reproduce(
         li2020-2-glove-mean (word vectors, layers none, pooling mean of word vectors, not cut, raw, all)
           note: cannot be run: the row needs word vectors; allowed as the encoder: a text file of them
     """
-    options = {name: value for name, value in locals().items() if name not in ("output", "store_dir", "device")}
     for task in tasks or ():
         if task not in TASKS:
             raise UserError(f"tasks: received {task!r}; {choices(TASKS, task)}")
@@ -89,7 +88,7 @@ def reproduce(
     with TemporaryDirectory() as folder:
         each(grid.place)
         each(grid.plan)
-        grid.open(Path(folder) / "results.json" if output is None else Path(output), options)
+        grid.open(Path(folder) / "results.json" if output is None else Path(output))
         each(grid.compute)
         grid.resample(bootstrap, bootstrap_seed)
         return [_reproduction(row, substitute, grid.figures(row), failures.get(row.id, "")) for row in chosen]
@@ -100,24 +99,19 @@ def _chosen(
 ) -> tuple[Sequence[PublishedRow], str | None]:
     """The rows, and the encoder in place of the published one, if any."""
     rows = published_rows(table) if ids is None else [published_row(row_id) for row_id in ids]
-    if encoder is None or Path(encoder).exists() or not any(_has(row, encoder) for row in published_rows()):
+    names = {name for row in published_rows() for name in (row.encoder, row.setting.encoder)}
+    if encoder is None or encoder not in names or Path(encoder).exists():
         return rows, encoder
-    mine = [row for row in rows if _has(row, encoder)]
+    mine = [row for row in rows if encoder in (row.encoder, row.setting.encoder)]
     if not mine:
         there = dict.fromkeys(row.encoder for row in rows)
         raise UserError(f"encoder: none of the rows asked for has {encoder}; {choices(there, encoder)}")
     return mine, None
 
 
-def _has(row: PublishedRow, encoder: str) -> bool:
-    return encoder in (row.encoder, row.setting.encoder)
-
-
 def _reproduction(row: PublishedRow, substitute: str | None, figures: dict[str, Figures], failure: str) -> Reproduction:
-    aggregation = row.setting.aggregation
     comparisons = [
-        _comparison(task, found.by_seed, found.replicates, row.figures[task], aggregation)
-        for task, found in figures.items()
+        _comparison(task, found.by_seed, found.replicates, row.figures[task]) for task, found in figures.items()
     ]
     seeds = max((len(found.by_seed) for found in figures.values()), default=0)
     whole = [found for found in comparisons if math.isfinite(found.ours) and len(figures[found.task].by_seed) == seeds]
@@ -130,7 +124,6 @@ def _reproduction(row: PublishedRow, substitute: str | None, figures: dict[str, 
                 [statistics.fmean(found.ours for found in whole)],
                 average(replicates) if len(replicates) == len(whole) else None,
                 statistics.fmean(found.theirs for found in whole),
-                aggregation,
             )
         )
     other = substitute is not None and not _same_name(substitute, row.setting)
@@ -148,12 +141,10 @@ def _same_name(path: str, setting: Setting) -> bool:
     return setting.encoder is not None and not setting.trained and Path(path).name == setting.encoder.split("/")[-1]
 
 
-def _comparison(
-    task: str, figures: Sequence[float], replicates: Replicates | None, theirs: float, aggregation: str
-) -> Comparison:
+def _comparison(task: str, figures: Sequence[float], replicates: Replicates | None, theirs: float) -> Comparison:
     low = high = math.nan
     if replicates is not None:
-        interval = replicates.interval("ours", aggregation)
+        interval = replicates.interval("ours")
         low, high = 100 * interval.low, 100 * interval.high
     std = statistics.stdev(figures) if len(figures) > 1 and all(map(math.isfinite, figures)) else math.nan
     return Comparison(task, statistics.fmean(figures), low, high, theirs, std)

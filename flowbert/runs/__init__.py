@@ -1,5 +1,6 @@
 """Whole runs in one call each: what the command line does, without it."""
 
+from flowbert.runs.compare import compare
 from flowbert.runs.fit import Run, fit
 
-__all__ = ["Run", "fit"]
+__all__ = ["Run", "compare", "fit"]

@@ -13,9 +13,9 @@ from pytorch_lightning import Callback, Trainer
 
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
-from flowbert.encoders import SentenceEncoder, name_layers
 from flowbert.errors import UserError
 from flowbert.evaluation import Row, fingerprint, rows_of, write_results
+from flowbert.evaluation.embeddings import encoder_columns
 from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
@@ -182,7 +182,7 @@ class Run:
             row
             for found in self.evaluation.figures
             for row in rows_of(
-                found.figures,
+                found.figures.measured,
                 method=found.method,
                 corpus="none" if found.method == "raw" else corpus["name"],
                 fitted=0 if found.method == "raw" else corpus["fitted"],
@@ -235,17 +235,6 @@ def fit(
     """
     checkpoint = None if ckpt_path is None else SavedCheckpoint.read(ckpt_path)
     return Run(module, datamodule, RunFolder.choose(run_dir), checkpoint=checkpoint, **options).fit()
-
-
-def encoder_columns(encoder: SentenceEncoder) -> dict[str, Any]:
-    """Columns of a results row that say what the raw embeddings are; layers by name, if they have one, and number."""
-    description = encoder.describe()
-    return {
-        "encoder": description.pop("path"),
-        "layer_numbers": description.pop("layers"),
-        "layers": name_layers(encoder.layers, encoder.num_layers),
-        **description,
-    }
 
 
 @contextmanager

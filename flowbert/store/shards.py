@@ -16,11 +16,8 @@ import numpy.typing as npt
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.container import DamagedError, Entry, read_header, read_tensor, write_container
 from flowbert.io.digest import DIGEST_BYTES, canonical_json
+from flowbert.store.base import DIGEST_TYPE, Digests, Floats
 
-Floats = npt.NDArray[np.float32]
-Digests = npt.NDArray[np.bytes_]
-
-DIGEST_TYPE = f"S{DIGEST_BYTES}"
 SUFFIX = ".shard"  # not that of format 1: the two versions share folders and leave each other's files alone
 _FORMAT = "flowbert-embeddings-2"
 _SHARE_OF_OPEN_FILES = 4  # of the files that this process may have open, one in so many is a mapped shard
@@ -127,17 +124,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise UserError(
+            f"cannot write {path}: {error.strerror or error}; allowed: a folder with space, chosen by FLOWBERT_CACHE "
+            "or the options"
+        ) from error
 
 
 def unreadable(path: Path, error: OSError) -> UserError:
     """What to say of a file or folder that cannot be read."""
     return UserError(f"cannot read {path}: {error.strerror or error}; the file stays as it is; allowed: a readable one")
-
-
-def unwritable(path: Path, error: OSError) -> UserError:
-    """What to say of a file or folder that cannot be written."""
-    reason = error.strerror or str(error)
-    return UserError(
-        f"cannot write {path}: {reason}; allowed: a folder with space, chosen by FLOWBERT_CACHE or the options"
-    )

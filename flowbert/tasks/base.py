@@ -1,63 +1,101 @@
-"""What a method can be measured on: STS pairs, answer ranking, retrieval, each as results rows."""
+"""The contract of what methods are measured on: sentences, values of items, figures, resamples, a headline metric."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from flowbert.data.answers import AnswerTask
-from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
-from flowbert.data.sts import STSTask, Subset, sentence_pairs
+from flowbert.data.corpus import Corpus
+from flowbert.data.sts import Subset
 from flowbert.errors import NoFigureError, UserError
-from flowbert.evaluation.code import code_digest
-from flowbert.evaluation.results import Row, rows_of
-from flowbert.metrics import no_spearman
-from flowbert.tasks.lexical import GOLD, edit_distance_metric, lexical_figures, lexical_pairs
-from flowbert.tasks.pairs import ScoredPairs
-from flowbert.tasks.protocol import (
-    POSITIVE_ABOVE,
-    Embed,
-    PairEmbeddings,
-    Transform,
-    cosine,
-    embed_pairs,
-    evaluate_pairs,
-    similarities,
-)
-from flowbert.tasks.ranking import ranking_figures
-from flowbert.tasks.ranking_bootstrap import METRICS
-from flowbert.tasks.retrieval import METRICS as RETRIEVAL_METRICS
-from flowbert.tasks.retrieval import retrieval_task, retrieve
+from flowbert.tasks.options import TaskOptions
+from flowbert.tasks.protocol import Embed, Floats, Transform
+from flowbert.tasks.replicates import Replicates
+from flowbert.tasks.resampling import Counts, resampled
 
-Result = TypeVar("Result")
-Kept = tuple[NDArray[np.float64], ...]
+Measure = tuple[str, str]
+"""Metric and aggregation, e.g. ``("spearman", "wmean")``."""
+
+KINDS: dict[str, type["Task"]] = {}
+"""Every kind of task by its name, in order of definition."""
+
+
+class Figure(NamedTuple):
+    """One figure in long form; why it does not exist, if it is NaN."""
+
+    metric: str
+    aggregation: str
+    value: float
+    reason: str = ""
+
+    @classmethod
+    def of(cls, metric: str, aggregation: str, value: float, reason: str) -> "Figure":
+        """A figure whose reason is empty if it exists."""
+        return cls(metric, aggregation, value, "" if math.isfinite(value) else reason)
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Rows of one method on one job, and what is kept of it for the intervals: see :meth:`Job.scored`."""
+    """What one method has on one task.
 
-    rows: list[Row]
-    kept: Kept
+    Attributes:
+        figures: Its figures.
+        items: Values of the items that the figures are computed from, as :meth:`Task.item_values` gives them.
+        columns: What else a row of results says of it: task, split, number of pairs, geometry.
+    """
+
+    figures: tuple[Figure, ...]
+    items: Floats
+    columns: Mapping[str, Any]
 
 
-class Job(ABC):
-    """One task and split to measure methods on; figures of the same job are comparable."""
+class Task(ABC):
+    """One task and split to measure methods on; figures of the same task are comparable.
 
+    A kind of task is one file with one subclass, ``class Name(Task, kind="name")``, and one import line in
+    ``flowbert/tasks/__init__.py``. The class keyword registers the kind for :func:`load_tasks`.
+
+    Attributes:
+        kind: Name of the kind.
+        measures: The figures, in order; a metric has the aggregations that exist for it, ``all`` if nothing else.
+        headline: The metric that a verdict goes by; None without a verdict.
+        averaged: Whether the headline figure enters one average over tasks, and one verdict, in place of its own.
+        name: Name of the task.
+        split: Split that is measured.
+        item_shape: Shape of the items, ``(N,)``, or ``(K, N)`` for K metrics that are means of values of their own.
+        strata: Numbers of units to draw from; each stratum is resampled on its own.
+
+    Shapes:
+        N: items, which are resampled, or belong to what is; M: methods; R: resamples.
+    """
+
+    kind: ClassVar[str] = ""
+    measures: tuple[Measure, ...] = ()
+    headline: ClassVar[str | None] = None
+    averaged: ClassVar[bool] = False
     name: str
     split: str
+    item_shape: tuple[int, ...]
+    strata: tuple[int, ...]
 
-    @cached_property
+    def __init_subclass__(cls, kind: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if kind is not None:
+            cls.kind = kind
+            KINDS[kind] = cls
+
+    @classmethod
+    @abstractmethod
+    def load(cls, source: str, options: TaskOptions) -> Sequence[Self]:
+        """Load the task of a name or file, one for each split asked for."""
+
+    @property
     @abstractmethod
     def key(self) -> dict[str, Any]:
-        """Identity of the job as JSON values: equal keys, equal figures of equal vectors."""
+        """Identity as JSON values: equal keys, equal figures of equal vectors."""
 
     @abstractmethod
     def sentences(self) -> list[str]:
@@ -69,274 +107,144 @@ class Job(ABC):
 
     @abstractmethod
     def corpus(self, name: str) -> Corpus:
-        """Its own corpus ``target`` or ``train_only``."""
+        """Its own corpus ``target`` or ``train_only``.
 
-    @abstractmethod
-    def labelled(self) -> list[Subset]:
+        Raises:
+            UserError: If it has no train split.
+        """
+
+    def labelled(self) -> Sequence[Subset]:
         """Its own labelled pairs to learn from; empty if there are none outside the split measured on."""
+        return ()
 
-    @abstractmethod
-    def scored(self) -> tuple[tuple[str, ...], Kept]:
-        """Names and gold values of what is kept of every method: similarities by subset, or values by metric."""
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What a row of results says of the task."""
+        return {"task": self.name, "split": self.split, "pairs": self.item_shape[-1]}
+
+    @property
+    def references(self) -> Mapping[str, Floats]:
+        """Values of the items under what is no method but stands beside them, e.g. the gold score."""
+        return {}
 
     @abstractmethod
     def prepare(self, embed: Embed) -> Any:
         """Look up the embeddings once for all methods."""
 
     @abstractmethod
-    def measure(
-        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
-    ) -> Measured:
-        """Figures under one map; what does not exist is NaN, and the rows say why.
+    def item_values(self, prepared: Any, transform: Transform | None) -> Floats:
+        """Values of the items under one map.
+
+        Raises:
+            NoFigureError: If there are none.
+        """
+
+    @abstractmethod
+    def aggregate(self, items: Floats) -> list[float]:
+        """The figures of these items, in the order of :attr:`measures`; NaN where one does not exist."""
+
+    def reason(self, items: Floats) -> str:
+        """Why a figure of these items does not exist."""
+        return "a value is NaN or infinite"
+
+    @abstractmethod
+    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
+        """A function from multiplicities of the units, ``(R, units)``, to the figures of M methods on each resample.
+
+        These have the shape ``(measures, M, R)``, NaN where one does not exist.
+        """
+
+    def measure(self, prepared: Any, transform: Transform | None = None, flaw: str | None = None) -> Measured:
+        """Figures under one map; what does not exist is NaN and says why.
 
         Args:
             prepared: From :meth:`prepare`.
             transform: Fitted map ``(M, D) -> (M, k)``; None leaves the embeddings raw.
-            columns: The other columns of the rows, as :func:`flowbert.evaluation.rows_of` takes them.
             flaw: Why the map's figures mean nothing, if they do: they are NaN then.
         """
+        if flaw is None:
+            try:
+                return self.measure_items(self.item_values(prepared, transform))
+            except NoFigureError as error:
+                flaw = str(error)
+        return self.measure_items(np.full(self.item_shape, math.nan), flaw)
+
+    def measure_items(self, items: Floats, reason: str | None = None) -> Measured:
+        """Figures of the items' values; ``reason`` says why they are NaN, if they are."""
+        values = self.aggregate(items)
+        if reason is None:
+            reason = self.reason(items)
+        figures = (Figure.of(*measure, value, reason) for measure, value in zip(self.measures, values, strict=True))
+        return Measured(tuple(figures), items, self.columns)
+
+    def resample(
+        self, items: Mapping[str, Floats], *, resamples: int = 1000, seed: int = 0, threads: int = 1
+    ) -> dict[Measure, Replicates]:
+        """Resample the task's units with replacement and compute all figures of every method on each resample.
+
+        All methods see the same resamples, so their differences are paired. The resamples depend on the seed, the
+        task's name and the sizes of its strata, not on the methods or the number of threads.
+
+        References:
+            An Introduction to the Bootstrap (Efron, Tibshirani, 1993), chapters 8 and 13.
+            https://doi.org/10.1007/978-1-4899-4541-9
+
+        Args:
+            items: Method -> values of the items; :attr:`references` are added before them.
+            resamples: Number R of resamples.
+            seed: Seed, at least 0.
+            threads: Threads that share the work.
+
+        Returns:
+            Measure -> replicates.
+
+        Raises:
+            UserError: If a number is out of range.
+            ValueError: If there is no method.
+        """
+        methods = {**self.references, **items}
+        if not methods:
+            raise ValueError(f"{self.name}: no method to resample; allowed: at least one")
+        values = resampled(
+            self.estimator(list(methods.values())),
+            self.name,
+            self.strata,
+            self.item_shape[-1],
+            resamples=resamples,
+            seed=seed,
+            threads=threads,
+        )
+        points = np.array([self.aggregate(each) for each in methods.values()]).T
+        return {
+            measure: Replicates(self.title(measure[0]), tuple(methods), points[row], values[row])
+            for row, measure in enumerate(self.measures)
+        }
+
+    def title(self, metric: str) -> str:
+        """How a verdict by this metric names the task."""
+        return self.name if self.averaged else f"{self.name} {metric}"
 
 
-class _TaskJob(Job):
-    """A job made of an STS task."""
-
-    def __init__(self, task: STSTask, split: str, positive_above: float) -> None:
-        self.task = task
-        self.name = task.name
-        self.split = split
-        self.positive_above = positive_above
-        task.split(split)
-
-    def sentences(self) -> list[str]:
-        """What must be embedded."""
-        return self.task.sentences([self.split])
-
-    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """First and second sentences of the split."""
-        return sentence_pairs(self.task.split(self.split))
-
-    def corpus(self, name: str) -> Corpus:
-        """Its own corpus ``target`` or ``train_only``."""
-        return corpus_of_task(name, self.task)
-
-    def labelled(self) -> list[Subset]:
-        """Its own labelled pairs to learn from, if any."""
-        return self.task.splits.get("train", []) if self.split != "train" else []
-
-    def _digest(self) -> str:
-        subsets = self.task.split(self.split)
-        scores = [f"{subset.name} {subset.scores.tolist()}" for subset in subsets]
-        return sentences_digest([*self.sentences(), *scores])
-
-
-class STSJob(_TaskJob):
-    """Spearman of cosine and gold score, with alignment and uniformity.
+def load_tasks(names: Mapping[str, Sequence[str]], options: TaskOptions) -> list[Task]:
+    """Load tasks by kind.
 
     Args:
-        task: The task.
-        split: The split to measure on.
-        positive_above: Gold score above which a pair counts as positive for the alignment.
-        uniformity_limit: Draw this many distinct sentences for the uniformity if there are more; None takes all.
+        names: Kind (``sts``, ``retrieval``, ...) -> names or files.
+        options: How to read and measure them.
 
     Raises:
-        UserError: If the task lacks the split.
+        UserError: If a task cannot be loaded, or two of a kind have one name and split.
+
+    Example:
+        >>> import flowbert.tasks
+        >>> [task] = load_tasks({"sts": ["SAMPLE"]}, TaskOptions())
+        >>> task.kind, task.name, task.split, task.item_shape
+        ('sts', 'SAMPLE', 'test', (1000,))
     """
-
-    def __init__(
-        self,
-        task: STSTask,
-        split: str = "test",
-        positive_above: float = POSITIVE_ABOVE,
-        uniformity_limit: int | None = None,
-    ) -> None:
-        super().__init__(task, split, positive_above)
-        self.uniformity_limit = uniformity_limit
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity of the job as JSON values."""
-        limits = {"positive_above": self.positive_above, "uniformity_limit": self.uniformity_limit}
-        return {"kind": "sts", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
-
-    def scored(self) -> tuple[tuple[str, ...], Kept]:
-        """Gold scores by subset."""
-        subsets = self.task.split(self.split)
-        return tuple(subset.name for subset in subsets), tuple(subset.scores for subset in subsets)
-
-    def prepare(self, embed: Embed) -> PairEmbeddings:
-        """Look up the embeddings once for all methods."""
-        return embed_pairs(self.task, self.split, embed)
-
-    def measure(
-        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
-    ) -> Measured:
-        """Figures under one map."""
-        pairs: PairEmbeddings = prepared
-        if transform is not None and flaw is None:
-            pairs = replace(pairs, embeddings=transform(pairs.embeddings))
-        figures = evaluate_pairs(
-            pairs, positive_above=self.positive_above, uniformity_limit=self.uniformity_limit, flaw=flaw
-        )
-        kept = tuple(similarities(pairs)) if flaw is None else _nothing(self)
-        return Measured(rows_of(figures, **columns), kept)
-
-
-class RetrievalJob(_TaskJob):
-    """Recall@k and MRR@10 of finding the second sentence of a positive pair among all second sentences."""
-
-    def __init__(self, task: STSTask, split: str = "test", positive_above: float = POSITIVE_ABOVE) -> None:
-        super().__init__(task, split, positive_above)
-        self.retrieval = retrieval_task(task, split, positive_above=positive_above)
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity of the job as JSON values."""
-        limits = {"positive_above": self.positive_above}
-        return {"kind": "retrieval", "task": self.name, "split": self.split, "pairs": self._digest(), **limits}
-
-    def scored(self) -> tuple[tuple[str, ...], Kept]:
-        """A perfect ranking's value of each query, by metric."""
-        return RETRIEVAL_METRICS, (np.ones(len(self.retrieval.queries)),) * len(RETRIEVAL_METRICS)
-
-    def prepare(self, embed: Embed) -> Any:
-        """Look up the embeddings once for all methods."""
-        return _looked_up(embed, [*self.retrieval.queries, *self.retrieval.documents])
-
-    def measure(
-        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
-    ) -> Measured:
-        """Figures under one map."""
-        pairs = len(self.retrieval.relevant)
-        try:
-            figures = _unflawed(flaw, lambda: retrieve(self.retrieval, prepared, transform))
-        except NoFigureError as error:
-            return Measured(_no_rows(self, RETRIEVAL_METRICS, pairs, columns, str(error)), _nothing(self))
-        values = {metric: float(by_query.mean()) for metric, by_query in figures.by_query.items()}
-        kept = tuple(figures.by_query[metric] for metric in RETRIEVAL_METRICS)
-        return Measured(_rows(self, values, pairs, columns), kept)
-
-
-class AnswersJob(Job):
-    """Answer ranking: AUC, MAP, MRR."""
-
-    split = "test"
-
-    def __init__(self, task: AnswerTask) -> None:
-        self.task = task
-        self.name = task.name
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity of the job as JSON values."""
-        pairs = [str(self.task.question_of.tolist()), str(self.task.labels.tolist())]
-        return {"kind": "answers", "task": self.name, "pairs": sentences_digest([*self.sentences(), *pairs])}
-
-    def sentences(self) -> list[str]:
-        """What must be embedded."""
-        return self.task.sentences()
-
-    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Question and candidate of each pair."""
-        return [self.task.questions[number] for number in self.task.question_of], self.task.answers
-
-    def corpus(self, name: str) -> Corpus:
-        """Its own corpus ``target`` or ``train_only``."""
-        if name != "target":
-            raise UserError(f"corpus {name!r}: task {self.name} has no train split; allowed: target, nli, files")
-        return Corpus.of(name, self.task.sentences())
-
-    def labelled(self) -> list[Subset]:
-        """Its own labelled pairs to learn from, if any."""
-        return []
-
-    def scored(self) -> tuple[tuple[str, ...], Kept]:
-        """Labels as 0 and 1."""
-        return (self.name,), (self.task.labels.astype(np.float64),)
-
-    def prepare(self, embed: Embed) -> Any:
-        """Look up the embeddings once for all methods."""
-        return _looked_up(embed, self.task.sentences())
-
-    def measure(
-        self, prepared: Any, transform: Transform | None, columns: Mapping[str, Any], flaw: str | None = None
-    ) -> Measured:
-        """Figures under one map."""
-        try:
-            scores = _unflawed(flaw, lambda: answer_scores(self.task, prepared, transform))
-            figures = ranking_figures(self.task, scores)
-        except NoFigureError as error:
-            return Measured(_no_rows(self, METRICS, len(self.task), columns, str(error)), _nothing(self))
-        values = {metric: getattr(figures, metric) for metric in METRICS}
-        return Measured(_rows(self, values, figures.pairs, columns), (scores,))
-
-
-def answer_scores(task: AnswerTask, embed: Embed, transform: Transform | None = None) -> NDArray[np.float64]:
-    """Cosine of question and candidate of each pair, shape ``(N,)``."""
-    questions, answers = (torch.as_tensor(embed(side)) for side in (task.questions, task.answers))
-    if transform is not None:
-        questions, answers = transform(questions), transform(answers)
-    return cosine(questions[task.question_of], answers)
-
-
-def _looked_up(embed: Embed, sentences: list[str]) -> Embed:
-    """The embedding of these sentences in memory, so that each method does not look them up again."""
-    texts = list(dict.fromkeys(sentences))
-    row_of = {text: row for row, text in enumerate(texts)}
-    embeddings = torch.as_tensor(embed(texts))
-
-    def from_memory(wanted: Any) -> Tensor:
-        return embeddings[[row_of[text] for text in wanted]]
-
-    return from_memory
-
-
-def _why(values: NDArray[np.float64], distances: NDArray[np.float64]) -> str:
-    return no_spearman(values, distances) or ""
-
-
-def _unflawed(flaw: str | None, compute: Callable[[], Result]) -> Result:
-    if flaw is not None:
-        raise NoFigureError(flaw)
-    return compute()
-
-
-def _nothing(job: Job) -> Kept:
-    """What is kept of a method without figures."""
-    return tuple(np.full(len(values), math.nan) for values in job.scored()[1])
-
-
-def _rows(job: Job, values: Mapping[str, float], pairs: int, columns: Mapping[str, Any], reason: str = "") -> list[Row]:
-    same: dict[str, Any] = {"task": job.name, "split": job.split, "aggregation": "all", "pairs": pairs}
-    same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
-    return [Row(**columns, **same, metric=metric, value=value, reason=reason) for metric, value in values.items()]
-
-
-def _no_rows(job: Job, metrics: Sequence[str], pairs: int, columns: Mapping[str, Any], reason: str) -> list[Row]:
-    return _rows(job, dict.fromkeys(metrics, math.nan), pairs, columns, reason)
-
-
-def lexical_rows(
-    pairs: ScoredPairs, distances: NDArray[np.float64], unit: str, columns_of: Mapping[str, Mapping[str, Any]]
-) -> list[Row]:
-    """Spearman with the edit distance: a row for the gold score, and one per method.
-
-    Args:
-        pairs: Gold scores, and similarities by setting.
-        distances: From :func:`flowbert.tasks.lexical.edit_distances`.
-        unit: Their unit, for the metric's name.
-        columns_of: Setting -> columns of its rows.
-    """
-    gold = dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none") | {"method": GOLD, "code": code_digest()}
-    by_distance = lexical_pairs(pairs, distances)
-    same: dict[str, Any] = {"task": pairs.task, "split": pairs.split, "aggregation": "all", "pairs": len(pairs)}
-    same |= dict.fromkeys(("spearman", "alignment", "uniformity", "mean_cosine"), math.nan)
-    return [
-        Row(
-            **(columns_of.get(found.method, gold)),
-            **same,
-            metric=edit_distance_metric(unit),
-            value=found.with_edit_distance,
-            reason=_why(by_distance.concatenated(found.method), distances),
-        )
-        for found in lexical_figures(pairs, distances)
-    ]
+    tasks = [task for kind, mine in names.items() for name in mine for task in KINDS[kind].load(name, options)]
+    known: set[tuple[str, str, str]] = set()
+    for task in tasks:
+        if (task.kind, task.name, task.split) in known:
+            raise UserError(f"tasks: two are called {task.name!r}; allowed: files of different names")
+        known.add((task.kind, task.name, task.split))
+    return tasks

@@ -1,6 +1,7 @@
 """Resamples with replacement as multiplicities: by seed, block by block, the same whoever computes them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,9 @@ from flowbert.errors import UserError
 from flowbert.seeding import Stream
 
 Counts = NDArray[np.int32]
+"""How often each unit is drawn, shape ``(R, units)``."""
+Floats = NDArray[np.float64]
 _BLOCK_VALUES = 1 << 16  # resamples x values at a time: stays in the processor's cache
-_LEAST = {"resamples": 1, "seed": 0, "threads": 1}
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,65 @@ def blocks(task: str, values: int, resamples: int, seed: int) -> Iterator[Block]
         yield Block(min(size, resamples - start), Stream(seed, "bootstrap", batch=number, of=task))
 
 
-def check_resampling(task: str, methods: int, **numbers: int) -> None:
-    """Refuse what cannot be resampled.
+def resampled(
+    estimate: Callable[[Counts], Floats],
+    task: str,
+    strata: Sequence[int],
+    values: int,
+    *,
+    resamples: int,
+    seed: int,
+    threads: int = 1,
+) -> Floats:
+    """Estimates on every resample.
 
     Args:
+        estimate: From multiplicities of shape ``(R, units)`` to figures of shape ``(..., R)``.
         task: Name of the task.
-        methods: Number of methods.
-        numbers: ``resamples``, ``seed``, ``threads``.
+        strata: Numbers of units by stratum.
+        values: How many numbers a resample needs.
+        resamples: Number R of resamples.
+        seed: Seed.
+        threads: Threads that share the work.
 
     Raises:
-        UserError: If a number is out of range or there is no method.
+        UserError: If a number is out of range.
+
+    Example:
+        >>> shares = resampled(lambda counts: counts[:, 0] / 4, "T", (4,), 4, resamples=1000, seed=0)
+        >>> bool(abs(shares.mean() - 1 / 4) < 0.02)
+        True
     """
-    for name, value in numbers.items():
-        if value < _LEAST[name]:
-            raise UserError(f"{name} is {value}; allowed: a whole number of at least {_LEAST[name]}")
-    if not methods:
-        raise UserError(f"{task}: no method to resample; allowed: at least one")
+    for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0), ("threads", threads, 1)):
+        if value < least:
+            raise UserError(f"{name}: received {value}; allowed: a whole number of at least {least}")
+    with ThreadPoolExecutor(threads) as pool:
+        drawn = pool.map(lambda block: estimate(block.multiplicities(strata)), blocks(task, values, resamples, seed))
+        return np.concatenate(list(drawn), axis=-1)
+
+
+def unit_means(values: Floats, counts: Counts) -> Floats:
+    """Mean over the units drawn, e.g. of the reciprocal ranks of questions.
+
+    Args:
+        values: Value of each of U units in each of K rows, shape ``(K, U)``; NaN in all rows for a unit without value,
+            which is left out.
+        counts: Multiplicities of shape ``(R, U)``.
+
+    Returns:
+        Shape ``(K, R)``; NaN for a resample in which no unit has a value.
+
+    Example:
+        >>> unit_means(np.array([[1.0, 0.5, np.nan]]), np.array([[1, 1, 1], [2, 0, 1], [0, 0, 3]], dtype=np.int32))
+        array([[0.75, 1.  ,  nan]])
+    """
+    there = ~np.isnan(values).all(axis=0)
+    weights = counts[:, there].astype(np.float64)
+    total = weights.sum(axis=1)
+    total[total == 0] = np.nan
+    # Row by row: one product of matrices may round equal rows differently, and then a method differs from its twin.
+    means: Floats = np.stack([weights @ row for row in np.ascontiguousarray(values[:, there])]) / total
+    return means
 
 
 def _drawn(generator: np.random.Generator, resamples: int, size: int) -> Counts:

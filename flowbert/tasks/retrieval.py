@@ -1,7 +1,7 @@
 """Retrieval on pairs: recall@k and MRR@10 by exact search, block by block."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,107 +11,93 @@ from torch import Tensor
 from flowbert.data.sts import STSTask
 from flowbert.errors import NoFigureError, UserError
 from flowbert.metrics.arrays import Array, unit_rows
-from flowbert.tasks.protocol import Embed, Transform
-from flowbert.tasks.ties import reciprocal_rank_in_run
+from flowbert.tasks.expected_ranks import reciprocal_rank_in_run
+from flowbert.tasks.pairs import POSITIVE_ABOVE
+from flowbert.tasks.protocol import COSINE_DECIMALS, Embed, Floats, Transform
+from flowbert.tasks.resampling import Counts, unit_means
+from flowbert.tasks.sts import PairTask
 
 _BLOCK = 1024
-_DECIMALS = 10  # as the cosines of the STS protocol: equal texts tie exactly on every machine
 CUTS = (1, 5, 10)
 MRR_CUT = 10
-METRICS = (*(f"recall@{cut}" for cut in CUTS), f"mrr@{MRR_CUT}")
 
 
-@dataclass(frozen=True)
-class RetrievalFigures:
-    """Figures of one retrieval run, in [0, 1].
+class Retrieval(PairTask, kind="retrieval"):
+    """Recall@k and MRR@10 of finding the second sentence of a positive pair among all second sentences.
 
-    Attributes:
-        recall: k -> share of a query's relevant documents among the first k, averaged over the queries.
-        mrr: Mean of 1 / rank of a query's first relevant document, 0 beyond rank 10.
-        queries: Number of queries.
-        documents: Number of documents.
-        relevant: Number of relevant (query, document) pairs.
-        by_query: Metric (``recall@1``, ``mrr@10``) -> value of each query, shape ``(Q,)``, whose mean is the figure.
-    """
+    Queries are the first sentences of the pairs whose score exceeds ``positive_above``; documents are all distinct
+    second sentences of the split, so the second sentences of the other pairs are distractors. Queries are resampled,
+    the documents stay as they are: what is drawn again is what was asked, not what there is to find.
 
-    recall: dict[int, float]
-    mrr: float
-    queries: int
-    documents: int
-    relevant: int
-    by_query: dict[str, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
-
-
-@dataclass(frozen=True, eq=False)
-class RetrievalTask:
-    """Distinct queries and documents, and which belong together.
+    Args:
+        data: Sentences and gold scores.
+        split: The split to measure on.
+        positive_above: Gold score above which the second sentence is relevant to the first.
 
     Attributes:
-        name: Name of the task.
         queries: Q distinct texts.
         documents: M distinct texts, relevant ones and distractors.
         relevant: Rows (query, document), distinct, shape ``(P, 2)``, int64.
-    """
-
-    name: str
-    queries: tuple[str, ...]
-    documents: tuple[str, ...]
-    relevant: NDArray[np.int64]
-
-
-def retrieval_task(task: STSTask, split: str = "test", *, positive_above: float = 4.0) -> RetrievalTask:
-    """Make a retrieval task of sentence pairs.
-
-    Queries are the first sentences of the pairs whose score exceeds ``positive_above``; documents are all distinct
-    second sentences of the split, so the second sentences of the other pairs are distractors.
-
-    Args:
-        task: Any pair task, from a SentEval folder or from own files.
-        split: Split to take.
-        positive_above: Gold score above which the second sentence is relevant to the first.
 
     Raises:
-        UserError: If no pair has such a score.
+        UserError: If the data lack the split, or no pair has such a score.
     """
-    queries: dict[str, int] = {}
-    documents: dict[str, int] = {}
-    relevant: dict[tuple[int, int], None] = {}
-    for subset in task.split(split):
-        for first, second, score in zip(subset.sentences1, subset.sentences2, subset.scores, strict=True):
-            document = documents.setdefault(second, len(documents))
-            if score > positive_above:
-                relevant[queries.setdefault(first, len(queries)), document] = None
-    if not relevant:
-        highest = max(float(subset.scores.max()) for subset in task.split(split))
-        raise UserError(
-            f"{task.name} {split}: no pair has a score above {positive_above:g} (the highest is {highest:g}); "
-            "allowed: a threshold below that"
-        )
-    return RetrievalTask(task.name, tuple(queries), tuple(documents), np.array(list(relevant), dtype=np.int64))
+
+    measures = (*((f"recall@{cut}", "all") for cut in CUTS), (f"mrr@{MRR_CUT}", "all"))
+    headline = f"mrr@{MRR_CUT}"
+    options = ("positive_above",)
+
+    def __init__(self, data: STSTask, split: str = "test", positive_above: float = POSITIVE_ABOVE) -> None:
+        super().__init__(data, split)
+        self.positive_above = positive_above
+        queries: dict[str, int] = {}
+        documents: dict[str, int] = {}
+        relevant: dict[tuple[int, int], None] = {}
+        for subset in self.subsets:
+            for first, second, score in zip(subset.sentences1, subset.sentences2, subset.scores, strict=True):
+                document = documents.setdefault(second, len(documents))
+                if score > positive_above:
+                    relevant[queries.setdefault(first, len(queries)), document] = None
+        if not relevant:
+            highest = max(float(subset.scores.max()) for subset in self.subsets)
+            raise UserError(
+                f"positive_above: received {positive_above:g}; no pair has a score above "
+                f"{positive_above:g} in {self.name} {split} (the highest is {highest:g}); allowed: a number below that"
+            )
+        self.queries, self.documents = tuple(queries), tuple(documents)
+        self.relevant = np.array(list(relevant), dtype=np.int64)
+        self.item_shape = (len(self.measures), len(queries))
+        self.strata = (len(queries),)
+        self._texts = {text: row for row, text in enumerate(dict.fromkeys((*self.queries, *self.documents)))}
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Counted are the relevant pairs."""
+        return {**super().columns, "pairs": len(self.relevant)}
+
+    def prepare(self, embed: Embed) -> Tensor:
+        """Look up the embedding of each distinct query and document, in one call."""
+        return torch.as_tensor(embed(list(self._texts)))
+
+    def item_values(self, prepared: Tensor, transform: Transform | None) -> Floats:
+        """Values of each query."""
+        mapped = prepared if transform is None else transform(prepared)
+        queries, documents = ([self._texts[text] for text in texts] for texts in (self.queries, self.documents))
+        return query_values(mapped[queries], mapped[documents], self.relevant)
+
+    def aggregate(self, items: Floats) -> list[float]:
+        """Means over the queries."""
+        return [float(values.mean()) for values in items]
+
+    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
+        """Means over the queries drawn."""
+        return lambda counts: np.stack([unit_means(values, counts) for values in items], axis=1)
 
 
-def retrieve(
-    task: RetrievalTask, embed: Embed, transform: Transform | None = None, *, cuts: Sequence[int] = CUTS
-) -> RetrievalFigures:
-    """Figures of a task; each distinct text is embedded once.
-
-    Args:
-        task: From :func:`retrieval_task`.
-        embed: From M sentences to embeddings of shape ``(M, D)``, torch or numpy.
-        transform: Map of the embeddings, e.g. a fitted calibration's ``transform``; None leaves them raw.
-        cuts: The k of recall@k.
-    """
-    texts = {text: row for row, text in enumerate(dict.fromkeys((*task.queries, *task.documents)))}
-    embeddings = torch.as_tensor(embed(list(texts)))
-    mapped = embeddings if transform is None else transform(embeddings)
-    queries, documents = ([texts[text] for text in side] for side in (task.queries, task.documents))
-    return retrieval_figures(mapped[queries], mapped[documents], task.relevant, cuts=cuts)
-
-
-def retrieval_figures(
+def query_values(
     queries: Array, documents: Array, relevant: NDArray[np.int64], *, cuts: Sequence[int] = CUTS
-) -> RetrievalFigures:
-    r"""Recall@k and MRR@10 of exact search by cosine over all documents, in memory of one block of cosines.
+) -> Floats:
+    r"""Recall@k and MRR@10 of each query by exact search over all documents, in memory of one block of cosines.
 
     Only how many documents lie above each relevant one, and beside it, is counted, so no ranking is ever kept. Cosines
     are rounded to 10 decimals. Documents with equal cosines count as in a random order (the exact expectation): the
@@ -123,51 +109,34 @@ def retrieval_figures(
         relevant: Distinct rows (query, document), shape ``(P, 2)``; every query at least once.
         cuts: The k of recall@k, each at least 1.
 
+    Returns:
+        Shape ``(len(cuts) + 1, Q)``: recall at each cut, then the reciprocal rank of the first relevant document, 0
+        beyond rank 10.
+
     Raises:
-        UserError: If ``relevant`` is misshapen, out of range or leaves a query out, a vector has no direction, or a
-            cut is below 1.
+        NoFigureError: If a vector has no direction.
 
     Example:
         >>> x = torch.eye(3)
-        >>> retrieval_figures(x, x, np.array([[0, 0], [1, 1], [2, 0]]), cuts=(1, 2)).recall
-        {1: 0.6666666666666666, 2: 0.8333333333333334}
+        >>> query_values(x, x, np.array([[0, 0], [1, 1], [2, 0]]), cuts=(1, 2)).mean(axis=1).round(2)
+        array([0.67, 0.83, 0.81])
     """
     left, right = unit_rows(queries, "queries"), unit_rows(documents, "documents")
-    pairs = _checked(relevant, left, right, cuts)
-    above, level = _positions(left, right, pairs)
-    counts = np.bincount(pairs[:, 0], minlength=len(left))
-    by_query = {}
-    for cut in cuts:
-        inside = np.clip((cut - above) / level, 0.0, 1.0)
-        by_query[f"recall@{cut}"] = np.bincount(pairs[:, 0], weights=inside, minlength=len(left)) / counts
-    by_query[f"mrr@{MRR_CUT}"] = _reciprocal_ranks(pairs[:, 0], above, level, len(left))
-    means = {metric: float(np.mean(values)) for metric, values in by_query.items()}
-    recall = {cut: means[f"recall@{cut}"] for cut in cuts}
-    return RetrievalFigures(recall, means[f"mrr@{MRR_CUT}"], len(left), len(right), len(pairs), by_query)
-
-
-def _checked(relevant: NDArray[np.int64], queries: Tensor, documents: Tensor, cuts: Sequence[int]) -> NDArray[np.int64]:
-    pairs = np.unique(np.asarray(relevant, dtype=np.int64), axis=0)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise UserError(f"relevant has the shape {np.shape(relevant)}; allowed: (P, 2), P >= 1")
-    limits = (len(queries), len(documents))
-    if pairs.min() < 0 or (pairs.max(axis=0) >= limits).any():
-        raise UserError(f"relevant holds rows up to {pairs.max(axis=0).tolist()}; allowed: 0 to {limits} (exclusive)")
-    without = len(queries) - len(np.unique(pairs[:, 0]))
-    if without:
-        raise UserError(f"{without} of {len(queries)} queries have no relevant document; allowed: at least one each")
-    if min(cuts, default=0) < 1:
-        raise UserError(f"cuts are {tuple(cuts)}; allowed: one or more whole numbers of at least 1")
-    for name, rows in (("queries", queries), ("documents", documents)):
+    for name, rows in (("queries", left), ("documents", right)):
         bad = int((~torch.isfinite(rows).all(dim=1)).sum())
         if bad:
             raise NoFigureError(
                 f"{bad} of {len(rows)} {name} have no direction; allowed: finite vectors other than zero"
             )
-    return pairs
+    pairs = np.unique(relevant, axis=0)
+    above, level = _counted(left, right, pairs)
+    query = pairs[:, 0]
+    inside = (np.clip((cut - above) / level, 0.0, 1.0) for cut in cuts)
+    recall = (np.bincount(query, weights=each) / np.bincount(query) for each in inside)
+    return np.array([*recall, _reciprocal_ranks(query, above, level)])
 
 
-def _positions(
+def _counted(
     queries: Tensor, documents: Tensor, pairs: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each relevant pair: documents above it, and documents at its level, itself counted."""
@@ -189,21 +158,14 @@ def _positions(
 
 def _cosines(rows: Tensor, documents: Tensor) -> Iterator[tuple[int, Tensor]]:
     for first in range(0, len(documents), _BLOCK):
-        yield first, (rows @ documents[first : first + _BLOCK].T).round_(decimals=_DECIMALS)
+        # Rounded as the cosines of the STS protocol: equal texts tie exactly on every machine.
+        yield first, (rows @ documents[first : first + _BLOCK].T).round_(decimals=COSINE_DECIMALS)
 
 
-def _reciprocal_ranks(
-    query: NDArray[np.int64], above: NDArray[np.int64], level: NDArray[np.int64], queries: int
-) -> NDArray[np.float64]:
-    best = np.full(queries, np.iinfo(np.int64).max)
-    np.minimum.at(best, query, above)
-    first = above == best[query]
-    hits = np.bincount(query[first], minlength=queries)
-    run = np.zeros(queries, dtype=np.int64)
-    run[query[first]] = level[first]
-    return np.array(
-        [
-            reciprocal_rank_in_run(int(a), int(size), int(hit), MRR_CUT)
-            for a, size, hit in zip(best, run, hits, strict=True)
-        ]
-    )
+def _reciprocal_ranks(query: NDArray[np.int64], above: NDArray[np.int64], level: NDArray[np.int64]) -> Floats:
+    """Of the first relevant document of each query, given the pairs in the order of their queries."""
+    order = np.lexsort((above, query))
+    first = order[np.flatnonzero(np.diff(query[order], prepend=-1))]
+    hits = np.bincount(query, weights=above == above[first][query])
+    found = zip(above[first].tolist(), level[first].tolist(), hits.astype(int).tolist(), strict=True)
+    return np.array([reciprocal_rank_in_run(before, size, hit, MRR_CUT) for before, size, hit in found])

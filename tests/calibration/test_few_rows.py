@@ -16,8 +16,8 @@ from flowbert.calibration import few_rows as few_rows_module
 from flowbert.calibration.few_rows import ENOUGH, DistinctRows, few_rows
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
-from flowbert.evaluation import STSJob, embed_pairs, evaluate_pairs
 from flowbert.methods import Chain
+from flowbert.tasks import STS, embed_pairs, evaluate_pairs
 
 QUIET = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -148,15 +148,9 @@ def test_a_flawed_map_has_no_figures_but_a_reason() -> None:
         assert math.isnan(getattr(figures, name))
     for name in ("pairs", "positives", "sentences", "uniformity_sentences"):
         assert getattr(figures, name) == getattr(whole, name)
-    job = STSJob(task)
-    measured = job.measure(
-        pairs,
-        whitening.transform,
-        dict.fromkeys(("method", "encoder", "layers", "pooling", "corpus"), "x"),
-        whitening.flaw,
-    )
-    assert {row.reason for row in measured.rows} == {whitening.flaw}
-    assert all(np.isnan(values).all() for values in measured.kept)
+    measured = STS(task).measure(pairs, whitening.transform, whitening.flaw)
+    assert {figure.reason for figure in measured.figures} == {whitening.flaw}
+    assert np.isnan(measured.items).all()
 
 
 def test_advice_below_a_stated_number() -> None:

@@ -9,7 +9,7 @@ import torch
 from flowbert import SentenceEncoder, Whitening, evaluate_task, load_corpus, load_task
 from flowbert.cli import main
 
-LAYERS = ("--encoder.layers", "first_last")
+SAMPLE = ("--encoder.layers", "first_last", "--nli", "builtin-sample")
 FIELDS = {
     *("method", "encoder", "layers", "pooling", "corpus", "task", "aggregation"),
     *("spearman", "pairs", "alignment", "uniformity", "seed"),
@@ -51,10 +51,10 @@ def test_figures_are_those_of_the_library(tmp_path: Path) -> None:
 
 def test_corpora_differ_and_are_named(tmp_path: Path) -> None:
     mine = tmp_path / "mine.txt"
-    mine.write_text("\n".join(load_corpus("nli").sentences[:500]) + "\n")
+    mine.write_text("\n".join(load_corpus("nli", nli="builtin-sample").sentences[:500]) + "\n")
     figures = set()
     for corpus in ("target", "train_only", "nli", str(mine)):
-        (row, *_) = evaluate(tmp_path / "r.json", "--methods", "whitening:shrinkage=0.1", "--corpus", corpus, *LAYERS)
+        (row, *_) = evaluate(tmp_path / "r.json", "--methods", "whitening:shrinkage=0.1", "--corpus", corpus, *SAMPLE)
         assert row["corpus"] == corpus
         figures.add(row["spearman"])
     assert len(figures) == 4

@@ -107,11 +107,11 @@ def test_a_second_run_computes_only_what_is_new(
     assert second[:6] == first
     assert len(second) == 9
     assert len(fitted) == 1
-    assert "2 of 3 figures are in" in capsys.readouterr().out
+    assert "note: 2 of 3 figures are in" in capsys.readouterr().err
     third = evaluate(pairs, output, "--methods", "whitening-9")
     assert third == [*second[6:], *second[:6]]
     assert len(fitted) == 1
-    assert f"6 figures of earlier runs are kept in {output}" in capsys.readouterr().out
+    assert "6 figures of earlier runs stay in the results file\n" in capsys.readouterr().out
     assert len((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()) == 10
     markdown = (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "whitening-9" in markdown
@@ -178,10 +178,7 @@ def test_supervised_methods_learn_from_a_train_split(
 ) -> None:
     with pytest.raises(SystemExit):
         evaluate(pairs, tmp_path / "r.json", "--methods", "learned-removal-4")
-    assert (
-        "task mine has no train split, or none beside what is measured; allowed with --labels"
-        in capsys.readouterr().err
-    )
+    assert "task mine has no train split, or none beside what is measured; allowed: a task" in capsys.readouterr().err
     labels = tmp_path / "labels.tsv"
     lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("train")[:150]]
     labels.write_text("\n".join(["left\tright\tgold", *lines]) + "\n")
@@ -210,14 +207,14 @@ def test_word_vectors_are_an_encoder(pairs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--bootstrap", "-1"], "--bootstrap: received -1; allowed: 0 or more"),
-        (["--lexical", "word"], "--lexical: received 'word'; allowed: words, characters"),
-        (["--score_range", "1"], "--score_range: received 1; allowed: lowest,highest"),
-        (["--score_range", "low,5"], "--score_range: received 'low,5'; allowed: numbers (float)"),
-        (["--seeds", "0,x"], "--seeds: received '0,x'; allowed: numbers (int)"),
+        (["--bootstrap", "-1"], "bootstrap: received -1; allowed: 0 or more"),
+        (["--lexical", "word"], "lexical: received 'word'; allowed: words, characters"),
+        (["--score_range", "1"], "score_range: received 1; allowed: lowest,highest"),
+        (["--score_range", "low,5"], "score_range: received 'low,5'; allowed: numbers (float)"),
+        (["--seeds", "0,x"], "seeds: received '0,x'; allowed: numbers (int)"),
         (["--score_range", "[0, 1]"], "mine.tsv:"),
         (["--encoder.layers", "[last, frist_last]"], "did you mean 'first_last'"),
-        (["--encoder.pooling", "mean,mux"], "pooling 'mux' unknown"),
+        (["--encoder.pooling", "mean,mux"], "pooling: received 'mux'"),
         (["--encoder.layers", "last,1", "--encoder.pooling", "cls_pooler"], "cls_pooler"),
         (["--encoder.max_lenth", "5"], "did you mean --encoder.max_length"),
         (["--split", "dev"], "no split 'dev'"),

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
-from flowbert.cli import curve, encode, evaluate, reproduce
-from flowbert.cli.main import main
+from flowbert.cli import curve, encode, evaluate, reproduce, training
+from flowbert.cli.methods import METHODS
 from flowbert.cli.options import OPTIONS, SEVERAL
 from flowbert.cli.parser import RENAMED, name_option
 
-TOOLS: dict[str, ArgumentParser] = {
-    module.__name__.split(".")[-1]: module.make_parser() for module in (curve, encode, evaluate, reproduce)
-}
-TRAINING = ("fit --method flow", "fit --method simcse", "fit --method sbert", "fit --method mlm", "test", "predict")
+PARSERS = {module.__name__.split(".")[-1]: module.make_parser() for module in (curve, encode, evaluate, reproduce)}
+PARSERS |= {f"fit {name}": training.make_parser("fit", method) for name, method in METHODS.items()}
+PARSERS |= {name: training.make_parser(name, METHODS["flow"]) for name in ("validate", "test", "predict")}
+Vocabulary = dict[str, dict[str, tuple[Any, Any, str]]]
 # Where a word's default or help is another one, and why.
 EXCEPTIONS = {
     "output": "each command writes another file",
@@ -25,31 +25,13 @@ EXCEPTIONS = {
 }
 
 
-class StopError(Exception):
-    """Raised in place of running a command, with its parser."""
-
-
-def parser_of(command: str, monkeypatch: pytest.MonkeyPatch) -> ArgumentParser:
-    """The parser of a command that trains, caught when it is about to parse its options."""
-    if command in TOOLS:
-        return TOOLS[command]
-    found: list[ArgumentParser] = []
-
-    def parse_args(self: ArgumentParser, *_: Any, **__: Any) -> None:
-        found.append(self)
-        raise StopError
-
-    monkeypatch.setattr(ArgumentParser, "parse_args", parse_args)
-    with pytest.raises(StopError):
-        main(command.split())
-    monkeypatch.undo()
-    (parser,) = found
-    return parser
+def names_of(parser: ArgumentParser) -> list[str]:
+    return list(parser.get_defaults(skip_validation=True).keys())
 
 
 def described(parser: ArgumentParser) -> Iterator[tuple[str, tuple[Any, Any, str]]]:
     """Type without lists, default and help of each option; jsonargparse tells them in no public way."""
-    names = set(parser.get_defaults(skip_validation=True).keys())
+    names = names_of(parser)
     for action in parser._actions:
         if action.dest in names and action.dest != "config":
             kind = getattr(action, "_typehint", None)
@@ -64,44 +46,43 @@ def _without_lists(kind: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> dict[str, dict[str, tuple[Any, Any, str]]]:
+def vocabulary() -> Vocabulary:
     """Option -> command -> type, default, help."""
-    found: dict[str, dict[str, tuple[Any, Any, str]]] = {}
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        for command in (*TOOLS, *TRAINING):
-            for name, description in described(parser_of(command, monkeypatch)):
-                found.setdefault(name, {})[command] = description
+    found: Vocabulary = {}
+    for command, parser in PARSERS.items():
+        for name, description in described(parser):
+            found.setdefault(name, {})[command] = description
     return found
 
 
-def test_a_word_means_the_same_everywhere(vocabulary: dict[str, dict[str, tuple[Any, Any, str]]]) -> None:
+def test_a_word_means_the_same_everywhere(vocabulary: Vocabulary) -> None:
     differing = {}
     for name, by_command in vocabulary.items():
-        shared = name in OPTIONS or len({command in TOOLS for command in by_command}) > 1
+        # The groups of the training are those of one method each.
+        shared = "." not in name or name in OPTIONS
         if shared and name not in EXCEPTIONS and len(set(map(str, by_command.values()))) > 1:
             differing[name] = by_command
     assert not differing
 
 
-def test_nothing_is_spelled_two_ways(vocabulary: dict[str, dict[str, tuple[Any, Any, str]]]) -> None:
-    top = {name for name in vocabulary if "." not in name}
-    twice = [name for name in vocabulary if "." in name and name.split(".")[-1] in top - {"seed"}]
-    assert not [name for name in twice if name.split(".")[0] in ("data", "encoder")]
+def test_nothing_is_spelled_two_ways(vocabulary: Vocabulary) -> None:
+    inside = {name for name in vocabulary if name.split(".")[0] in ("data", "encoder")}
+    assert not [name for name in inside if name.split(".")[-1] in vocabulary]
     assert not set(RENAMED) & set(vocabulary)
 
 
-def test_old_spellings_lead_to_options(vocabulary: dict[str, dict[str, tuple[Any, Any, str]]]) -> None:
-    of_a_class = {name for name in RENAMED.values() if name.startswith("model.loss.")}
-    assert set(RENAMED.values()) - of_a_class <= set(vocabulary)
+def test_old_spellings_lead_to_options() -> None:
+    names = {name.replace(".init_args.", ".") for parser in PARSERS.values() for name in names_of(parser)}
+    assert set(RENAMED.values()) <= names
 
 
-def test_exceptions_are_needed(vocabulary: dict[str, dict[str, tuple[Any, Any, str]]]) -> None:
+def test_exceptions_are_needed(vocabulary: Vocabulary) -> None:
     assert set(EXCEPTIONS) <= {name for name, by in vocabulary.items() if len(set(map(str, by.values()))) > 1}
 
 
-@pytest.mark.parametrize("command", [*TOOLS, *TRAINING])
+@pytest.mark.parametrize("command", PARSERS)
 def test_every_argument_finds_its_option(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = list(parser_of(command, monkeypatch).get_defaults(skip_validation=True).keys())
+    names = names_of(PARSERS[command])
     monkeypatch.setattr("flowbert.cli.parser._options_in_use", types.SimpleNamespace(get=lambda: tuple(names)))
     assert name_option("nothing_like_it: received 1") == "nothing_like_it: received 1"
     assert name_option("corpus.txt:3: no column 'x'") == "corpus.txt:3: no column 'x'"

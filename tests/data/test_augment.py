@@ -74,7 +74,7 @@ def test_masked_replacement_puts_the_model_s_word_in_the_right_share(tmp_path: P
 
 
 def test_masked_replacement_needs_a_prediction_head(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"data.mlm_path: .* has no weights .*; allowed: a masked language model"):
+    with pytest.raises(UserError, match=r"mlm_path: .* has no weights .*; allowed: a masked language model"):
         MaskedReplacement(str(make_encoder(tmp_path / "bare")), 0.1)
-    with pytest.raises(UserError, match=r"data.mlm_path: .* cannot be read"):
+    with pytest.raises(UserError, match=r"mlm_path: .* cannot be read"):
         MaskedReplacement(str(tmp_path / "nothing"), 0.1)

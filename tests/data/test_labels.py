@@ -17,8 +17,9 @@ from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import AnswersJob, Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
-from flowbert.methods import Chain
+from flowbert.evaluation import Cell, Request, Source, rows_of, run
+from flowbert.methods import Chain, Method
+from flowbert.tasks import STS, AnswerRanking, Lexical, Retrieval, Task
 
 REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
 
@@ -42,17 +43,17 @@ def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
     return np.array(rows, dtype=np.float32)
 
 
-def jobs() -> list[Job]:
-    task = STSTask("T", {"test": [subset(0), subset(100)], "dev": [subset(200)]})
+def tasks() -> list[Task]:
+    data = STSTask("T", {"test": [subset(0), subset(100)], "dev": [subset(200)]})
     questions, answers = subset(0).sentences1, subset(0).sentences2
-    answer_task = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0)
-    return [STSJob(task), STSJob(task, "dev"), RetrievalJob(task), AnswersJob(answer_task)]
+    answers_of = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0)
+    return [STS(data), STS(data, "dev"), Retrieval(data), AnswerRanking(answers_of), Lexical(data)]
 
 
-def request(job: Job, labels: Sequence[Subset], drop: bool = False) -> Request:
+def request(task: Task, labels: Sequence[Subset], drop: bool = False) -> Request:
     return Request(
-        sources=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
-        jobs=[job],
+        embeddings=[Source({"encoder": "e", "layers": "l", "pooling": "p"}, {}, 6, embed, lambda _: None)],
+        tasks=[task],
         methods=[REMOVAL],
         corpora=["c"],
         corpus_of=lambda name, _: Corpus.of(name, [*subset(0, 60).sentences1, *subset(0, 60).sentences2]),
@@ -62,34 +63,36 @@ def request(job: Job, labels: Sequence[Subset], drop: bool = False) -> Request:
 
 
 @pytest.mark.parametrize("change", [lambda s: s, swapped, respelled], ids=["as it is", "swapped", "respelled"])
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("start", [0, 6, 11, 94, 189, 206, 500])
-def test_every_job_refuses_labels_that_it_measures(number: int, start: int, change: Callable[[Subset], Subset]) -> None:
-    job = jobs()[number]
+def test_every_task_refuses_labels_that_it_measures(
+    number: int, start: int, change: Callable[[Subset], Subset]
+) -> None:
+    task = tasks()[number]
     labels = [subset(700), change(subset(start))]
-    measured = {frozenset(pair) for pair in zip(*job.pairs(), strict=True)}
+    measured = {frozenset(pair) for pair in zip(*task.pairs(), strict=True)}
     expected = sum(
         frozenset(p) in measured for p in zip(subset(start).sentences1, subset(start).sentences2, strict=True)
     )
     if expected:
-        message = rf"{expected} of 24 labelled pairs are among those measured, {job.name} {job.split} \(the first: '"
+        message = rf"{expected} of 24 labelled pairs are among those measured, {task.name} {task.split} \(the first: '"
         with pytest.raises(UserError, match=message):
-            request(job, labels).cells()
+            request(task, labels).cells()
         with pytest.raises(UserError, match=message):
-            Cell(request(job, ()).sources[0], job, REMOVAL, Corpus.of("c", ["a"]), None, tuple(labels))
+            Cell(request(task, ()).embeddings[0], task, REMOVAL, Corpus.of("c", ["a"]), None, tuple(labels))
         with pytest.warns(FlowbertWarning, match=f"^{expected} of 24 labelled pairs .* learning without them"):
-            cells = request(job, labels, drop=True).cells()
+            cells = request(task, labels, drop=True).cells()
     else:
-        cells = request(job, labels).cells()
-    ((cell, found),) = run(cells)
+        cells = request(task, labels).cells()
+    ((cell, measured_now),) = run(cells)
     assert sum(map(len, cell.labels)) == 24 - expected
-    assert found.rows[0].supervised
+    assert all(row.supervised for row in rows_of(measured_now, **cell.columns))
     assert not {frozenset(p) for s in cell.labels for p in zip(s.sentences1, s.sentences2, strict=True)} & measured
 
 
 def test_labels_that_are_all_measured_leave_nothing_to_learn_from() -> None:
     with pytest.warns(FlowbertWarning), pytest.raises(UserError, match="none beside what is measured"):
-        request(jobs()[0], [subset(0)], drop=True).cells()
+        request(tasks()[0], [subset(0)], drop=True).cells()
 
 
 def test_scores_stay_with_their_pairs() -> None:
@@ -148,7 +151,7 @@ def test_random_scores_teach_nothing() -> None:
     generator = np.random.default_rng(0)
     noise = Subset("N", subset(0, 60).sentences1, subset(0, 60).sentences2, generator.normal(size=60))
     with pytest.raises(UserError, match="60 of 60 labelled pairs"):
-        request(STSJob(STSTask("N", {"test": [noise]})), [swapped(noise)]).cells()
+        request(STS(STSTask("N", {"test": [noise]})), [swapped(noise)]).cells()
 
 
 # Most of it in headlines, which the years hold in another case.
@@ -159,7 +162,7 @@ OVERLAP_WITH_STSB = {"STS13": 301, "STS14": 357, "STS15": 322, "STS16": 113, "ST
 @pytest.mark.parametrize("measured", [*TASKS])
 def test_real_tasks(labels: str, measured: str, real: Path) -> None:
     root = real / "data" / "senteval"
-    source, job = load_task(labels, root), STSJob(load_task(measured, root))
+    source, task = load_task(labels, root), STS(load_task(measured, root))
     if "train" not in source.splits:
         with pytest.raises(SystemExit):
             main(["evaluate", "--tasks", measured, "--senteval", str(root), "--labels", labels])
@@ -169,9 +172,9 @@ def test_real_tasks(labels: str, measured: str, real: Path) -> None:
     train = source.splits["train"]
     if expected:
         with pytest.raises(UserError, match=rf"^{expected} of \d+ labelled pairs"):
-            check_overlap(train, job.pairs, measured)
+            check_overlap(train, task.pairs, measured)
     else:
-        check_overlap(train, job.pairs, measured)
+        check_overlap(train, task.pairs, measured)
 
 
 @pytest.mark.parametrize("swap", [False, True])

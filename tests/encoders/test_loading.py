@@ -62,7 +62,7 @@ def test_a_file(folder: Path) -> None:
 
 
 def test_revision_of_a_folder(folder: Path) -> None:
-    fails(folder, "revision 'main' given for the folder", revision="main")
+    fails(folder, "revision: received 'main' for the folder", revision="main")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_tokenizer_of_another_model(folder: Path) -> None:
 
 
 def test_unknown_dtype(folder: Path) -> None:
-    fails(folder, r"'float23' unknown; allowed: float32, .*did you mean 'float32'", dtype="float23")
+    fails(folder, r"dtype: received 'float23'; allowed: float32, .*did you mean 'float32'", dtype="float23")
 
 
 def test_sentence_transformers_folder_is_its_transformer(folder: Path) -> None:

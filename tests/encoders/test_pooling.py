@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from flowbert.encoders import mix_layers, pool
-from flowbert.errors import UserError
 
 TOKENS = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [100.0, 100.0]], [[5.0, -1.0], [7.0, -8.0], [0.0, -3.0]]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
@@ -35,5 +34,5 @@ def test_layers_are_averaged_in_float32() -> None:
 
 
 def test_unknown_pooling() -> None:
-    with pytest.raises(UserError, match=r"'maen' unknown .*did you mean 'mean'"):
+    with pytest.raises(ValueError, match=r"'maen'; .*did you mean 'mean'"):
         pool(TOKENS, MASK, "maen")

@@ -33,7 +33,6 @@ def test_mean_of_known_words(tmp_path: Path) -> None:
     found = encoder.encode(["The dog barks", "Runs."])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, [[0.5, 1, 0], [0.5, 0.5, 0.275]])
-    assert encoder.lengths(["The dog barks", "Runs.", "?"]) == [2, 2, 0]
 
 
 @pytest.mark.parametrize("name", ["plain.vec", "packed.txt.gz"])
@@ -105,8 +104,8 @@ def test_it_feeds_the_store() -> None:
         (["a 1 2", "b 1 nan"], ":2: a value is NaN or infinite; allowed: 2 finite numbers"),
         (["a 1 2", "b 1 1e99"], ":2: a value is NaN or infinite; allowed: 2 finite numbers"),
         (["word"], ":1: 1 fields and no number at the end; allowed: a word and its numbers"),
-        (["3 2", "a 1 2"], ": 1 rows of word vectors; allowed: 3, as the first line says"),
-        ([], ": 0 rows of word vectors; allowed: at least 1"),
+        (["3 2", "a 1 2"], ": 1 rows of word vectors; allowed: 3 or more"),
+        ([], ": the file is empty"),
     ],
 )
 def test_bad_files_name_file_and_line(lines: list[str], message: str, tmp_path: Path) -> None:
@@ -118,24 +117,24 @@ def test_bad_files_name_file_and_line(lines: list[str], message: str, tmp_path: 
 def test_undecodable_and_missing_files(tmp_path: Path) -> None:
     path = tmp_path / "latin.txt"
     path.write_bytes(b"a 1 2\nna\xefve 1 2\n")
-    with pytest.raises(UserError, match=r"latin\.txt:2: not UTF-8 \(.*\); allowed: UTF-8 text, plain or \.gz"):
+    with pytest.raises(UserError, match=r"latin\.txt:2: byte 0xef at position 3 is not UTF-8; allowed: UTF-8 text"):
         StaticEncoder.from_file(path)
     cut = write(tmp_path, *LINES * 50, name="cut.txt.gz")
     cut.write_bytes(cut.read_bytes()[:-12])
     with pytest.raises(UserError, match=r"cut\.txt\.gz:\d+: not a complete gzip file"):
         StaticEncoder.from_file(cut)
-    with pytest.raises(UserError, match="no such file; needed: word vectors as text"):
+    with pytest.raises(UserError, match="no such file; the folder"):
         StaticEncoder.from_file(tmp_path / "nothing.txt")
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"1 words and vectors of the shape \(2, 2\); allowed: \(V, D\)"):
+    with pytest.raises(ValueError, match=r"1 words and vectors of the shape \(2, 2\); allowed: \(V, D\)"):
         StaticEncoder(["a"], np.eye(2))
-    with pytest.raises(UserError, match="1 of 2 words come twice; allowed: each once"):
+    with pytest.raises(ValueError, match="1 of 2 words come twice; allowed: each once"):
         StaticEncoder(["a", "a"], np.eye(2))
-    with pytest.raises(UserError, match="sif_a is 0; allowed: a number above 0"):
+    with pytest.raises(UserError, match="sif_a: received 0; allowed: a number above 0"):
         StaticEncoder(["a", "b"], np.eye(2), sif_a=0)
-    with pytest.raises(UserError, match="counts hold no word; allowed: at least one occurrence"):
+    with pytest.raises(UserError, match="counts: received no word; allowed: at least one occurrence"):
         StaticEncoder(["a", "b"], np.eye(2), counts={})
-    with pytest.raises(UserError, match="max_words is 0; allowed: a whole number of at least 1"):
+    with pytest.raises(UserError, match="max_words: received 0; allowed: 1 or more"):
         StaticEncoder.from_file(write(tmp_path, *LINES), max_words=0)

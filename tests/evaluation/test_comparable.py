@@ -9,19 +9,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
 from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
-from flowbert.evaluation import Cell, Method, Row, Source, STSJob, rows_of
-from flowbert.evaluation.intervals import Certainty
+from flowbert.evaluation import Cell, Row, Source, rows_of
+from flowbert.evaluation.comparison import Comparison
+from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
-from flowbert.methods import Chain
-from flowbert.report import grid, print_grid, to_markdown, write_csv, write_markdown
-from flowbert.report.table import _best
-from flowbert.tasks.protocol import AGGREGATIONS, SubsetFigures, TaskFigures, aggregate
+from flowbert.methods import Chain, Method
+from flowbert.report import print_table, spearman_table, table_to_markdown, write_csv, write_markdown
+from flowbert.tasks import STS, Measured
+from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.tasks.replicates import Replicates
 
 METHODS = ("raw", "one", "two", "three")
 LAYERS = ("last", "first", "both")
@@ -41,14 +44,14 @@ class Grid:
 def random_grid(number: int, folder: Path) -> Grid:
     """Tasks x subsets x methods x seeds with holes of every kind."""
     rng = np.random.default_rng(number)
-    jobs = []
+    tasks = []
     for name in "ABCD"[: rng.integers(1, 5)]:
         splits = {}
         for split in ("test", "dev") if rng.random() < 0.7 else ("test",):
             sizes = [1 if rng.random() < 0.07 else int(rng.integers(2, 9)) for _ in range(rng.integers(1, 4))]
             splits[split] = [subset(rng, f"{name}{n}", size) for n, size in enumerate(sizes)]
         task = STSTask(name, splits)
-        jobs += [STSJob(task, split) for split in splits]
+        tasks += [STS(task, split) for split in splits]
     scores, cells, rows = ScoreFolder(folder), [], []
     for layers in LAYERS[: rng.integers(1, 4)]:
         columns = {"encoder": "e", "layers": layers, "pooling": "mean"}
@@ -56,15 +59,15 @@ def random_grid(number: int, folder: Path) -> Grid:
         for name in METHODS[: rng.integers(1, 5)]:
             seeds: Sequence[int | None] = SEEDS if name == "three" else (None,)
             method = Method(name, build=None if name == "raw" else lambda _: Chain([Standardization()]))
-            for job in jobs:
+            for task_ in tasks:
                 for seed in seeds:
                     if rng.random() < 0.08:
                         continue  # a missing method, or a missing seed
-                    cell = Cell(source, job, method, None if name == "raw" else Corpus.of("target", "ab"), seed)
-                    kept = similarities(rng, job)
-                    scores.add(cell, kept)
+                    cell = Cell(source, task_, method, None if name == "raw" else Corpus.of("target", "ab"), seed)
+                    items = similarities(rng, task_)
+                    scores.add(cell, items)
                     cells.append(cell)
-                    rows += measured(cell, kept, rng)
+                    rows += measured(cell, items, rng)
     return Grid(cells, scores, rows)
 
 
@@ -73,29 +76,23 @@ def subset(rng: np.random.Generator, name: str, size: int) -> Subset:
     return Subset(name, texts, texts, rng.integers(0, 6, size).astype(np.float64))  # ties, sometimes all the same
 
 
-def similarities(rng: np.random.Generator, job: STSJob) -> tuple[np.ndarray, ...]:
+def similarities(rng: np.random.Generator, task: STS) -> NDArray[np.float64]:
     kind = rng.random()
-    values = [np.round(rng.normal(size=len(gold)) + gold, 1) for gold in job.scored()[1]]
+    gold = [each.scores for each in task.subsets]
+    values = np.concatenate([np.round(rng.normal(size=len(scores)) + scores, 1) for scores in gold])
     if kind < 0.06:
-        values = [np.full_like(each, np.nan) for each in values]
+        values[:] = np.nan
     elif kind < 0.12:
-        values = [np.ones_like(each) for each in values]
+        values[:] = 1
     elif kind < 0.15:
-        values[-1][0] = np.inf
-    return tuple(values)
+        values[-len(gold[-1])] = np.inf
+    return values
 
 
-def measured(cell: Cell, kept: Sequence[np.ndarray], rng: np.random.Generator) -> list[Row]:
-    gold = cell.job.scored()[1]
-    figures = aggregate(gold, kept, warn=False)
-    geometry = [math.nan if rng.random() < 0.1 else float(rng.normal()) for _ in range(2)]
-    names = cell.job.scored()[0]
-    subsets = tuple(SubsetFigures(name, len(g), math.nan) for name, g in zip(names, gold, strict=True))
-    found = TaskFigures(
-        cell.job.name, cell.job.split, **figures, pairs=sum(map(len, gold)), subsets=subsets, alignment=geometry[0],
-        positives=1, uniformity=geometry[1], mean_cosine=0.0, sentences=9, uniformity_sentences=9, reason="holes",
-    )  # fmt: skip
-    return rows_of(found, **cell.columns)
+def measured(cell: Cell, items: NDArray[np.float64], rng: np.random.Generator) -> list[Row]:
+    geometry = {name: math.nan if rng.random() < 0.1 else float(rng.normal()) for name in ("alignment", "uniformity")}
+    found = cell.task.measure_items(items, "holes")
+    return rows_of(Measured(found.figures, items, {**found.columns, **geometry}), **cell.columns)
 
 
 @pytest.fixture(params=range(20))
@@ -115,10 +112,10 @@ def of(rows: Sequence[Row], aggregation: str, **wanted: object) -> list[Row]:
 @QUIET
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_the_table(made: Grid, aggregation: str, tmp_path: Path) -> None:
-    content = grid(made.rows, aggregation)
+    content = spearman_table(made.rows, aggregation)
     tasks = [name for name in content.columns if name not in ("Avg", "alignment", "uniformity")]
     places = {name: place for place, name in enumerate(content.columns)}
-    for label, place in _best(content):
+    for label, place in content.best:
         assert math.isfinite(content.cells[label][place].figure)
     averaged: dict[object, set[tuple[str, ...]]] = {}
     for label, cells in content.cells.items():
@@ -147,49 +144,53 @@ def test_the_table(made: Grid, aggregation: str, tmp_path: Path) -> None:
     assert all("\n" not in note for note in content.notes)
     if any(not math.isfinite(row.spearman) for row in of(made.rows, aggregation)):
         assert "nan: holes" in content.notes
-    text = to_markdown(made.rows, aggregation)
+    text = table_to_markdown(content)
     assert "inf" not in text.replace("inference", "")
     file = io.StringIO()
-    print_grid(content, Console(file=file, width=80, force_terminal=True))
+    print_table(content, Console(file=file, width=80, force_terminal=True))
     for bold in re.findall(r"\x1b\[1m *([^\x1b ]+) *\x1b", file.getvalue()):
         assert bold != "nan"
     write_csv(tmp_path / "r.csv", made.rows)
-    write_markdown(tmp_path / "r.md", made.rows)
+
+
+def averages(intervals: Intervals, aggregation: str) -> dict[tuple[str, ...], Replicates]:
+    found = [each for each in intervals.comparisons(aggregation) if each.kind == "average"]
+    return {each.shared: each.replicates for each in found if each.replicates is not None}
 
 
 @QUIET
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_verdicts_and_averages(made: Grid, aggregation: str) -> None:
-    certainty = Certainty.of(made.cells, made.scores, resamples=20, seed=0)
-    column = AGGREGATIONS.index(aggregation)
-    for (*_, split, _), replicates in certainty.groups(aggregation).items():
-        assert np.isfinite(replicates.points[:, column]).all()
-        del split
-    for group, replicates in certainty.groups(aggregation).items():
+def test_verdicts_and_averages(made: Grid, aggregation: str, tmp_path: Path) -> None:
+    intervals = Intervals.of(made.cells, made.scores, resamples=20, seed=0)
+    for replicates in averages(intervals, aggregation).values():
+        assert np.isfinite(replicates.points).all()
+    for group, replicates in averages(intervals, aggregation).items():
         # The average of every method is over the same tasks, each with all of its seeds.
         rows = [r for r in of(made.rows, aggregation, split=group[3]) if r.layers == group[1]]
         by_method = {m: [r for r in rows if r.method == m] for m in replicates.methods}
-        count = int(replicates.task.split()[2]) if " of " in replicates.task else 1
+        count = int(replicates.name.split()[2]) if " of " in replicates.name else 1
         for method, mine in by_method.items():
             tasks = {t: [r.spearman for r in mine if r.task == t] for t in dict.fromkeys(r.task for r in mine)}
             most = max(map(len, tasks.values()))
             whole = [np.mean(v) for v in tasks.values() if len(v) == most and np.isfinite(v).all()]
             if len(whole) == count:
-                assert replicates.points[replicates.methods.index(method), column] == pytest.approx(np.mean(whole))
-    for line in certainty.verdicts(aggregation):
+                assert replicates.points[replicates.methods.index(method)] == pytest.approx(np.mean(whole))
+    for line in intervals.verdicts(aggregation):
         assert "nan" not in line
         assert "inf" not in line
-    for names, table in certainty.differences(aggregation).values():
+    for names, table in intervals.differences(aggregation).values():
         assert len(names) > 1
         assert all(found is None or math.isfinite(found.value) for row in table for found in row)
-    for interval in certainty.averages(aggregation).values():
+    for interval in intervals.averages(aggregation).values():
         assert math.isfinite(interval.value)
-    there = {m for replicates in certainty.groups(aggregation).values() for m in replicates.methods}
-    told = " ".join(certainty.left_out(aggregation))
-    groups = {(c.source.columns["layers"], c.job.split) for c in made.cells}
+    there = {m for replicates in averages(intervals, aggregation).values() for m in replicates.methods}
+    told = " ".join(intervals.left_out(aggregation))
+    groups = {(c.source.columns["layers"], c.task.split) for c in made.cells}
     if len(groups) == 1 and there:
         assert all(method in there or method in told for method in {c.method.name for c in made.cells})
-    for row in certainty.rows(made.rows):
+    text = write_markdown(tmp_path / "r.md", Comparison(made.rows, intervals)).read_text(encoding="utf-8")
+    assert "[nan" not in text
+    for row in intervals.rows(made.rows):
         assert math.isfinite(row.spearman) or math.isnan(row.low)
 
 

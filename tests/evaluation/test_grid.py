@@ -12,8 +12,9 @@ from flowbert.calibration import LearnedRemoval, Whitening
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Job, Method, Request, RetrievalJob, Source, STSJob, run
-from flowbert.methods import Chain
+from flowbert.evaluation import Cell, Request, Source, reference_rows, rows_of, run
+from flowbert.methods import Chain, Method
+from flowbert.tasks import STS, Lexical, Retrieval, Task
 
 WORDS = [f"sentence {number}" for number in range(40)]
 DIM = 5
@@ -50,24 +51,24 @@ def whitening(built: list[int] | None = None, seeded: bool = False) -> Method:
 NLI = Corpus.of("nli", WORDS)
 
 
-def corpus_of(name: str, job: Job) -> Corpus:
-    return NLI if name == "nli" else job.corpus(name)
+def corpus_of(name: str, task: Task) -> Corpus:
+    return NLI if name == "nli" else task.corpus(name)
 
 
 def request(**changes: object) -> Request:
     plain = Request(
-        sources=[source()],
-        jobs=[STSJob(task("A")), STSJob(task("B", 20))],
+        embeddings=[source()],
+        tasks=[STS(task("A")), STS(task("B", 20))],
         methods=[Method("raw"), whitening()],
         corpora=["target"],
         corpus_of=corpus_of,
-        labels_of=lambda job: job.labelled(),
+        labels_of=lambda task: task.labelled(),
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def names(cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
-    return [(c.job.name, c.method.name, "none" if c.corpus is None else c.corpus.name) for c in cells]
+    return [(c.task.name, c.method.name, "none" if c.corpus is None else c.corpus.name) for c in cells]
 
 
 def test_every_combination_once_and_raw_once_per_task() -> None:
@@ -87,37 +88,37 @@ def test_a_shared_corpus_is_fitted_once() -> None:
 
 
 def test_figures_are_those_of_the_calibration() -> None:
-    (cell,) = request(jobs=[STSJob(task("A"))], methods=[whitening()]).cells()
+    (cell,) = request(tasks=[STS(task("A"))], methods=[whitening()]).cells()
     ((_, measured),) = run([cell])
-    fitted = Whitening(shrinkage=0.1).fit(vectors(cell.job.corpus("target").sentences))
+    fitted = Whitening(shrinkage=0.1).fit(vectors(cell.task.corpus("target").sentences))
     left, right = (fitted.transform(vectors(side)) for side in (WORDS[:10], WORDS[10:20]))
     expected = torch.cosine_similarity(left.double(), right.double()).numpy()
-    np.testing.assert_allclose(measured.kept[0], expected, atol=1e-6)
+    np.testing.assert_allclose(measured.items, expected, atol=1e-6)
 
 
 def test_seeds_are_cells_of_their_own() -> None:
     built: list[int] = []
-    cells = request(jobs=[STSJob(task("A"))], methods=[whitening(built, seeded=True)], seeds=[3, 4]).cells()
+    cells = request(tasks=[STS(task("A"))], methods=[whitening(built, seeded=True)], seeds=[3, 4]).cells()
     assert [cell.seed for cell in cells] == [3, 4]
-    rows = [measured.rows[0] for _, measured in run(cells)]
+    rows = [rows_of(measured, **cell.columns)[0] for cell, measured in run(cells)]
     assert built == [3, 4]
     assert [row.seed for row in rows] == [3, 4]
 
 
 def test_setting_follows_what_decides_a_figure() -> None:
     def setting(**changes: object) -> str:
-        (cell,) = request(**({"jobs": [STSJob(task("A"))], "methods": [whitening()]} | changes)).cells()
+        (cell,) = request(**({"tasks": [STS(task("A"))], "methods": [whitening()]} | changes)).cells()
         return cell.setting
 
     same = setting()
     assert setting() == same
     others = [
-        setting(sources=[source("other weights")]),
+        setting(embeddings=[source("other weights")]),
         setting(corpora=["nli"]),
-        setting(jobs=[STSJob(task("A", 1))]),
-        setting(jobs=[STSJob(task("A"), "train")]),
-        setting(jobs=[RetrievalJob(task("A"), positive_above=3)]),
-        setting(jobs=[STSJob(task("A"), uniformity_limit=5)]),
+        setting(tasks=[STS(task("A", 1))]),
+        setting(tasks=[STS(task("A"), "train")]),
+        setting(tasks=[Retrieval(task("A"), positive_above=3)]),
+        setting(tasks=[STS(task("A"), uniformity_limit=5)]),
         setting(methods=[replace(whitening(), identity="other file")]),
     ]
     assert len({same, *others}) == len(others) + 1
@@ -125,20 +126,18 @@ def test_setting_follows_what_decides_a_figure() -> None:
 
 def test_only_what_is_needed_is_encoded() -> None:
     seen: list[str] = []
-    list(run(request(sources=[source(seen=seen)], jobs=[STSJob(task("A"))], methods=[Method("raw")]).cells()))
+    list(run(request(embeddings=[source(seen=seen)], tasks=[STS(task("A"))], methods=[Method("raw")]).cells()))
     assert set(seen) == set(WORDS[:20])
 
 
 def test_supervised_methods_need_labels() -> None:
     removal = Method("removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
     both = STSTask("A", {"train": task("A", 20).splits["test"], "test": task("A").splits["test"]})
-    (cell,) = request(jobs=[STSJob(both)], methods=[removal]).cells()
+    (cell,) = request(tasks=[STS(both)], methods=[removal]).cells()
     ((_, measured),) = run([cell])
-    assert measured.rows[0].supervised
-    with pytest.raises(
-        UserError, match="task A has no train split, or none beside what is measured; allowed with --labels"
-    ):
-        list(run(request(jobs=[STSJob(task("A", splits=["test"]))], methods=[removal]).cells()))
+    assert rows_of(measured, **cell.columns)[0].supervised
+    with pytest.raises(UserError, match="task A has no train split, or none beside what is measured; allowed: "):
+        list(run(request(tasks=[STS(task("A", splits=["test"]))], methods=[removal]).cells()))
 
 
 def test_a_ready_map_may_refuse_a_source() -> None:
@@ -147,3 +146,11 @@ def test_a_ready_map_may_refuse_a_source() -> None:
 
     with pytest.raises(UserError, match="another encoder"):
         list(run(request(methods=[Method("flow", ready=lambda x: x, check=check)]).cells()))
+
+
+def test_what_is_no_method_has_rows_of_its_own() -> None:
+    lexical = Lexical(STSTask("A", {"test": [Subset("A", ("a b", "c"), ("a b", "c d"), np.array([5.0, 1.0]))]}))
+    (row,) = reference_rows([STS(task("B")), lexical])
+    assert (row.method, row.encoder, row.corpus, row.task, row.pairs) == ("gold", "none", "none", "A", 2)
+    assert (row.metric, row.aggregation, round(row.value, 6)) == ("edit_distance_words", "all", -1)
+    assert np.isnan(row.spearman)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.evaluation import Row, SubsetFigures, TaskFigures, fingerprint, load_results, rows_of, write_results
-from flowbert.evaluation.results import config_hash
+from flowbert.evaluation import Row, fingerprint, load_results, rows_of, write_results
+from flowbert.evaluation.results import COLUMNS, config_hash
+from flowbert.tasks import TaskFigures
 
 FIGURES = TaskFigures(
     task="STSB",
@@ -19,7 +20,7 @@ FIGURES = TaskFigures(
     mean=0.25,
     wmean=-0.125,
     pairs=3,
-    subsets=(SubsetFigures("STSB", 3, 0.5),),
+    subsets=({"name": "STSB", "pairs": 3, "spearman": 0.5},),
     alignment=0.2,
     positives=1,
     uniformity=-2.0,
@@ -31,7 +32,7 @@ FIGURES = TaskFigures(
 
 def make_rows(figures: TaskFigures = FIGURES) -> list[Row]:
     return rows_of(
-        figures,
+        figures.measured,
         method="flow",
         encoder="some/encoder",
         layers="first_last",
@@ -49,9 +50,10 @@ def test_three_rows_carry_their_aggregation() -> None:
 def test_written_rows_are_read_back(tmp_path: Path) -> None:
     path = write_results(tmp_path / "new" / "results.json", make_rows(), fingerprint({"a": 1}, seed=7))
     rows, found = load_results(path)
-    assert [replace(row, subsets=()) for row in rows] == [replace(row, subsets=()) for row in make_rows()]
+    assert [repr(row) for row in rows] == [repr(row) for row in make_rows()]
     assert rows[0].subsets == ({"name": "STSB", "pairs": 3, "spearman": 0.5},)
     assert found["seed"] == 7
+    assert list(json.loads(path.read_text())["rows"][0]) == list(COLUMNS)
     assert [file.name for file in path.parent.iterdir()] == ["results.json"]
 
 
@@ -81,6 +83,9 @@ def test_fingerprint_says_what_a_figure_depends_on() -> None:
         ({"task": 3}, "task is 3; allowed: text"),
         ({"spearmen": 0}, "unknown field 'spearmen'.*did you mean 'spearman'"),
         ({"subsets": 3}, "subsets is 3; allowed: a list"),
+        ({"value": "0.5"}, "value is '0.5'; allowed: a number or null"),
+        ({"low": True}, "low is True; allowed: a number or null"),
+        ({"metric": None}, "metric is None; allowed: text"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -112,5 +117,5 @@ def test_value_and_interval_are_read_back_and_may_be_missing(tmp_path: Path) -> 
         del content["rows"][0][name]
     (tmp_path / "old.json").write_text(json.dumps(content))
     (old, *_), _ = load_results(tmp_path / "old.json")
-    assert (old.metric, old.setting) == ("spearman", "")
+    assert (old.metric, old.value, old.setting) == ("spearman", 0.5, "")
     assert math.isnan(old.low)

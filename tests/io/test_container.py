@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from flowbert.calibration import Calibration
 from flowbert.errors import UserError
-from flowbert.evaluation import ScoredPairs
+from flowbert.evaluation.scores import load_items, save_items
 from flowbert.flows import Glow, load_flow, save_flow
 from flowbert.io.container import read_container, write_container
 from flowbert.methods import make_calibration
@@ -47,16 +47,16 @@ def calibration(path: Path) -> Path:
     return make_calibration("whitening-2:shrinkage=0.1").fit(x).save(path)
 
 
-def scored_pairs(path: Path) -> Path:
+def item_scores(path: Path) -> Path:
     scores = np.arange(5.0)
-    return ScoredPairs("T", "test", ("s",), (scores,), {"raw": (scores**2,), "é": (-scores,)}).save(path)
+    return save_items(path, {"raw": scores**2, "é": -scores})
 
 
 KINDS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "container": (container, read),
     "flow": (flow, load_flow),
     "calibration": (calibration, Calibration.load),
-    "scored pairs": (scored_pairs, ScoredPairs.load),
+    "item scores": (item_scores, load_items),
 }
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import UserError
-from flowbert.evaluation import embed_pairs, evaluate_pairs
 from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules.sbert import OBJECTIVES, SBERTModule
+from flowbert.tasks import embed_pairs, evaluate_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers:UserWarning")
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from flowbert.callbacks import STSEvaluation
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.errors import UserError
-from flowbert.evaluation import embed_pairs, evaluate_pairs
 from flowbert.losses.info_nce import InfoNCE, info_nce
 from flowbert.modules.simcse import SimCSEModule
+from flowbert.tasks import embed_pairs, evaluate_pairs
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*does not have many workers:UserWarning", "ignore:.*sync_dist=True:UserWarning"

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.loading import trained_settings
+from flowbert.encoders.saving import trained_settings
 from flowbert.errors import UserError
 from flowbert.io.digest import digest_json
 from flowbert.modules.sbert import SBERTModule

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flowbert.evaluation import Row
-from flowbert.report import write_csv, write_markdown
+from flowbert.report import write_csv
 
 ROW = Row("whitening", "enc", "1,12", "mean", "target", "STSB", "test", "wmean", 0.5, 9, math.nan, -2.0, 0.3)
 ROWS = [replace(ROW, aggregation=name, low=0.4, high=0.6, layer_numbers=(1, 12)) for name in ("all", "mean", "wmean")]
@@ -19,14 +19,3 @@ def test_csv_has_a_line_per_figure(tmp_path: Path) -> None:
     first = lines[0]
     assert (first["spearman"], first["low"], first["high"]) == ("0.5", "0.4", "0.6")
     assert (first["layers"], first["layer_numbers"], first["alignment"]) == ("1,12", "1 12", "")
-
-
-def test_markdown_has_every_aggregation_and_section(tmp_path: Path) -> None:
-    other = replace(ROW, metric="auc", value=0.7, spearman=math.nan, aggregation="all", task="answers")
-    path = write_markdown(tmp_path / "r.md", [*ROWS, other], sections={"Verdict": ["use whitening"]})
-    text = path.read_text(encoding="utf-8")
-    for aggregation in ("all", "mean", "wmean"):
-        assert f"aggregation: {aggregation}" in text
-    assert text.count("50.00 [40.0, 60.0]") == 3
-    assert "| whitening | 70.00 |" in text
-    assert text.endswith("## Verdict\n\n- use whitening\n")

@@ -4,7 +4,8 @@ import csv
 import math
 from pathlib import Path
 
-from flowbert.reproduction import Comparison, Reproduction, published_row, write_reproductions
+from flowbert.reproduction import published_row
+from flowbert.reproduction.comparison import Comparison, Reproduction, write_reproductions
 
 ROW = published_row("li2020-2-bert-base-uncased-flow-target")
 

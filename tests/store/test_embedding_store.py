@@ -21,7 +21,8 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.container import check_tensor
 from flowbert.store import embedding_store as store_module
-from flowbert.store.embedding_store import EmbeddingStore, MemoryStore, Store
+from flowbert.store.base import Store, _digest_all
+from flowbert.store.embedding_store import EmbeddingStore, MemoryStore
 
 
 def shards(store: EmbeddingStore) -> list[Path]:
@@ -349,7 +350,7 @@ def test_a_text_is_its_utf8_bytes() -> None:
     store = MemoryStore(CountingEncoder())
     store.add(["caf\u00e9", "cafe\u0301", "a", "a ", "A"])
     assert len(store) == 5
-    assert store_module._digest_all(["a"]).dtype == "S16"
+    assert _digest_all(["a"]).dtype == "S16"
 
 
 def test_rows_held_stay_right_when_another_shard_turns_out_damaged(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flowbert.store.base import Floats
 from flowbert.store.embedding_store import EmbeddingStore
-from flowbert.store.layer_stores import PartStores
-from flowbert.store.shards import Floats
+from flowbert.store.layer_stores import LayerStores
 
 
 class Wide:
@@ -26,8 +26,8 @@ class Wide:
         return np.array(rows, dtype=np.float32).reshape(-1, 4)
 
 
-def stores(wide: Wide, root: Path, names: str = "ab") -> PartStores:
-    return PartStores(wide, 2, {name: {"part": name} for name in names}, lambda part: EmbeddingStore(root, part))
+def stores(wide: Wide, root: Path, names: str = "ab") -> LayerStores:
+    return LayerStores(wide, 2, {name: {"part": name} for name in names}, lambda part: EmbeddingStore(root, part))
 
 
 def test_each_sentence_is_encoded_once(tmp_path: Path) -> None:

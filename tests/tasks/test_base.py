@@ -1,80 +1,128 @@
-"""Jobs give the figures of the functions they stand for, as rows."""
+"""The contract that every kind of task keeps, and how a new kind is added."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from flowbert.data.answers import load_answers
-from flowbert.data.sts import STSTask, Subset
+from flowbert.data.corpus import Corpus
 from flowbert.errors import UserError
-from flowbert.evaluation import AnswersJob, RetrievalJob, STSJob, evaluate_task
-from flowbert.tasks.base import lexical_rows
-from flowbert.tasks.pairs import ScoredPairs
-from flowbert.tasks.ranking import rank_answers
-from flowbert.tasks.retrieval import retrieval_task, retrieve
-
-COLUMNS = {"method": "m", "encoder": "e", "layers": "last", "pooling": "mean", "corpus": "target", "setting": "s"}
-LEFT, RIGHT = (tuple(f"{side} {number}" for number in range(12)) for side in ("left", "right"))
-SCORES = np.tile([5.0, 4.5, 1.0], 4)
-TASK = STSTask("T", {"test": [Subset("T", LEFT, RIGHT, SCORES)], "train": [Subset("T", LEFT, RIGHT, SCORES)]})
+from flowbert.tasks import KINDS, Task, TaskOptions, load_tasks
+from flowbert.tasks.protocol import Embed, Transform
+from flowbert.tasks.resampling import Counts
 
 
-def embed(sentences: object) -> torch.Tensor:
-    texts = list(sentences)  # type: ignore[call-overload]
-    rows = [torch.randn(4, generator=torch.Generator().manual_seed(sum(text.encode()))) for text in texts]
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, str]:
+    """One source for each kind of task."""
+    pairs, answers = tmp_path / "mine.tsv", tmp_path / "answers.csv"
+    lines = [f"left {n}\tright {n}{' x' * (n % 4)}\t{1 + n % 5}" for n in range(15)]
+    pairs.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
+    answers.write_text("qtext,label,atext\n" + "".join(f"q{n // 3},{int(n % 3 == 0)},a{n}\n" for n in range(15)))
+    return {kind: str(answers if kind == "answers" else pairs) for kind in KINDS}
+
+
+def embed(sentences: Sequence[str]) -> torch.Tensor:
+    rows = [torch.randn(4, generator=torch.Generator().manual_seed(sum(text.encode()))) for text in sentences]
     return torch.stack(rows)
 
 
-def double(x: torch.Tensor) -> torch.Tensor:
-    return x + 0.5
+def test_the_kinds() -> None:
+    assert list(KINDS) == ["answers", "sts", "lexical", "retrieval"]
 
 
-def test_sts_rows_are_those_of_evaluate_task() -> None:
-    job = STSJob(TASK)
-    measured = job.measure(job.prepare(embed), double, COLUMNS)
-    expected = evaluate_task(TASK, "test", embed, double)
-    assert [row.spearman for row in measured.rows] == [expected.all, expected.mean, expected.wmean]
-    assert {row.setting for row in measured.rows} == {"s"}
-    assert len(measured.kept[0]) == 12
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_keeps_the_contract(kind: str, sources: dict[str, str]) -> None:
+    (task,) = load_tasks({kind: [sources[kind]]}, TaskOptions())
+    (again,) = load_tasks({kind: [sources[kind]]}, TaskOptions())
+    assert task.kind == task.key["kind"] == kind
+    assert task.key == again.key
+    prepared = task.prepare(embed)
+    measured = task.measure(prepared, lambda x: x + 0.5)
+    assert tuple((figure.metric, figure.aggregation) for figure in measured.figures) == task.measures
+    assert all(np.isfinite(figure.value) and not figure.reason for figure in measured.figures)
+    assert measured.items.shape == task.item_shape
+    assert {"task": task.name, "split": "test"}.items() <= measured.columns.items()
+    assert task.headline is None or task.headline in {metric for metric, _ in task.measures}
+    replicates = task.resample({"one": measured.items, "twin": measured.items.copy()}, resamples=20)
+    assert tuple(replicates) == task.measures
+    for figure, each in zip(measured.figures, replicates.values(), strict=True):
+        assert each.interval("one").value == figure.value
+        assert each.methods == (*task.references, "one", "twin")
+        same = each.difference("one", "twin")
+        assert (same.value, same.low, same.high) == (0, 0, 0)
+    first, second = task.pairs()
+    assert set(first) | set(second) <= set(task.sentences())
+    assert set(task.sentences()) <= set(task.corpus("target").sentences)
 
 
-def test_retrieval_rows() -> None:
-    job = RetrievalJob(TASK)
-    measured = job.measure(job.prepare(embed), double, COLUMNS)
-    expected = retrieve(retrieval_task(TASK), embed, double)
-    values = {row.metric: row.value for row in measured.rows}
-    assert values == {**{f"recall@{cut}": value for cut, value in expected.recall.items()}, "mrr@10": expected.mrr}
-    assert {row.pairs for row in measured.rows} == {8}
-    names, best = job.scored()
-    assert [float(each.mean()) for each in measured.kept] == [values[name] for name in names]
-    assert all((kept <= most).all() for kept, most in zip(measured.kept, best, strict=True))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flaw_leaves_no_figure_but_says_why(kind: str, sources: dict[str, str]) -> None:
+    (task,) = load_tasks({kind: [sources[kind]]}, TaskOptions())
+    measured = task.measure(task.prepare(embed), None, "too few sentences")
+    assert all(np.isnan(figure.value) for figure in measured.figures)
+    assert {figure.reason for figure in measured.figures} == {"too few sentences"}
+    assert np.isnan(measured.items).all()
+    assert measured.items.shape == task.item_shape
 
 
-def test_answer_rows(tmp_path: Path) -> None:
-    path = tmp_path / "answers.csv"
-    path.write_text("qtext,label,atext\n" + "".join(f"q{i // 3},{int(i % 3 == 0)},a{i}\n" for i in range(12)))
-    job = AnswersJob(load_answers(path))
-    measured = job.measure(job.prepare(embed), None, COLUMNS)
-    expected = rank_answers(job.task, embed)
-    assert [(r.metric, r.value) for r in measured.rows] == [
-        ("auc", expected.auc),
-        ("map", expected.map),
-        ("mrr", expected.mrr),
-    ]
-    assert job.corpus("target").sentences == tuple(job.task.sentences())
-    with pytest.raises(UserError, match="'train_only': task answers has no train split"):
-        job.corpus("train_only")
+def test_tasks_are_loaded_by_kind_and_split() -> None:
+    options = TaskOptions(splits=("dev", "test"), positive_above=3)
+    tasks = load_tasks({"sts": ["SAMPLE"], "retrieval": ["SAMPLE"]}, options)
+    assert [(task.kind, task.split) for task in tasks] == [
+        ("sts", "dev"), ("sts", "test"), ("retrieval", "dev"), ("retrieval", "test")
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="tasks: two are called 'SAMPLE'; allowed: files of different names"):
+        load_tasks({"sts": ["SAMPLE", "SAMPLE"]}, TaskOptions())
+    with pytest.raises(UserError, match="no split 'validation'"):
+        load_tasks({"sts": ["SAMPLE"]}, TaskOptions(splits=("validation",)))
 
 
-def test_a_job_learns_from_other_pairs_than_it_measures() -> None:
-    assert STSJob(TASK).labelled() == TASK.splits["train"]
-    assert STSJob(TASK, "train").labelled() == []
+def test_a_new_kind_is_one_class() -> None:
+    class Lengths(Task, kind="lengths"):
+        """Share of sentences whose vector is longer than one."""
 
+        measures = (("long", "all"),)
+        name, split = "L", "test"
 
-def test_lexical_rows_have_gold_and_every_method() -> None:
-    pairs = ScoredPairs("T", "test", ("T",), (SCORES,), {"s": (np.arange(12.0),)})
-    gold, method = lexical_rows(pairs, -np.arange(12.0), "words", {"s": COLUMNS})
-    assert (gold.method, gold.metric, method.method) == ("gold", "edit_distance_words", "m")
-    assert method.value == pytest.approx(-1)
+        @classmethod
+        def load(cls, source: str, options: TaskOptions) -> list[Self]:
+            del source, options
+            return [cls()]
+
+        key: dict[str, Any] = {"kind": "lengths"}  # noqa: RUF012
+        item_shape = strata = (3,)
+
+        def sentences(self) -> list[str]:
+            return ["a", "b", "c"]
+
+        def pairs(self) -> tuple[list[str], list[str]]:
+            return [], []
+
+        def corpus(self, name: str) -> Corpus:
+            return Corpus.of(name, self.sentences())
+
+        def prepare(self, embed: Embed) -> Any:
+            return torch.as_tensor(embed(self.sentences()))
+
+        def item_values(self, prepared: Any, transform: Transform | None) -> NDArray[np.float64]:
+            long: NDArray[np.float64] = (prepared.norm(dim=1) > 1).double().numpy()
+            return long
+
+        def aggregate(self, items: NDArray[np.float64]) -> list[float]:
+            return [float(items.mean())]
+
+        def estimator(self, items: Sequence[NDArray[np.float64]]) -> Callable[[Counts], NDArray[np.float64]]:
+            return lambda counts: np.array([counts @ each / 3 for each in items])[None]
+
+    try:
+        (task,) = load_tasks({"lengths": [""]}, TaskOptions())
+        measured = task.measure(task.prepare(lambda texts: 2 * np.eye(3)[: len(texts)]))
+        assert measured.figures[0].value == 1
+        assert task.resample({"raw": measured.items}, resamples=9)["long", "all"].interval("raw").low == 1
+    finally:
+        del KINDS["lengths"]

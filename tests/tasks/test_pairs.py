@@ -1,88 +1,149 @@
-"""Similarities of several methods on the same pairs."""
+"""Figures of pairs: equal to scipy, one look-up feeds many maps, no figure where there is none."""
 
-import re
-from pathlib import Path
+import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import save_file
+from scipy.stats import spearmanr
+from torch import Tensor
 
-from flowbert.data.sts import STSTask, Subset, sentence_pairs
-from flowbert.errors import UserError
-from flowbert.evaluation import embed_pairs, evaluate_pairs
-from flowbert.tasks.bootstrap import bootstrap
-from flowbert.tasks.pairs import ScoredPairs, score_pairs
-
-
-def made_task() -> STSTask:
-    sides = [tuple(f"{side}{number}" for number in range(12)) for side in "ab"]
-    scores = np.arange(12.0) % 5
-    return STSTask("T", {"test": [Subset(n, sides[0][s], sides[1][s], scores[s]) for n, s in PARTS]})
+from flowbert.calibration import Whitening
+from flowbert.data.sts import STSTask, Subset
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.metrics import alignment, mean_cosine, uniformity
+from flowbert.tasks.pairs import embed_pairs, evaluate_pairs, evaluate_task, similarities
 
 
-PARTS = (("one", slice(0, 5)), ("two", slice(5, 12)))
+def make_task(sizes: Sequence[int] = (30, 50), sentences: int = 40) -> STSTask:
+    rng = np.random.default_rng(0)
+    subsets = [
+        Subset(
+            f"part{i}",
+            tuple(f"s{k}" for k in rng.integers(0, sentences, size)),
+            tuple(f"s{k}" for k in rng.integers(0, sentences, size)),
+            rng.integers(0, 11, size) / 2,
+        )
+        for i, size in enumerate(sizes)
+    ]
+    return STSTask("TOY", {"test": subsets})
 
 
-def test_scores_of_each_method_are_those_of_the_protocol() -> None:
-    task = made_task()
-    table = torch.randn(24, 4, generator=torch.Generator().manual_seed(0))
-    pairs = embed_pairs(task, "test", lambda sentences: table[: len(sentences)])
-    found = score_pairs(pairs, {"raw": None, "shifted": lambda x: x + 1})
-    assert (found.task, found.split, found.subsets, len(found)) == ("T", "test", ("one", "two"), 12)
-    np.testing.assert_array_equal(found.concatenated(), np.arange(12.0) % 5)
-    result = bootstrap(found, resamples=3)
-    for name, transform in (("raw", None), ("shifted", lambda x: x + 1)):
-        figures = evaluate_pairs(pairs, transform, positive_above=3)
-        for aggregation in ("all", "mean", "wmean"):
-            assert result.interval(name, aggregation).value == figures.spearman(aggregation)
+def embed(sentences: Sequence[str]) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(40, 6, generator=generator) + 0.5
+    return table[[int(sentence[1:]) for sentence in sentences]]
 
 
-def test_sentences_come_in_the_order_of_the_concatenated_pairs() -> None:
-    first, second = sentence_pairs(made_task().split("test"))
-    assert first == tuple(f"a{number}" for number in range(12))
-    assert second == tuple(f"b{number}" for number in range(12))
+def reference_cosines(subset: Subset) -> np.ndarray:
+    a, b = embed(subset.sentences1).double().numpy(), embed(subset.sentences2).double().numpy()
+    return np.asarray((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1))
 
 
-def test_sizes_must_agree() -> None:
-    gold = (np.arange(3.0), np.arange(2.0))
-    with pytest.raises(UserError, match=r"T: method 'raw' has \[3\] similarities by subset; needed: \[3, 2\]"):
-        ScoredPairs("T", "test", ("a", "b"), gold, {"raw": gold[:1]})
-    with pytest.raises(UserError, match="T: 1 subsets, 2 of scores; allowed: equal, >= 1"):
-        ScoredPairs("T", "test", ("a",), gold, {})
+def test_three_aggregations_equal_scipy() -> None:
+    task = make_task()
+    figures = evaluate_task(task, "test", embed)
+    subsets = task.split("test")
+    cosines = [np.round(reference_cosines(subset), 10) for subset in subsets]
+    each = [float(spearmanr(c, s.scores).statistic) for c, s in zip(cosines, subsets, strict=True)]
+    whole = spearmanr(np.concatenate(cosines), np.concatenate([s.scores for s in subsets])).statistic
+    assert figures.all == pytest.approx(float(whole), abs=1e-12)
+    assert figures.mean == pytest.approx(sum(each) / 2, abs=1e-12)
+    assert figures.wmean == pytest.approx((30 * each[0] + 50 * each[1]) / 80, abs=1e-12)
+    assert figures.mean != pytest.approx(figures.wmean, abs=1e-3)
+    assert [(s["name"], s["pairs"]) for s in figures.subsets] == [("part0", 30), ("part1", 50)]
+    assert [s["spearman"] for s in figures.subsets] == pytest.approx(each, abs=1e-12)
+    assert figures.pairs == 80
 
 
-def scored(**methods: float) -> ScoredPairs:
-    gold = (np.array([1.0, 2.0]), np.array([0.1 + 0.2]))
-    return ScoredPairs("T", "dev", ("a", "b"), gold, {name: tuple(g * x for g in gold) for name, x in methods.items()})
+def test_one_subset_has_one_figure() -> None:
+    figures = evaluate_task(make_task((40,)), "test", embed)
+    assert figures.all == figures.mean == figures.wmean
 
 
-def test_saved_and_loaded_exactly(tmp_path: Path) -> None:
-    pairs = scored(raw=0.1, **{"whitening:shrinkage=0.1": 1 / 3})
-    loaded = ScoredPairs.load(pairs.save(tmp_path / "pairs.safetensors"))
-    assert (loaded.task, loaded.split, loaded.subsets) == (pairs.task, pairs.split, pairs.subsets)
-    assert list(loaded.predicted) == list(pairs.predicted)
-    for name in (None, *pairs.predicted):
-        np.testing.assert_array_equal(loaded.concatenated(name), pairs.concatenated(name))
-    assert [len(scores) for scores in loaded.gold] == [2, 1]
+def test_side_figures_follow_their_definition() -> None:
+    task = make_task()
+    figures = evaluate_task(task, "test", embed)
+    subsets = task.split("test")
+    pairs = [(a, b) for s in subsets for a, b, g in zip(s.sentences1, s.sentences2, s.scores, strict=True) if g > 4]
+    distinct = embed(sorted(set(task.sentences())))
+    assert figures.positives == len(pairs)
+    assert figures.sentences == figures.uniformity_sentences == len(distinct)
+    expected = alignment(embed([a for a, _ in pairs]), embed([b for _, b in pairs]))
+    assert figures.alignment == pytest.approx(expected, rel=1e-12)
+    assert figures.uniformity == pytest.approx(uniformity(distinct), rel=1e-12)
+    assert figures.mean_cosine == pytest.approx(mean_cosine(distinct), rel=1e-12)
 
 
-def test_bad_files(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.safetensors"
-    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: no such file; needed: a saved table"):
-        ScoredPairs.load(path)
-    path.write_text("nothing")
-    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: the table of scored pairs is damaged"):
-        ScoredPairs.load(path)
-    save_file({"x": np.zeros(1)}, path)
-    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: format None .*allowed: 'flowbert-scored-pairs-2'"):
-        ScoredPairs.load(path)
+def test_each_sentence_is_looked_up_once_and_mapped_once() -> None:
+    asked: list[str] = []
+    mapped: list[int] = []
+
+    def counting_embed(sentences: Sequence[str]) -> Tensor:
+        asked.extend(sentences)
+        return embed(sentences)
+
+    def counting_map(x: Tensor) -> Tensor:
+        mapped.append(len(x))
+        return x * 2
+
+    pairs = embed_pairs(make_task(), "test", counting_embed)
+    assert len(asked) == len(set(asked)) == len(pairs.embeddings)
+    assert evaluate_pairs(pairs, counting_map).all == evaluate_pairs(pairs).all
+    assert mapped == [len(asked)]
 
 
-def test_methods_are_joined_on_the_same_pairs_only() -> None:
-    joined = scored(raw=1.0, zca=2.0).joined(scored(zca=3.0, flow=4.0))
-    assert {name: values[0][0] for name, values in joined.predicted.items()} == {"raw": 1.0, "zca": 3.0, "flow": 4.0}
-    other = scored(raw=1.0)
-    changed = ScoredPairs("T", "dev", other.subsets, (other.gold[0] + 1, other.gold[1]), other.predicted)
-    with pytest.raises(UserError, match="pairs of T dev cannot join T dev; allowed: the same"):
-        other.joined(changed)
+def test_a_map_is_applied() -> None:
+    pairs = embed_pairs(make_task(), "test", embed)
+    whitening = Whitening().fit(pairs.embeddings)
+    white = embed_pairs(make_task(), "test", lambda sentences: whitening.transform(embed(sentences)))
+    assert evaluate_pairs(pairs, whitening.transform) == evaluate_pairs(white)
+    assert evaluate_pairs(pairs, whitening.transform).all != evaluate_pairs(pairs).all
+
+
+# One case gives several warnings; the one that is asked for is checked.
+@pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+def test_no_figure_is_nan_never_a_number() -> None:
+    with pytest.warns(FlowbertWarning, match="all 80 predictions are 1"):
+        figures = evaluate_task(make_task(), "test", lambda sentences: torch.ones(len(sentences), 3))
+    assert all(math.isnan(getattr(figures, name)) for name in ("all", "mean", "wmean"))
+    with pytest.warns(FlowbertWarning, match="have no direction"):
+        broken = evaluate_pairs(embed_pairs(make_task(), "test", embed), lambda x: x * float("nan"))
+    assert all(math.isnan(value) for value in (broken.all, broken.alignment, broken.uniformity, broken.mean_cosine))
+    with pytest.warns(FlowbertWarning, match="none of the pairs has a gold score above 9"):
+        assert math.isnan(evaluate_pairs(embed_pairs(make_task(), "test", embed), positive_above=9).alignment)
+
+
+def test_sampled_uniformity_is_said() -> None:
+    figures = evaluate_pairs(embed_pairs(make_task(), "test", embed), uniformity_limit=10, seed=3)
+    assert (figures.uniformity_sentences, figures.sentences) == (10, 39)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(UserError, match="no split 'dev'"):
+        evaluate_task(make_task(), "dev", embed)
+    with pytest.raises(ValueError, match=r"shape \(1, 3\) for 39 sentences"):
+        embed_pairs(make_task(), "test", lambda _: torch.ones(1, 3))
+    with pytest.raises(ValueError, match="the map gave 1 rows"):
+        similarities(embed_pairs(make_task(), "test", embed), lambda x: x[:1])
+
+
+def test_long_form_and_similarities() -> None:
+    figures = evaluate_task(make_task(), "test", embed)
+    measured = figures.measured
+    assert [tuple(found) for found in measured.figures] == [
+        ("spearman", name, getattr(figures, name), "") for name in ("all", "mean", "wmean")
+    ]
+    expected = np.concatenate([reference_cosines(subset) for subset in make_task().split("test")])
+    np.testing.assert_allclose(measured.items, expected, atol=1e-9)
+    assert measured.columns["subsets"][1]["pairs"] == 50
+    assert (measured.columns["task"], measured.columns["pairs"]) == ("TOY", 80)
+
+
+def test_a_flaw_leaves_no_figure_but_says_why() -> None:
+    figures = evaluate_pairs(embed_pairs(make_task(), "test", embed), flaw="too few")
+    assert {found.reason for found in figures.measured.figures} == {"too few"}
+    assert np.isnan([figures.all, figures.wmean, figures.alignment, figures.uniformity, figures.mean_cosine]).all()
+    assert np.isnan(figures.similarities).all()
+    assert (figures.pairs, figures.sentences) == (80, 39)

@@ -1,106 +1,14 @@
-"""The protocol: three aggregations equal scipy, one look-up feeds many maps, no figure where there is none."""
+"""Cosine and the three aggregations, pair by pair and against scipy."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
-from torch import Tensor
 
-from flowbert.calibration import Whitening
-from flowbert.data.sts import STSTask, Subset
-from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import aggregate, embed_pairs, evaluate_pairs, evaluate_task, similarities
-from flowbert.metrics import alignment, mean_cosine, uniformity
-from flowbert.tasks.protocol import cosine
-
-
-def make_task(sizes: Sequence[int] = (30, 50), sentences: int = 40) -> STSTask:
-    rng = np.random.default_rng(0)
-    subsets = [
-        Subset(
-            f"part{i}",
-            tuple(f"s{k}" for k in rng.integers(0, sentences, size)),
-            tuple(f"s{k}" for k in rng.integers(0, sentences, size)),
-            rng.integers(0, 11, size) / 2,
-        )
-        for i, size in enumerate(sizes)
-    ]
-    return STSTask("TOY", {"test": subsets})
-
-
-def embed(sentences: Sequence[str]) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    table = torch.randn(40, 6, generator=generator) + 0.5
-    return table[[int(sentence[1:]) for sentence in sentences]]
-
-
-def reference_cosines(subset: Subset) -> np.ndarray:
-    a, b = embed(subset.sentences1).double().numpy(), embed(subset.sentences2).double().numpy()
-    return np.asarray((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1))
-
-
-def test_three_aggregations_equal_scipy() -> None:
-    task = make_task()
-    figures = evaluate_task(task, "test", embed)
-    subsets = task.split("test")
-    cosines = [np.round(reference_cosines(subset), 10) for subset in subsets]
-    each = [float(spearmanr(c, s.scores).statistic) for c, s in zip(cosines, subsets, strict=True)]
-    whole = spearmanr(np.concatenate(cosines), np.concatenate([s.scores for s in subsets])).statistic
-    assert figures.all == pytest.approx(float(whole), abs=1e-12)
-    assert figures.mean == pytest.approx(sum(each) / 2, abs=1e-12)
-    assert figures.wmean == pytest.approx((30 * each[0] + 50 * each[1]) / 80, abs=1e-12)
-    assert figures.mean != pytest.approx(figures.wmean, abs=1e-3)
-    assert [(s.name, s.pairs) for s in figures.subsets] == [("part0", 30), ("part1", 50)]
-    assert [s.spearman for s in figures.subsets] == pytest.approx(each, abs=1e-12)
-    assert (figures.pairs, figures.spearman("wmean")) == (80, figures.wmean)
-
-
-def test_one_subset_has_one_figure() -> None:
-    figures = evaluate_task(make_task((40,)), "test", embed)
-    assert figures.all == figures.mean == figures.wmean
-
-
-def test_side_figures_follow_their_definition() -> None:
-    task = make_task()
-    figures = evaluate_task(task, "test", embed)
-    subsets = task.split("test")
-    pairs = [(a, b) for s in subsets for a, b, g in zip(s.sentences1, s.sentences2, s.scores, strict=True) if g > 4]
-    distinct = embed(sorted(set(task.sentences())))
-    assert figures.positives == len(pairs)
-    assert figures.sentences == figures.uniformity_sentences == len(distinct)
-    expected = alignment(embed([a for a, _ in pairs]), embed([b for _, b in pairs]))
-    assert figures.alignment == pytest.approx(expected, rel=1e-12)
-    assert figures.uniformity == pytest.approx(uniformity(distinct), rel=1e-12)
-    assert figures.mean_cosine == pytest.approx(mean_cosine(distinct), rel=1e-12)
-
-
-def test_each_sentence_is_looked_up_once_and_mapped_once() -> None:
-    asked: list[str] = []
-    mapped: list[int] = []
-
-    def counting_embed(sentences: Sequence[str]) -> Tensor:
-        asked.extend(sentences)
-        return embed(sentences)
-
-    def counting_map(x: Tensor) -> Tensor:
-        mapped.append(len(x))
-        return x * 2
-
-    pairs = embed_pairs(make_task(), "test", counting_embed)
-    assert len(asked) == len(set(asked)) == len(pairs.embeddings)
-    assert evaluate_pairs(pairs, counting_map).all == evaluate_pairs(pairs).all
-    assert mapped == [len(asked)]
-
-
-def test_a_map_is_applied() -> None:
-    pairs = embed_pairs(make_task(), "test", embed)
-    whitening = Whitening().fit(pairs.embeddings)
-    white = embed_pairs(make_task(), "test", lambda sentences: whitening.transform(embed(sentences)))
-    assert evaluate_pairs(pairs, whitening.transform) == evaluate_pairs(white)
-    assert evaluate_pairs(pairs, whitening.transform).all != evaluate_pairs(pairs).all
+from flowbert.errors import FlowbertWarning
+from flowbert.tasks.protocol import aggregate, cosine
 
 
 def test_equal_sentences_tie_at_one() -> None:
@@ -112,35 +20,30 @@ def test_equal_sentences_tie_at_one() -> None:
 def test_order_of_pairs_changes_nothing() -> None:
     gold, predicted = [np.random.default_rng(i).normal(size=60) for i in range(2)]
     order = np.random.default_rng(2).permutation(60)
-    assert aggregate([gold], [predicted])["all"] == pytest.approx(aggregate([gold[order]], [predicted[order]])["all"])
+    assert aggregate([gold], [predicted]).all == pytest.approx(aggregate([gold[order]], [predicted[order]]).all)
 
 
-# One case gives several warnings; the one that is asked for is checked.
-@pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
-def test_no_figure_is_nan_never_a_number() -> None:
-    with pytest.warns(FlowbertWarning, match="all 80 predictions are 1"):
-        figures = evaluate_task(make_task(), "test", lambda sentences: torch.ones(len(sentences), 3))
-    assert all(math.isnan(figures.spearman(name)) for name in ("all", "mean", "wmean"))
-    with pytest.warns(FlowbertWarning, match="have no direction"):
-        broken = evaluate_pairs(embed_pairs(make_task(), "test", embed), lambda x: x * float("nan"))
-    assert all(math.isnan(value) for value in (broken.all, broken.alignment, broken.uniformity, broken.mean_cosine))
-    with pytest.warns(FlowbertWarning, match="none of the pairs has a gold score above 9"):
-        assert math.isnan(evaluate_pairs(embed_pairs(make_task(), "test", embed), positive_above=9).alignment)
+def test_aggregations_equal_scipy() -> None:
+    rng = np.random.default_rng(0)
+    gold, predicted = ([rng.normal(size=size) for size in (30, 11)] for _ in range(2))
+    found = aggregate(gold, predicted)
+    each = [spearmanr(x, y).statistic for x, y in zip(gold, predicted, strict=True)]
+    assert found.subsets == pytest.approx(each, abs=1e-12)
+    assert found.all == pytest.approx(spearmanr(np.concatenate(gold), np.concatenate(predicted)).statistic, abs=1e-12)
+    assert found.mean == pytest.approx(np.mean(each), abs=1e-12)
+    assert found.wmean == pytest.approx(np.average(each, weights=[30, 11]), abs=1e-12)
 
 
-def test_sampled_uniformity_is_said() -> None:
-    figures = evaluate_pairs(embed_pairs(make_task(), "test", embed), uniformity_limit=10, seed=3)
-    assert (figures.uniformity_sentences, figures.sentences) == (10, 39)
+def test_a_subset_without_a_figure_is_told_once_asked() -> None:
+    gold, constant = np.arange(3.0), np.ones(3)
+    with pytest.warns(FlowbertWarning, match="all 3 predictions are 1"):
+        found = aggregate([gold, gold], [constant, gold])
+    assert math.isnan(found.mean)
+    assert math.isnan(found.wmean)
+    assert math.isfinite(found.all)
+    assert math.isnan(aggregate([gold], [constant], warn=False).all)
 
 
-def test_bad_input_is_named() -> None:
-    with pytest.raises(UserError, match="no split 'dev'"):
-        evaluate_task(make_task(), "dev", embed)
-    with pytest.raises(UserError, match=r"shape \(1, 3\) for 39 sentences"):
-        embed_pairs(make_task(), "test", lambda _: torch.ones(1, 3))
-    with pytest.raises(UserError, match="the map gave 1 rows"):
-        similarities(embed_pairs(make_task(), "test", embed), lambda x: x[:1])
-    with pytest.raises(UserError, match="1 subsets of gold scores and 0"):
+def test_numbers_of_subsets_must_agree() -> None:
+    with pytest.raises(ValueError, match="1 subsets of gold scores and 0"):
         aggregate([np.zeros(3)], [])
-    with pytest.raises(UserError, match="allowed: all, mean, wmean"):
-        evaluate_task(make_task(), "test", embed).spearman("median")

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from flowbert.errors import UserError
 from flowbert.tasks import resampling
-from flowbert.tasks.resampling import blocks
+from flowbert.tasks.resampling import blocks, resampled, unit_means
 
 
 def drawn(task: str = "T", sizes: tuple[int, ...] = (30, 7), resamples: int = 50, seed: int = 0) -> resampling.Counts:
@@ -38,3 +39,50 @@ def test_blocks_bound_the_memory_and_begin_alike(monkeypatch: pytest.MonkeyPatch
     assert [block.resamples for block in blocks("T", 1000, 3, 0)] == [1, 1, 1]
     more = list(blocks("T", 37, 70, 0))
     np.testing.assert_array_equal(found[1].multiplicities([37]), more[1].multiplicities([37]))
+
+
+def test_means_are_those_of_the_repeated_units_that_have_a_value() -> None:
+    generator = np.random.default_rng(0)
+    values = generator.uniform(size=(3, 9))
+    values[:, [2, 5]] = np.nan
+    counts = generator.multinomial(9, np.full(9, 1 / 9), size=40).astype(np.int32)
+    expected = [[np.nanmean(np.repeat(row, each)) for each in counts] for row in values]
+    np.testing.assert_allclose(unit_means(values, counts), expected, atol=1e-12)
+
+
+def test_without_a_value_there_is_no_mean() -> None:
+    counts = np.array([[0, 2], [1, 1]], dtype=np.int32)
+    np.testing.assert_array_equal(unit_means(np.array([[0.5, np.nan]]), counts), [[np.nan, 0.5]])
+    assert np.isnan(unit_means(np.full((1, 2), np.nan), counts)).all()
+
+
+@pytest.mark.parametrize(("rows", "units", "resamples"), [(3, 439, 1), (6, 1001, 1), (5, 439, 149), (5, 5463, 5)])
+def test_equal_rows_have_exactly_equal_means(rows: int, units: int, resamples: int) -> None:
+    """In these shapes one product of matrices rounds them differently (OpenBLAS, x86)."""
+    generator = np.random.default_rng(0)
+    counts = generator.multinomial(units, np.full(units, 1 / units), size=resamples).astype(np.int32)
+    for _ in range(5):
+        found = unit_means(np.repeat(generator.uniform(size=(1, units)), rows, axis=0), counts)
+        assert (found == found[:1]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_estimates_of_all_blocks_are_joined(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "_BLOCK_VALUES", 100)
+    found = resampled(
+        lambda counts: counts.T.astype(np.float64), "T", (30, 7), 37, resamples=50, seed=0, threads=threads
+    )
+    np.testing.assert_array_equal(found, drawn().T)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resamples": 0}, "resamples: received 0; allowed: a whole number of at least 1"),
+        ({"seed": -1}, "seed: received -1; allowed: a whole number of at least 0"),
+        ({"threads": 0}, "threads: received 0"),
+    ],
+)
+def test_bad_numbers(change: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        resampled(lambda counts: counts.astype(np.float64), "T", (3,), 3, **({"resamples": 1, "seed": 0} | change))

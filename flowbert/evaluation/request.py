@@ -1,0 +1,149 @@
+"""What a user asks to compare, as plain values, and the tasks, corpora and labelled pairs that it stands for."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any, TypeVar
+
+import torch
+
+from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
+from flowbert.data.sts import STSTask, Subset, is_table
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation.grid import Cell
+from flowbert.evaluation.results import fingerprint
+from flowbert.methods import Method, parse_methods
+from flowbert.tasks import Task
+
+Number = TypeVar("Number", int, float)
+Names = str | list[str]
+Methods = str | list[str | list[str]]
+
+
+def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
+    """Items of a list, or of a comma-separated text, each once; none for None.
+
+    Raises:
+        UserError: If there is none.
+
+    Example:
+        >>> as_list("raw, whitening", "methods"), as_list(["raw"], "methods"), as_list(None, "methods")
+        (['raw', 'whitening'], ['raw'], [])
+    """
+    if value is None:
+        return []
+    items = value.split(",") if isinstance(value, str) else value
+    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
+    if not names:
+        raise UserError(f"{argument}: received {value!r}; allowed: one name or more, comma-separated")
+    return names
+
+
+def as_numbers(value: str | Number | Sequence[Number], argument: str, kind: type[Number]) -> list[Number]:
+    """Numbers of a list, of a comma-separated text, or a single one; each once.
+
+    Raises:
+        UserError: If there is none, or one is no number of this kind.
+
+    Example:
+        >>> as_numbers("0,1,2", "seeds", int), as_numbers(3, "seeds", int)
+        ([0, 1, 2], [3])
+    """
+    items = value.strip("[]").split(",") if isinstance(value, str) else value
+    try:
+        numbers = list(dict.fromkeys(map(kind, items if isinstance(items, Sequence) else [items])))
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise UserError(f"{argument}: received {value!r}; allowed: numbers ({kind.__name__}), comma-separated")
+    return numbers
+
+
+def score_limits(value: str | Sequence[float] | None) -> tuple[float, float] | None:
+    """Lowest and highest score of files of own pairs, if they are said.
+
+    Raises:
+        UserError: If these are not two numbers in their order.
+    """
+    if value is None:
+        return None
+    limits = as_numbers(value, "score_range", float)
+    if len(limits) != 2 or not limits[0] < limits[1]:
+        raise UserError(f"score_range: received {value}; allowed: lowest,highest, e.g. 0,5")
+    return limits[0], limits[1]
+
+
+def corpus_names(value: Names) -> list[str]:
+    """Several corpora from a list, or from a text if it holds names only: paths may be parted by commas, too.
+
+    Example:
+        >>> corpus_names("target,nli"), corpus_names("a.txt,b.txt")
+        (['target', 'nli'], ['a.txt,b.txt'])
+    """
+    names = as_list(value, "corpus")
+    named = all(name in (*NAMED, "builtin-sample") or name.startswith("hub:") for name in names)
+    return names if named or not isinstance(value, str) else [value]
+
+
+def corpus_loader(
+    nli: str = "hub", column: str | None = None, max_sentences: int | None = None, seed: int = 0
+) -> Callable[[str, Task], Corpus]:
+    """Loader of the corpus of a name for a task; each is loaded once.
+
+    Args:
+        nli: Where the NLI pairs are.
+        column: Column of the sentences in table files.
+        max_sentences: Draw so many sentences of a larger corpus.
+        seed: Seed of that draw.
+    """
+    shared = cache(partial(load_corpus, nli=nli, column=column))
+
+    @cache
+    def load(name: str, task: Task) -> Corpus:
+        corpus = task.corpus(name) if name in ("target", "train_only") else shared(name)
+        return corpus if max_sentences is None else corpus.sample(max_sentences, seed)
+
+    return load
+
+
+def methods_of(methods: Methods, flow: str | None, device: str | torch.device) -> list[Method]:
+    """Methods by name; a list among them is a composition.
+
+    Args:
+        methods: The names.
+        flow: Run folder of a trained flow, or ``fit``.
+        device: Where flows are fitted.
+
+    Raises:
+        UserError: If a name or an option is unknown.
+    """
+    names = methods if isinstance(methods, str) else [m if isinstance(m, str) else "+".join(m) for m in methods]
+    found = parse_methods(as_list(names, "methods"), flow, torch.device(device))
+    if flow is not None and not any(method.name.startswith("flow") for method in found):
+        warnings.warn("flow is given but methods does not name flow", FlowbertWarning, stacklevel=3)
+    return found
+
+
+def run_fingerprint(cells: Sequence[Cell], device: str | torch.device) -> dict[str, Any]:
+    """Fingerprint of a run over these cells."""
+    seed = next((cell.seed for cell in cells if cell.seed is not None), None)
+    settings = {"settings": [cell.setting for cell in cells]}
+    corpora = dict.fromkeys(cell.corpus.digest for cell in cells if cell.corpus is not None)
+    return fingerprint(settings, corpus_hash=sentences_digest(corpora), device=device, seed=seed)
+
+
+def labels_loader(source: str | None, load: Callable[[str], STSTask]) -> Callable[[Task], Sequence[Subset]]:
+    """Labelled pairs that supervised methods learn from: those of ``source`` for all tasks, or each task's own.
+
+    Raises:
+        UserError: If ``source`` is a task without a train split.
+    """
+    if source is None:
+        return lambda task: task.labelled()
+    labelled = load(source)
+    split = "test" if is_table(source) else "train"  # a file of pairs has one split, whatever its name
+    if split not in labelled.splits:
+        raise UserError(
+            f"labels: task {labelled.name} has no train split; allowed: a task that has one, or a file of pairs"
+        )
+    return lambda _: labelled.splits[split]

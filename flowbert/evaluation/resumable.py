@@ -1,0 +1,91 @@
+"""Cells computed one by one and saved on the way; what an earlier run computed is taken over from its results file."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from flowbert.evaluation.code import code_digest
+from flowbert.evaluation.grid import Cell, run
+from flowbert.evaluation.results import Row, load_results, merge_results, rows_of
+from flowbert.evaluation.scores import ScoreFolder
+
+_SAVE_SECONDS = 2.0
+
+
+class ResumableRun:
+    """The cells of a run and their rows, saved in a results file whenever some are there.
+
+    A row of the file is taken over if setting and code are the same; one that other code computed is computed anew.
+    Rows of other cells stay in the file.
+
+    Args:
+        output: The results file, which may hold rows of earlier runs; the similarities lie in a folder beside it.
+        cells: What is to be computed, in the order of the rows.
+        record: Fingerprint of the run.
+
+    Attributes:
+        by_setting: Setting of a cell -> its rows.
+        scores: The similarities.
+    """
+
+    def __init__(self, output: Path, cells: Sequence[Cell], record: dict[str, Any]) -> None:
+        self.output = output
+        self.cells = cells
+        self.record = record
+        self.scores = ScoreFolder(output.with_suffix(".scores"))
+        self.by_setting: dict[str, list[Row]] = {}
+        if output.exists():
+            self._take_over(load_results(output)[0])
+
+    def _take_over(self, earlier: Sequence[Row]) -> None:
+        asked = {cell.setting: cell for cell in self.cells}
+        mine = [row for row in earlier if row.setting in asked]
+        for row in mine:
+            cell = asked[row.setting]
+            if row.code == code_digest() and self.scores.has(cell):
+                # The encoder may lie elsewhere by now, and still be the same.
+                self.by_setting.setdefault(row.setting, []).append(replace(row, **cell.columns))
+        stale = {row.setting for row in mine if row.code != code_digest()}
+        if stale:
+            _note(f"{len(stale)} figures of {self.output} are of other code and computed anew")
+        if self.by_setting:
+            _note(f"{len(self.by_setting)} of {len(asked)} figures are in {self.output} already")
+
+    def rows(self) -> list[Row]:
+        """The rows there are, in the order of the cells."""
+        return [row for cell in _distinct(self.cells) for row in self.by_setting.get(cell.setting, [])]
+
+    def compute(self, cells: Sequence[Cell] | None = None) -> None:
+        """Compute what is missing, of all cells or of some; an interruption loses nothing that was finished."""
+        asked = _distinct(self.cells if cells is None else cells)
+        pending = [cell for cell in asked if cell.setting not in self.by_setting]
+        saved = time.monotonic()
+        try:
+            with tqdm(total=len(pending), desc="Evaluating", unit=" figures", disable=None) as bar:
+                for cell, measured in run(pending):
+                    self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
+                    self.scores.add(cell, measured.items)
+                    bar.update()
+                    if time.monotonic() - saved > _SAVE_SECONDS:
+                        self.save(self.rows())
+                        saved = time.monotonic()
+        finally:
+            if self.by_setting:
+                self.save(self.rows())
+
+    def save(self, rows: Sequence[Row]) -> list[Row]:
+        """Write the results file with these rows, and those of earlier runs behind them. Returns all of them."""
+        return merge_results(self.output, rows, self.record)
+
+
+def _distinct(cells: Sequence[Cell]) -> list[Cell]:
+    return list({cell.setting: cell for cell in cells}.values())
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
