@@ -12,7 +12,7 @@ from flowbert.callbacks import STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.modules import FlowModule
-from flowbert.tasks.protocol import embed_pairs, evaluate_pairs
+from flowbert.tasks.pairs import embed_pairs, evaluate_pairs
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have many workers:UserWarning", "ignore:.*logging interval:UserWarning")
