@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Each pattern with its reason.
-_KNOWN = (
+# Patterns of warnings, each with its reason: nothing but its text tells one from another. A test looks them up.
+HARMLESS = (
     ".*does not have many workers.*",  # the loaders read a memory map: worker processes would only add copies
     ".*recommended to use `self.log.*sync_dist=True.*",  # STS figures are computed whole on every process
     ".*You defined a `validation_step` but have no `val_dataloader`.*",  # fit_flow only fits
@@ -43,7 +43,7 @@ def quiet_lightning() -> Iterator[None]:
         logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
-            for pattern in _KNOWN:
+            for pattern in HARMLESS:
                 warnings.filterwarnings("ignore", message=pattern)
             yield
     finally:

@@ -88,5 +88,4 @@ def test_nothing_else_seeds_a_generator() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if any(word in line for word in words) and not line.lstrip().startswith((">>>", "..."))
     }
-    # The built-in sample is data: it is generated as it always was.
-    assert {name for name in found if not name.startswith("data/sample/")} == {"seeding.py"}
+    assert found == {"seeding.py"}

@@ -21,9 +21,9 @@ def crop(words: Sequence[str], rate: float, rng: random.Random) -> list[str]:
         >>> crop(["a", "dog", "runs", "home"], 0.5, random.Random(0))
         ['dog', 'runs']
     """
-    kept = max(1, round((1 - rate) * len(words)))
-    start = rng.randint(0, len(words) - kept)
-    return list(words[start : start + kept])
+    count = max(1, round((1 - rate) * len(words)))
+    start = rng.randint(0, len(words) - count)
+    return list(words[start : start + count])
 
 
 def delete_words(words: Sequence[str], rate: float, rng: random.Random) -> list[str]:
@@ -33,8 +33,8 @@ def delete_words(words: Sequence[str], rate: float, rng: random.Random) -> list[
         >>> delete_words(["a", "dog", "runs", "home"], 0.5, random.Random(0))
         ['dog', 'home']
     """
-    kept = max(1, len(words) - round(rate * len(words)))
-    return [words[i] for i in sorted(rng.sample(range(len(words)), kept))]
+    count = max(1, len(words) - round(rate * len(words)))
+    return [words[i] for i in sorted(rng.sample(range(len(words)), count))]
 
 
 def delete_one_word(words: Sequence[str], _rate: float, rng: random.Random) -> list[str]:

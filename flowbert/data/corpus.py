@@ -41,8 +41,9 @@ class Corpus:
     def of(cls, name: str, sentences: Iterable[str], blank: int = 0) -> "Corpus":
         """Build a corpus: blank sentences are dropped and counted, duplicates counted, the digest computed."""
         given = tuple(sentences)
-        kept = tuple(sentence for sentence in given if sentence.strip())
-        return cls(name, kept, blank + len(given) - len(kept), len(kept) - len(set(kept)), sentences_digest(kept))
+        filled = tuple(sentence for sentence in given if sentence.strip())
+        blanks, repeated = len(given) - len(filled), len(filled) - len(set(filled))
+        return cls(name, filled, blank + blanks, repeated, sentences_digest(filled))
 
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` occurrences, drawn without replacement by ``seed``, in their old order."""
@@ -90,7 +91,9 @@ def load_corpus(
     """
     if corpus in ("target", "train_only"):
         if task is None:
-            raise UserError(f"corpus {corpus!r} needs a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}")
+            raise UserError(
+                f"corpus: received {corpus!r} without a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}"
+            )
         return corpus_of_task(corpus, load_task(task, senteval))
     if corpus == "nli":
         data = load_nli(nli)
@@ -100,7 +103,7 @@ def load_corpus(
     if hub_name(corpus) is not None:
         return _hub_corpus(corpus, column)
     if not any(mark in corpus for mark in "./\\*?[,") and not Path(corpus).exists():
-        raise UserError(f"unknown corpus {corpus!r}; {choices((*NAMED, BUILTIN), corpus)}, hub:NAME, or files")
+        raise UserError(f"corpus: received {corpus!r}; {choices((*NAMED, BUILTIN), corpus)}, hub:NAME, or files")
     read = read_sentences(corpus, column)
     return Corpus.of(corpus, read.sentences, read.blank)
 
@@ -111,7 +114,9 @@ def _hub_corpus(source: str, column: str | None) -> Corpus:
     options = dict(parse_qsl(query, keep_blank_values=True))
     for option in options:
         if option not in _HUB_OPTIONS:
-            raise UserError(f"corpus {source!r}: unknown option {option!r}; {choices(_HUB_OPTIONS, option)}")
+            raise UserError(
+                f"corpus: received {source!r} with the unknown option {option!r}; {choices(_HUB_OPTIONS, option)}"
+            )
     table = read_hub(name, [] if column is None else [[column]], **options)
     (chosen,) = table.columns
     corpus = Corpus.of(source, (text.strip() for text in table.texts(chosen)))
@@ -130,7 +135,7 @@ def corpus_of_task(corpus: str, task: STSTask) -> Corpus:
         return Corpus.of(corpus, task.sentences())
     if "train" not in task.splits:
         raise UserError(
-            f"corpus 'train_only': task {task.name} has no train split, only {', '.join(task.splits)}; "
+            f"corpus: received 'train_only'; task {task.name} has no train split, only {', '.join(task.splits)}; "
             f"allowed: {', '.join(_WITH_TRAIN)}"
         )
     return Corpus.of(corpus, task.sentences(["train"]))

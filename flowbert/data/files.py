@@ -54,23 +54,23 @@ def expand_files(spec: str | Path) -> list[Path]:
     """
     whole = Path(spec).expanduser()
     if whole.exists():
-        parts = [str(whole)]
+        patterns = [str(whole)]
     else:
-        parts = [str(Path(part.strip()).expanduser()) for part in str(spec).split(",") if part.strip()]
-    if not parts:
+        patterns = [str(Path(pattern.strip()).expanduser()) for pattern in str(spec).split(",") if pattern.strip()]
+    if not patterns:
         raise UserError(f"no file given (received {str(spec)!r}); allowed: a path, a glob, or a list with commas")
     found: dict[Path, None] = {}
-    for part in parts:
-        found.update(dict.fromkeys(_expand_one(part)))
+    for pattern in patterns:
+        found.update(dict.fromkeys(_expand_one(pattern)))
     return list(found)
 
 
-def _expand_one(part: str) -> list[Path]:
-    path = Path(part)
-    if path.exists() or not glob.has_magic(part):
+def _expand_one(pattern: str) -> list[Path]:
+    path = Path(pattern)
+    if path.exists() or not glob.has_magic(pattern):
         check_file(path)
         return [path]
-    matches = sorted(Path(match) for match in glob.glob(part, recursive=True) if Path(match).is_file())
+    matches = sorted(Path(match) for match in glob.glob(pattern, recursive=True) if Path(match).is_file())
     if not matches:
-        raise UserError(f"{part}: no file matches this glob")
+        raise UserError(f"{pattern}: no file matches this glob")
     return matches

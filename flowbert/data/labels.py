@@ -3,6 +3,9 @@
 import warnings
 from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flowbert.data.sts import Subset
 from flowbert.errors import FlowbertWarning, UserError
 
@@ -21,13 +24,13 @@ def check_overlap(labels: Sequence[Subset], measured: Measured, where: str) -> N
     Raises:
         UserError: If a pair is in both; the message gives the number and an example.
     """
-    shared = _shared(labels, measured)
-    rows = [(subset, row) for subset in labels for row in shared[id(subset)]]
-    if rows:
-        subset, row = rows[0]
-        example = " | ".join(_cut(side[row]) for side in (subset.sentences1, subset.sentences2))
+    shared = _measured_rows(labels, measured)
+    found = [(subset, row) for subset, rows in zip(labels, shared, strict=True) for row in np.flatnonzero(rows)]
+    if found:
+        subset, row = found[0]
+        example = " | ".join(_cut(sentences[row]) for sentences in (subset.sentences1, subset.sentences2))
         raise UserError(
-            f"{len(rows)} of {sum(map(len, labels))} labelled pairs are among those measured, {where} (the first: "
+            f"{len(found)} of {sum(map(len, labels))} labelled pairs are among those measured, {where} (the first: "
             f"{example}); allowed: other labels, or drop_overlap, which learns without these"
         )
 
@@ -40,8 +43,8 @@ def without_overlap(labels: Sequence[Subset], measured: Measured, where: str) ->
         measured: Gives first and second sentences of the pairs measured.
         where: Task and split of these, for the message.
     """
-    shared = _shared(labels, measured)
-    dropped = sum(map(len, shared.values()))
+    shared = _measured_rows(labels, measured)
+    dropped = sum(int(rows.sum()) for rows in shared)
     if not dropped:
         return tuple(labels)
     warnings.warn(
@@ -49,35 +52,19 @@ def without_overlap(labels: Sequence[Subset], measured: Measured, where: str) ->
         FlowbertWarning,
         stacklevel=2,
     )
-    kept = (_without(subset, shared[id(subset)]) for subset in labels)
-    return tuple(subset for subset in kept if len(subset))
+    return tuple(subset.where(~rows) for subset, rows in zip(labels, shared, strict=True) if not rows.all())
 
 
-def _shared(labels: Sequence[Subset], measured: Measured) -> dict[int, list[int]]:
-    """Rows of each subset (by its id) whose pair is measured."""
-    if not labels:
-        return {}
-    known = {_pair(*pair) for pair in zip(*measured(), strict=True)}
-    return {
-        id(subset): [
-            row
-            for row, pair in enumerate(zip(subset.sentences1, subset.sentences2, strict=True))
-            if _pair(*pair) in known
-        ]
-        for subset in labels
-    }
+def _measured_rows(labels: Sequence[Subset], measured: Measured) -> list[NDArray[np.bool_]]:
+    """For each subset whether each of its pairs is measured: shape ``(N,)``."""
+    known = {_pair(*pair) for pair in zip(*measured(), strict=True)} if labels else set()
+    pairs = (zip(subset.sentences1, subset.sentences2, strict=True) for subset in labels)
+    return [np.array([_pair(*pair) in known for pair in rows], dtype=bool) for rows in pairs]
 
 
 def _pair(first: str, second: str) -> tuple[str, str]:
     first, second = (" ".join(text.split()).casefold() for text in (first, second))
     return (first, second) if first <= second else (second, first)
-
-
-def _without(subset: Subset, rows: Sequence[int]) -> Subset:
-    out = set(rows)
-    kept = [row for row in range(len(subset)) if row not in out]
-    first, second = (tuple(side[row] for row in kept) for side in (subset.sentences1, subset.sentences2))
-    return Subset(subset.name, first, second, subset.scores[kept])
 
 
 def _cut(sentence: str) -> str:

@@ -8,6 +8,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from flowbert.errors import UserError
 
 Records = Iterator[tuple[int, dict[str, object] | None]]
 """Line in the file, and what is there: column -> value, or None for a blank line."""
+
+Rows = Iterator[tuple[int, list[str]]]
+"""Line in the file, and its fields; none for a blank line."""
 
 
 def read_table(path: str | Path, *layouts: Sequence[str]) -> Table:
@@ -88,20 +92,20 @@ def named_fields(
     Raises:
         UserError: If a row has another number of fields.
     """
-    lines, kept = [], []
+    lines, filled = [], []
     for line, fields in rows:
         if fields and (len(fields) < len(names) or (len(fields) > len(names) and not more)):
             allowed = f"{len(names)}{' or more' if more else ''} with tabs between them ({', '.join(names)})"
             raise UserError(f"{path}:{line}: {len(fields)} fields; allowed: {allowed}")
         if fields:
             lines.append(line)
-            kept.append(fields)
-    return Table(path, {name: [fields[i] for fields in kept] for i, name in enumerate(names)}, lines)
+            filled.append(fields)
+    return Table(path, {name: [fields[i] for fields in filled] for i, name in enumerate(names)}, lines)
 
 
 def read_tabs(path: Path, columns: Sequence[str]) -> Table:
     """Columns of a file with a header and tabs, whatever its extension."""
-    return _collected(path, _records(path, _tab_rows(path)), [columns])
+    return _read_rows(_tab_rows, path, [columns])
 
 
 @dataclass(frozen=True)
@@ -122,17 +126,17 @@ def read_sentences(source: str | Path, column: str | None = None) -> Sentences:
     Raises:
         UserError: If a file is missing or bad, a table's column is not named, or there is no sentence at all.
     """
-    kept: list[str] = []
+    sentences: list[str] = []
     blank = 0
     for path in expand_files(source):
         table = read_table(path, *([] if column is None or file_format(path) == ".txt" else [[column]]))
         (name,) = table.columns
         texts = [text for line in table.texts(name) if (text := line.strip())]
-        kept.extend(texts)
+        sentences.extend(texts)
         blank += table.blank + len(table) - len(texts)
-    if not kept:
+    if not sentences:
         raise UserError(f"{source}: no sentence, only {blank} blank lines")
-    return Sentences(tuple(kept), blank)
+    return Sentences(tuple(sentences), blank)
 
 
 def _read_text(path: Path, _layouts: Layouts) -> Table:
@@ -140,16 +144,8 @@ def _read_text(path: Path, _layouts: Layouts) -> Table:
     return Table(path, {"sentence": lines}, range(1, len(lines) + 1))
 
 
-def _read_csv(path: Path, layouts: Layouts) -> Table:
-    return _collected(path, _records(path, _csv_rows(path)), layouts)
-
-
-def _read_tsv(path: Path, layouts: Layouts) -> Table:
-    return _collected(path, _records(path, _tab_rows(path)), layouts)
-
-
 def _read_jsonl(path: Path, layouts: Layouts) -> Table:
-    return _collected(path, _json_records(path), layouts, header=False)
+    return _collected(path, _json_records(path), layouts)
 
 
 def _read_parquet(path: Path, layouts: Layouts) -> Table:
@@ -174,8 +170,8 @@ def arrow_columns(path: Path, table: Any, columns: Sequence[str]) -> Table:
     Raises:
         UserError: If there is a value that Python cannot have (text that is not UTF-8); the message names its row.
     """
-    kept = {column: list(_python_values(table.column(column), f"{path}:", column)) for column in columns}
-    return Table(path, kept, range(1, table.num_rows + 1))
+    values = {column: list(_python_values(table.column(column), f"{path}:", column)) for column in columns}
+    return Table(path, values, range(1, table.num_rows + 1))
 
 
 def _python_values(scalars: Iterable[Any], where: str, column: str) -> Iterator[object]:
@@ -187,7 +183,7 @@ def _python_values(scalars: Iterable[Any], where: str, column: str) -> Iterator[
             raise UserError(f"{where}{row}: column {column!r}: {reason}") from error
 
 
-def _collected(path: Path, records: Records, layouts: Layouts, *, header: bool = True) -> Table:
+def _collected(path: Path, records: Records, layouts: Layouts, *, header: bool = False) -> Table:
     """Chosen columns of all records; the first one tells which columns there are, and no more if it is a header."""
     columns: dict[str, list[object]] = {}
     lines: list[int] = []
@@ -208,7 +204,12 @@ def _collected(path: Path, records: Records, layouts: Layouts, *, header: bool =
     return Table(path, columns, lines, blank)
 
 
-def _records(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Records:
+def _read_rows(rows: Callable[[Path], Rows], path: Path, layouts: Layouts) -> Table:
+    """Table of a file whose first row is the header."""
+    return _collected(path, _records(path, rows(path)), layouts, header=True)
+
+
+def _records(path: Path, rows: Rows) -> Records:
     """Rows as records, the header too."""
     header: list[str] = []
     for line, fields in rows:
@@ -226,12 +227,12 @@ def _records(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Records:
             yield line, dict(zip(header, fields, strict=True))
 
 
-def _tab_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _tab_rows(path: Path) -> Rows:
     for number, line in enumerate(iterate_lines(path), start=1):
         yield number, line.split("\t") if line.strip() else []
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path) -> Rows:
     reader = csv.reader((line + "\n" for line in iterate_lines(path)), strict=True)
     start = 1
     try:
@@ -260,8 +261,8 @@ def _json_records(path: Path) -> Records:
 
 FORMATS: dict[str, Callable[[Path, Layouts], Table]] = {
     ".txt": _read_text,
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
+    ".csv": partial(_read_rows, _csv_rows),
+    ".tsv": partial(_read_rows, _tab_rows),
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.pair_files import CHINESE, COLUMNS, YEARS, Splits, chinese_files, senteval_files
 from flowbert.data.readers import FORMATS, read_table
-from flowbert.data.sample import PAIR_COUNTS, sample_pairs
+from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.data.table import Table
 from flowbert.errors import UserError, choices
 
@@ -42,6 +42,11 @@ class Subset:
     def __len__(self) -> int:
         return len(self.sentences1)
 
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "Subset":
+        """The pairs for which ``chosen``, of shape ``(N,)``, is true."""
+        first, second = (tuple(compress(texts, chosen)) for texts in (self.sentences1, self.sentences2))
+        return Subset(self.name, first, second, self.scores[chosen])
+
 
 @dataclass(frozen=True, eq=False)
 class STSTask:
@@ -67,7 +72,7 @@ class STSTask:
             splits: Splits to take; all that the task has if ``None``.
         """
         subsets = [subset for name in (splits or self.splits) for subset in self.split(name)]
-        return [sentence for s in subsets for side in (s.sentences1, s.sentences2) for sentence in side]
+        return [sentence for s in subsets for texts in (s.sentences1, s.sentences2) for sentence in texts]
 
 
 def sentence_pairs(subsets: Sequence[Subset]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -114,7 +119,7 @@ def load_task(
         ('mine', [0.4, 0.9])
     """
     if name == SAMPLE:
-        return _task(name, {split: {name: _sample_table(split)} for split in PAIR_COUNTS}, (0, 5))
+        return _task(name, {split: {name: _sample_table(split)} for split in SPLITS}, (0, 5))
     if is_table(name):
         return _own_task(Path(name).expanduser(), columns or COLUMNS, score_range)
     folder = None if senteval is None else Path(senteval).expanduser()
@@ -161,17 +166,19 @@ def _subset(name: str, table: Table, score_range: tuple[float, float]) -> Subset
 
 def _own_task(path: Path, columns: Sequence[str], score_range: tuple[float, float] | None) -> STSTask:
     if len(columns) != 3 or len(set(columns)) != 3:
-        raise UserError(f"columns are {', '.join(columns)}; allowed: 3 different names (sentence, sentence, score)")
+        raise UserError(
+            f"columns: received {', '.join(columns)}; allowed: 3 different names (sentence, sentence, score)"
+        )
     low, high = score_range or (-math.inf, math.inf)
     if not low < high:
-        raise UserError(f"score range is {low:g} to {high:g}; allowed: a low and a higher number")
+        raise UserError(f"score_range: received {low:g} to {high:g}; allowed: a low and a higher number")
     name = path.name.split(".")[0]
     return _task(name, {"test": {name: read_table(path, columns)}}, (low, high))
 
 
 def _sample_table(split: str) -> Table:
-    columns = zip(*sample_pairs(split), strict=True)
-    return Table(Path(SAMPLE), dict(zip(COLUMNS, map(list, columns), strict=True)), range(1, PAIR_COUNTS[split] + 1))
+    columns = list(zip(*sample_pairs(split), strict=True))
+    return Table(Path(SAMPLE), dict(zip(COLUMNS, map(list, columns), strict=True)), range(1, len(columns[0]) + 1))
 
 
 def _hub_tables(name: str, folder: str) -> Splits:

@@ -73,7 +73,7 @@ def split_held_out(
     Example:
         >>> fitting, held_out = split_held_out(["a", "b", "a", "c"], 0.34, seed=0)
         >>> fitting.tolist(), held_out.tolist()
-        ([0, 1, 2], [3])
+        ([1, 3], [0, 2])
     """
     distinct = list(dict.fromkeys(sentences))
     order = Stream(seed, "split").rng().permutation(len(distinct))

@@ -31,7 +31,7 @@ class CorpusOptions:
     Example:
         >>> options = CorpusOptions("train_only", tasks="SAMPLE")
         >>> [task.name for task in options.load_tasks()], len(options.load_corpus())
-        (['SAMPLE'], 6500)
+        (['SAMPLE'], 6000)
     """
 
     corpus: str = "target"

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from flowbert.encoders.cpu.attention import attention_of
-from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing, can_pack, packed_attention
+from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint
@@ -89,8 +89,6 @@ class SentenceEncoder(nn.Module):
         self.path = path
         self.revision = revision
         self.frozen = frozen
-        self.packs = False
-        self._padded_attention: str | None = None
         self._digests: dict[str, str] = {}
         # Position 0 must be [CLS] in every row.
         tokenizer.padding_side = "right"
@@ -132,8 +130,8 @@ class SentenceEncoder(nn.Module):
         """
         trained = trained_settings(path)
         given = {"layers": layers, "pooling": pooling, "max_length": max_length}
-        used: dict[str, Any] = {"layers": "last", "pooling": "mean", "max_length": 128} | trained
-        used |= {name: value for name, value in given.items() if value is not None}
+        usual = {"layers": "last", "pooling": "mean", "max_length": 128}
+        used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
         keep_pooler = check_pooling(used["pooling"]) == "cls_pooler"
         checkpoint = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
         backbone, tokenizer = checkpoint.backbone, checkpoint.tokenizer
@@ -185,42 +183,21 @@ class SentenceEncoder(nn.Module):
     def embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         """Embed chunks of token features, each ``(b, t)``, in order: ``(B, D)`` for B sentences in all, float32.
 
-        An encoder that packs (:meth:`pack_sentences`) sends them through its layers together.
+        An encoder that packs sends them through its layers together.
         """
         if not self.frozen:
             return self._embed_chunks(chunks)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             return self._embed_chunks(chunks)
 
-    def pack_sentences(self, on: bool = True) -> bool:
-        """Compute no padding from now on, where the network allows it: the fastest way to train on a CPU.
-
-        The vectors stay what they are, up to rounding. The network itself takes no padded features meanwhile.
-
-        Args:
-            on: False goes back to padding.
-
-        Returns:
-            Whether it packs now: BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT and their like do, except with
-            ``cls_pooler``.
-        """
-        wanted = on and can_pack(self.backbone) and self.pooling != "cls_pooler"
-        if wanted != self.packs:
-            backbone: Any = self.backbone
-            if wanted:
-                self._padded_attention = attention_of(backbone)
-                AttentionInterface.register(PACKED_ATTENTION, packed_attention)
-            backbone.set_attn_implementation(PACKED_ATTENTION if wanted else self._padded_attention)
-            self.packs = wanted
-        return self.packs
+    @property
+    def packs(self) -> bool:
+        """Whether it computes no padding, as :func:`flowbert.encoders.cpu.training.fast_training` lets it."""
+        return attention_of(self.backbone) == PACKED_ATTENTION
 
     def pack(self, chunks: Sequence[Mapping[str, Tensor]]) -> Packing:
         """Chunks of token features, each ``(b, t)``, as one sequence for the network of an encoder that packs."""
         return Packing(chunks, first_position(self.backbone) or 0)
-
-    def embed(self, sentences: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Embed a few sentences as one padded batch: ``(B, D)``, in evaluation mode."""
-        return self.encode(sentences, batch_tokens=max(1, len(sentences)) * self.max_length)
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None, on_batch: Callable[[int], Any] | None = None
@@ -327,7 +304,9 @@ class SentenceEncoder(nn.Module):
         if self.pooling != "cls_pooler":
             return
         if getattr(self.backbone, "pooler", None) is None:
-            raise UserError(f"pooling: received cls_pooler, encoder {self.path!r} has none; allowed: mean, cls, max")
+            raise UserError(
+                f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: mean, cls, max"
+            )
         if self.layers != (self.num_layers,):
             raise UserError(
                 f"layers: received {list(self.layers)}; allowed with pooling cls_pooler: last ({self.num_layers})"

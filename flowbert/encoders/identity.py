@@ -30,7 +30,7 @@ def digest_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         # These two are state that every call leaves behind, not part of the tokenizer.
-        content["rules"] = {name: part for name, part in rules.items() if name not in ("truncation", "padding")}
+        content["rules"] = {name: rule for name, rule in rules.items() if name not in ("truncation", "padding")}
     else:
         content["vocabulary"] = tokenizer.get_vocab()
         content["options"] = tokenizer.init_kwargs

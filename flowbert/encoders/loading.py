@@ -83,7 +83,7 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
         folder = RunFolder(folder).encoder
     if path and folder.is_dir():
         if revision is not None:
-            raise UserError(f"revision {revision!r} given for the folder {path!r}; allowed only with a hub name")
+            raise UserError(f"revision: received {revision!r} for the folder {path!r}; allowed: none, or a hub name")
         return folder, None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
@@ -161,7 +161,7 @@ def _load_backbone(
     has_pooler = getattr(backbone, "pooler", None) is not None
     if keep_pooler and (not has_pooler or pooler_missing):
         lack = f"lacks its weights ({', '.join(pooler_missing)})" if has_pooler else f"({config.model_type}) has none"
-        raise UserError(f"pooling 'cls_pooler' needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
+        raise UserError(f"pooling: cls_pooler needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
     if has_pooler and not keep_pooler:
         # An unused pooler would enter the digest, perhaps with random weights, and break distributed training.
         backbone.pooler = None

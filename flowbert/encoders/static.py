@@ -141,10 +141,6 @@ class StaticEncoder:
         identity = {"kind": _RULES, "vectors": self._digest, "lowercase": self.lowercase, "counts": self._counts}
         return identity | weighting
 
-    def lengths(self, sentences: Sequence[str]) -> list[int]:
-        """Number of words of each sentence that have a vector."""
-        return [len(self._known(sentence)) for sentence in sentences]
-
     def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], None] | None = None) -> NDArray[np.float32]:
         """Embed N sentences: shape ``(N, D)``, float32.
 

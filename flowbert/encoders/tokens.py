@@ -38,8 +38,8 @@ def tokenize(
     for start in range(0, len(sentences), _AT_ONCE):
         block = list(sentences[start : start + _AT_ONCE])
         columns = tokenizer(block, truncation=True, max_length=max_length, return_attention_mask=True)
-        kept = [name for name in columns if name in names]
-        rows += [dict(zip(kept, row, strict=True)) for row in zip(*(columns[name] for name in kept), strict=True)]
+        inputs = [name for name in columns if name in names]
+        rows += [dict(zip(inputs, row, strict=True)) for row in zip(*(columns[name] for name in inputs), strict=True)]
     for sentence, row in zip(sentences, rows, strict=True):
         if not row["input_ids"]:
             raise UserError(f"sentence {sentence!r} has no tokens; allowed with this tokenizer: at least one")

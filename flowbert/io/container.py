@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
-from flowbert.io.digest import Bytes, canonical_json, digest_bytes, digest_chunks, tensor_bytes
+from flowbert.io.digest import canonical_json, digest_bytes, digest_chunks, tensor_bytes
 
 if TYPE_CHECKING:  # a process that has arrays alone does not wait for torch
     from torch import Tensor
@@ -80,23 +80,21 @@ def write_container(
         tensors: Torch tensors or numpy arrays of little-endian machines.
         metadata: JSON values.
     """
-    contents = {name: (str(tensor.dtype).removeprefix("torch."), tensor) for name, tensor in tensors.items()}
-    chunks = {name: _bytes(tensor) for name, (_, tensor) in contents.items()}
+    chunks = {name: tensor_bytes(tensor) for name, tensor in tensors.items()}
     entries: dict[str, Any] = {}
     end = 0
     # The widest first, as safetensors does: then every tensor lies aligned.
-    for name in sorted(contents, key=lambda name: (-contents[name][1].itemsize, name)):
-        dtype, tensor = contents[name]
+    for name in sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name)):
         begin, end = end, end + len(chunks[name])
-        entries[name] = {"dtype": _NAMES[dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+        dtype = _NAMES[str(tensors[name].dtype).removeprefix("torch.")]
+        entries[name] = {"dtype": dtype, "shape": list(tensors[name].shape), "data_offsets": [begin, end]}
     text = {
         "format": format,
         "metadata": canonical_json(dict(metadata or {})),
         "digests": canonical_json({name: digest_bytes(chunk) for name, chunk in chunks.items()}),
     }
-    header = _header_bytes(entries, text)
     with written_atomically(path) as temporary, temporary.open("wb") as file:
-        file.write(header)
+        file.write(_header_bytes(entries, text))
         for name in entries:
             file.write(chunks[name])
     return Path(path)
@@ -159,17 +157,10 @@ def read_header(file: BufferedReader, format: str) -> Header:
             raise DamagedError("the header does not match its digest")
         if tag != format:
             raise FormatError(f"format {tag!r}")
-        digests = json.loads(text["digests"])
-        entries = {
-            name: Entry(
-                entry["dtype"],
-                tuple(entry["shape"]),
-                start + entry["data_offsets"][0],
-                entry["data_offsets"][1] - entry["data_offsets"][0],
-                digests[name],
-            )
-            for name, entry in content.items()
-        }
+        digests, entries = json.loads(text["digests"]), {}
+        for name, entry in content.items():
+            begin, end = entry["data_offsets"]
+            entries[name] = Entry(entry["dtype"], tuple(entry["shape"]), start + begin, end - begin, digests[name])
         header = Header(json.loads(text["metadata"]), entries)
     except DamagedError:
         raise
@@ -210,12 +201,6 @@ def _header_bytes(entries: Mapping[str, Any], text: Mapping[str, Any]) -> bytes:
     whole = canonical_json({**entries, "__metadata__": {**text, "digest": digest}}).encode()
     whole += b" " * (-len(whole) % _ALIGNMENT)
     return len(whole).to_bytes(8, "little") + whole
-
-
-def _bytes(tensor: "Tensor | npt.NDArray[Any]") -> Bytes:
-    if isinstance(tensor, np.ndarray):
-        return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
-    return tensor_bytes(tensor)
 
 
 def _tensor(entry: Entry, content: bytearray) -> "Tensor":

@@ -4,7 +4,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:  # a process that digests bytes alone does not wait for torch
     from torch import Tensor
@@ -67,8 +70,10 @@ def digest_tensors(tensors: Mapping[str, "Tensor"]) -> str:
     return digest_chunks(_tensor_chunks(tensors))
 
 
-def tensor_bytes(tensor: "Tensor") -> memoryview:
-    """Bytes of a tensor in row-major order, without a copy where it lies so in memory."""
+def tensor_bytes(tensor: "Tensor | npt.NDArray[Any]") -> memoryview:
+    """Bytes of a tensor or array in row-major order, without a copy where it lies so in memory."""
+    if isinstance(tensor, np.ndarray):
+        return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
     import torch
 
     content: memoryview = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -13,20 +12,39 @@ from flowbert.errors import UserError
 _SHARED = "FLOWBERT_RUN_DIR"  # processes that Lightning starts for DDP must not each choose their own folder
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """The folder of one ``fit``, ``validate``, ``test`` or ``predict``.
 
     Args:
         path: The folder.
 
+    Attributes:
+        path: The folder.
+        config: The options of the run, which can be run again.
+        metrics: What was logged while the run went on.
+        results: The figures at the end: a run that has them is finished.
+        predictions: The embeddings that ``predict`` writes.
+        checkpoints: Folder of the checkpoints.
+        model: Folder of what was fitted.
+        encoder: Folder of the encoder that was trained, as transformers loads it.
+        encoder_identity: Which encoder the fitted maps belong to.
+
     Example:
-        >>> run = RunFolder(Path("runs/first"))
+        >>> run = RunFolder("runs/first")
         >>> str(run.results), str(run.fitted_map("flow"))
         ('runs/first/results.json', 'runs/first/model/flow.safetensors')
     """
 
-    path: Path
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.metrics = self.path / "metrics.csv"
+        self.results = self.path / "results.json"
+        self.predictions = self.path / "predictions.npy"
+        self.checkpoints = self.path / "checkpoints"
+        self.model = self.path / "model"
+        self.encoder = self.model / "encoder"
+        self.encoder_identity = self.model / "encoder.json"
 
     @classmethod
     def choose(cls, run_dir: str | Path | None = None, config: str | Path | None = None) -> Self:
@@ -41,11 +59,11 @@ class RunFolder:
         """
         inherited = os.environ.get(_SHARED) if "LOCAL_RANK" in os.environ else None
         if inherited is not None:
-            return cls(Path(inherited))
+            return cls(inherited)
         if run_dir is None and "LOCAL_RANK" in os.environ:
             raise UserError("run_dir: received nothing under torchrun; allowed: a folder, so that all processes agree")
         time, name = datetime.now().strftime("%Y%m%d-%H%M%S"), Path(config).stem if config else "run"
-        run = cls(Path(run_dir) if run_dir else Path("runs") / name / time)
+        run = cls(run_dir or Path("runs") / name / time)
         if run.path.exists() and not run.path.is_dir():
             raise UserError(f"run_dir: {run.path} is a file; allowed: a new or unfinished run folder")
         if run.results.exists():
@@ -59,46 +77,6 @@ class RunFolder:
     def of_checkpoint(cls, checkpoint: str | Path) -> Self:
         """The run that wrote a checkpoint, ``RUN/checkpoints/NAME.ckpt``."""
         return cls(Path(checkpoint).resolve().parents[1])
-
-    @property
-    def config(self) -> Path:
-        """The options of the run, which can be run again."""
-        return self.path / "config.yaml"
-
-    @property
-    def metrics(self) -> Path:
-        """What was logged while the run went on."""
-        return self.path / "metrics.csv"
-
-    @property
-    def results(self) -> Path:
-        """The figures at the end: a run that has them is finished."""
-        return self.path / "results.json"
-
-    @property
-    def predictions(self) -> Path:
-        """The embeddings that ``predict`` writes."""
-        return self.path / "predictions.npy"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def model(self) -> Path:
-        """Folder of what was fitted."""
-        return self.path / "model"
-
-    @property
-    def encoder(self) -> Path:
-        """Folder of the encoder that was trained, as transformers loads it."""
-        return self.model / "encoder"
-
-    @property
-    def encoder_identity(self) -> Path:
-        """Which encoder the fitted maps belong to."""
-        return self.model / "encoder.json"
 
     def fitted_map(self, name: str) -> Path:
         """File of a fitted map of embeddings: ``flow``, ``whitening``."""

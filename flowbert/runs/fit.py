@@ -226,7 +226,8 @@ def fit(
         >>> from flowbert.datamodules.options import CorpusOptions
         >>> from flowbert.modules import FlowModule
         >>> encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last")
-        >>> data = EmbeddingDataModule(encoder, CorpusOptions(tasks="SAMPLE", max_sentences=600), start_size=256)
+        >>> options = CorpusOptions(tasks="SAMPLE", max_sentences=900)
+        >>> data = EmbeddingDataModule(encoder, options, store="memory")
         >>> quick = {"max_epochs": 1, "enable_progress_bar": False, "accelerator": "cpu"}
         >>> rows = fit(FlowModule(encoder=encoder), data, tempfile.mkdtemp(), **quick)
         >>> sorted({row.method for row in rows})

@@ -163,7 +163,7 @@ class Store(ABC):
     def _look_up(self, digests: Digests) -> Rows:
         if self._index is None:
             known = np.concatenate([np.empty(0, dtype=DIGEST_TYPE), *self._digests])
-            rows = [start + np.arange(len(part)) for start, part in zip(self._starts, self._digests, strict=False)]
+            rows = [start + np.arange(len(own)) for start, own in zip(self._starts, self._digests, strict=False)]
             order = np.argsort(known, kind="stable")
             self._index = known[order], np.concatenate([np.empty(0, dtype=np.int64), *rows])[order]
         known, row = self._index

@@ -21,7 +21,6 @@ from flowbert.store.shards import (
     set_aside,
     stamp,
     unreadable,
-    unwritable,
     write_shard,
     writing,
 )
@@ -103,10 +102,8 @@ class EmbeddingStore(Store):
         self._shards: list[Shard] = []
         self._opened: set[str] = set()
         self._verified: set[int] = set()
-        try:
+        with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(self.folder, error) from error
         self._write_key()
         self._clean()
         self.refresh()
@@ -141,8 +138,7 @@ class EmbeddingStore(Store):
         self._append(digests)
 
     def _usable(self, shards: Iterable[int]) -> bool:
-        bad = [number for number in shards if number not in self._verified and not self._verify(number)]
-        return not bad
+        return all(number in self._verified or self._verify(number) for number in shards)
 
     def _verify(self, number: int) -> bool:
         """Verify the embeddings of a shard; one that is damaged or gone is dropped."""

@@ -124,17 +124,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise UserError(
+            f"cannot write {path}: {error.strerror or error}; allowed: a folder with space, chosen by FLOWBERT_CACHE "
+            "or the options"
+        ) from error
 
 
 def unreadable(path: Path, error: OSError) -> UserError:
     """What to say of a file or folder that cannot be read."""
     return UserError(f"cannot read {path}: {error.strerror or error}; the file stays as it is; allowed: a readable one")
-
-
-def unwritable(path: Path, error: OSError) -> UserError:
-    """What to say of a file or folder that cannot be written."""
-    reason = error.strerror or str(error)
-    return UserError(
-        f"cannot write {path}: {reason}; allowed: a folder with space, chosen by FLOWBERT_CACHE or the options"
-    )

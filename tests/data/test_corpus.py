@@ -59,11 +59,13 @@ def test_train_only_names_the_tasks_that_can(tmp_path: Path) -> None:
     for name in ("FNWN", "headlines", "OnWN"):
         (folder / f"STS.input.{name}.txt").write_text("a\tb\nc\td\n")
         (folder / f"STS.gs.{name}.txt").write_text("1\n2\n")
-    message = "corpus 'train_only': task STS13 has no train split, only test; allowed: STSB, SICKR, SAMPLE"
+    message = "corpus: received 'train_only'; task STS13 has no train split, only test; allowed: STSB, SICKR, SAMPLE"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_corpus("train_only", task="STS13", senteval=tmp_path)
     assert load_corpus("target", task="STS13", senteval=tmp_path).sentences == ("a", "c", "b", "d") * 3
-    with pytest.raises(UserError, match="corpus 'target' needs a task; allowed: STS12 to STS16, STSB, SICKR, SAMPLE"):
+    with pytest.raises(
+        UserError, match="corpus: received 'target' without a task; allowed: STS12 to STS16, STSB, SICKR, SAMPLE"
+    ):
         load_corpus("target")
 
 
@@ -87,7 +89,7 @@ def test_files_globs_and_columns(tmp_path: Path) -> None:
 
 def test_a_typo_in_the_name_suggests_the_nearest() -> None:
     allowed = "target, train_only, nli, builtin-sample (did you mean 'target'?), hub:NAME, or files"
-    message = f"unknown corpus 'tagret'; allowed: {allowed}"
+    message = f"corpus: received 'tagret'; allowed: {allowed}"
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         load_corpus("tagret")
 

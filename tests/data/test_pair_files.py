@@ -102,9 +102,9 @@ def test_one_pair_and_equal_scores(tmp_path: Path) -> None:
 
 def test_bad_options(tmp_path: Path) -> None:
     path = write(tmp_path, "csv")
-    with pytest.raises(UserError, match="score range is 5 to 0; allowed: a low and a higher number"):
+    with pytest.raises(UserError, match="score_range: received 5 to 0; allowed: a low and a higher number"):
         load_task(str(path), score_range=(5, 0))
-    with pytest.raises(UserError, match="columns are a, a, b; allowed: 3 different names"):
+    with pytest.raises(UserError, match="columns: received a, a, b; allowed: 3 different names"):
         load_task(str(path), columns=("a", "a", "b"))
     with pytest.raises(UserError, match=r"no such file; .* \(did you mean 'mine\.csv'\?\)"):
         load_task(str(tmp_path / "mime.csv"))

@@ -12,50 +12,12 @@ import pytest
 
 from flowbert.data.hub import read_hub
 from flowbert.data.readers import read_delimited, read_sentences, read_table
-from flowbert.data.table import parse_number
-from flowbert.data.text import read_lines
 from flowbert.errors import UserError
 
 
 def _write(path: Path, data: bytes) -> Path:
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_lines_without_byte_order_mark_and_line_ends(tmp_path: Path, name: str) -> None:
-    data = "\ufeffA dög.\r\n\r\nline\u2028separator\x85inside\nlast".encode()
-    assert read_lines(_write(tmp_path / name, data)) == ["A dög.", "", "line\u2028separator\x85inside", "last"]
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "a.txt: the file is empty"),
-        (b"good\nbad \xff byte\n", "a.txt:2: byte 0xff at position 5 is not UTF-8; allowed: UTF-8 text"),
-        (b"good\ncut \xc3", "a.txt:2: byte 0xc3 at position 5 is not UTF-8"),
-        (b"PK\x03\x04\n\x00\x01\n", "a.txt:2: binary file (a zero byte in this line); allowed: UTF-8 text"),
-    ],
-)
-def test_bad_bytes_name_file_and_line(tmp_path: Path, data: bytes, message: str) -> None:
-    with pytest.raises(UserError, match=re.escape(f"{tmp_path}/{message}")):
-        read_lines(_write(tmp_path / "a.txt", data))
-
-
-def test_missing_file_and_damaged_gzip(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"b\.txt: no such file"):
-        read_lines(tmp_path / "b.txt")
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(b"not gzip")
-    with pytest.raises(UserError, match=r"a\.txt\.gz:1: not a complete gzip file"):
-        read_lines(path)
-    whole = gzip.compress(b"line\n" * 1000)
-    path.write_bytes(whole[:-12])
-    with pytest.raises(UserError, match=r"a\.txt\.gz:\d+: not a complete gzip file"):
-        read_lines(path)
-    path.write_bytes(gzip.compress(b""))
-    with pytest.raises(UserError, match=r"a\.txt\.gz: the file is empty"):
-        read_lines(path)
 
 
 def test_delimited_takes_quotes_as_characters(tmp_path: Path) -> None:
@@ -139,17 +101,6 @@ def test_values_that_are_no_text_are_shown(tmp_path: Path, value: str, shown: st
     path = _write(tmp_path / "a.jsonl", f'{{"text": "a"}}\n{{"text": {value}}}\n'.encode())
     with pytest.raises(UserError, match=re.escape(f"a.jsonl:2: column 'text' holds {shown}; allowed: text")):
         read_table(path, ["text"]).texts("text")
-
-
-@pytest.mark.parametrize("value", ["abc", "", "nan", float("nan"), "inf", None, True, [1], -0.01, 5.01])
-def test_numbers_outside_the_range_are_refused(value: object) -> None:
-    with pytest.raises(UserError, match=r"^f\.csv:7: score is .*; allowed: a number from 0 to 5$"):
-        parse_number(value, 0, 5, "f.csv:7")
-
-
-@pytest.mark.parametrize(("value", "number"), [("0", 0.0), (" 2.50 ", 2.5), (5, 5.0), (np.float64(1.5), 1.5)])
-def test_numbers_within_the_range_are_taken(value: object, number: float) -> None:
-    assert parse_number(value, 0, 5, "f.csv:7") == number
 
 
 def test_parquet_null_names_the_row(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_names_for_tables_tasks_and_prediction(encoder: SentenceEncoder) -> None
         ({"pool": 0}, r"pool: received 0; allowed: at least 1"),
         ({"max_length": 0}, r"max_length: received 0; allowed: at least 1"),
         ({"max_sentences": 0}, r"max_sentences: received 0"),
-        ({"corpus": "targt"}, r"unknown corpus 'targt'.*did you mean 'target'"),
+        ({"corpus": "targt"}, r"corpus: received 'targt'.*did you mean 'target'"),
         ({"batch_size": 301, "held_out": 0.0}, r"batch_size: received 301, but builtin-sample has 300"),
     ],
 )

@@ -45,7 +45,7 @@ def test_every_architecture_agrees_with_transformers(tmp_path: Path, architectur
 def test_neither_order_nor_batches_change_an_embedding(folder: Path, pooling: str) -> None:
     encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling, max_length=32)
     sentences = make_sentences(60)
-    one_by_one = np.concatenate([encoder.embed([sentence]) for sentence in sentences])
+    one_by_one = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
     for budget in (1, 50, 400, 10**6):
         np.testing.assert_allclose(encoder.encode(sentences, batch_tokens=budget), one_by_one, rtol=0, atol=1e-5)
     order = random.Random(1).sample(range(60), 60)
@@ -68,7 +68,7 @@ def test_poolings_of_bert(folder: Path) -> None:
     for pooling, value in expected.items():
         encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling)
         # Padded by a longer neighbour, which must not matter.
-        embedding = torch.from_numpy(encoder.embed([sentence, "the big cat sings in the mat not a bird"]))[0]
+        embedding = torch.from_numpy(encoder.encode([sentence, "the big cat sings in the mat not a bird"]))[0]
         torch.testing.assert_close(embedding, value, rtol=1e-5, atol=1e-5)
 
 
@@ -96,9 +96,9 @@ def test_progress_counts_every_sentence(folder: Path) -> None:
 
 def test_no_sentences(folder: Path) -> None:
     encoder = SentenceEncoder.from_pretrained(str(folder))
-    for result in (encoder.encode([]), encoder.embed([])):
-        assert result.shape == (0, 16)
-        assert result.dtype == np.float32
+    result = encoder.encode([])
+    assert result.shape == (0, 16)
+    assert result.dtype == np.float32
     assert encoder.lengths([]) == []
 
 
@@ -127,7 +127,7 @@ def test_unfrozen_trains(folder: Path, pooling: str) -> None:
     gradients = {name: parameter.grad for name, parameter in encoder.backbone.named_parameters()}
     assert all(gradient is not None for gradient in gradients.values()), "no parameter is left out (DDP)"
     before = encoder.key()["weights"]
-    assert np.array_equal(encoder.encode(["the cat sleeps"]), encoder.embed(["the cat sleeps"])), "dropout is off"
+    assert np.array_equal(encoder.encode(["the cat sleeps"]), encoder.encode(["the cat sleeps"])), "dropout is off"
     assert encoder.training
     with torch.no_grad():
         next(encoder.backbone.parameters()).add_(1.0)

@@ -62,7 +62,7 @@ def test_a_file(folder: Path) -> None:
 
 
 def test_revision_of_a_folder(folder: Path) -> None:
-    fails(folder, "revision 'main' given for the folder", revision="main")
+    fails(folder, "revision: received 'main' for the folder", revision="main")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_default_is_named_after_the_config(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_unfinished_run_may_be_resumed_but_a_finished_one_not(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
-    assert RunFolder.choose(tmp_path) == RunFolder(tmp_path)
+    assert RunFolder.choose(tmp_path).path == tmp_path
     (tmp_path / "results.json").write_text("{}")
     with pytest.raises(UserError, match=r"^run_dir: .* holds a finished run \(results\.json\)"):
         RunFolder.choose(tmp_path)
@@ -32,7 +32,7 @@ def test_processes_started_for_ddp_share_the_first_ones_folder(monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     first = RunFolder.choose(config="configs/quickstart.yaml")
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert RunFolder.choose(config="configs/quickstart.yaml") == RunFolder(first.path.resolve())
+    assert RunFolder.choose(config="configs/quickstart.yaml").path == first.path.resolve()
 
 
 @pytest.mark.parametrize("before", [None, "/elsewhere"])
@@ -57,4 +57,4 @@ def test_layout(tmp_path: Path) -> None:
     run.encoder_identity.touch()
     run.encoder.mkdir()
     assert run.fitted_maps() == ["flow", "whitening"]
-    assert RunFolder.of_checkpoint(run.checkpoints / "last.ckpt") == run
+    assert RunFolder.of_checkpoint(run.checkpoints / "last.ckpt").path == tmp_path

@@ -51,7 +51,7 @@ def test_invariance_of_a_checkpoint_stored_in_float16(real: Path, stsb: Pairs) -
     encoder = SentenceEncoder.from_pretrained(str(real / "models" / "minilm-mlm"), layers="first_last")
     assert str(encoder.dtype) == "torch.float32"
     sentences = stsb[0][:150]
-    expected = np.concatenate([encoder.embed([sentence]) for sentence in sentences])
+    expected = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
     order = np.random.default_rng(0).permutation(150)
     for budget in (64, 512, 8192):
         result = encoder.encode([sentences[i] for i in order], batch_tokens=budget)

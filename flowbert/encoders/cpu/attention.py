@@ -7,11 +7,9 @@ from typing import Any
 from torch import nn
 
 
-def attention_of(network: nn.Module) -> str:
-    """Name of the attention, as ``set_attn_implementation`` takes it."""
-    config: Any = network.config
-    name: str = config._attn_implementation
-    return name
+def attention_of(network: nn.Module) -> str | None:
+    """Name of the attention, as ``set_attn_implementation`` takes it; None for a network that is not transformers'."""
+    return getattr(network.config, "_attn_implementation", None)
 
 
 @contextmanager

@@ -1,13 +1,16 @@
 """Sentences end to end: the layers of an encoder compute no padding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
+from transformers import AttentionInterface
 
+from flowbert.encoders.cpu.attention import attention
 from flowbert.encoders.cpu.dropout import drop
 from flowbert.encoders.position_embeddings import first_position
 
@@ -23,18 +26,26 @@ def can_pack(network: nn.Module) -> bool:
     return config.model_type in _PACKABLE and first_position(network) is not None
 
 
+@contextmanager
+def packed_attention(network: nn.Module) -> Iterator[None]:
+    """Let a network that can take a :class:`Packing` and nothing else meanwhile."""
+    AttentionInterface.register(PACKED_ATTENTION, _attend)
+    with attention(network, PACKED_ATTENTION):
+        yield
+
+
 class _Select(torch.autograd.Function):
     """Rows by number, where backward is a selection too: cheaper than the sum that torch must assume."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor, rows: Tensor, back: Tensor, kept: Tensor | None) -> Tensor:
-        ctx.back, ctx.kept = back, kept  # type: ignore[attr-defined]
+    def forward(ctx: FunctionCtx, x: Tensor, rows: Tensor, back: Tensor, real: Tensor | None) -> Tensor:
+        ctx.back, ctx.real = back, real  # type: ignore[attr-defined]
         return x.index_select(0, rows)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         gradient = gradients[0].index_select(0, ctx.back)
-        return gradient if ctx.kept is None else gradient.mul_(ctx.kept.to(gradient.dtype)), None, None, None
+        return gradient if ctx.real is None else gradient.mul_(ctx.real.to(gradient.dtype)), None, None, None
 
 
 @dataclass(frozen=True)
@@ -71,14 +82,14 @@ class _Group:
 def _group(mask: Tensor) -> _Group:
     real = mask.bool()
     lengths = real.sum(dim=1, keepdim=True)
-    places = torch.arange(real.shape[1], device=real.device)
+    columns = torch.arange(real.shape[1], device=real.device)
     writing = real.flatten().nonzero().squeeze(1)
     bias = torch.zeros(real.shape, device=real.device).masked_fill(~real, -torch.inf)
     return _Group(
         sentences=real.shape[0],
         length=real.shape[1],
         tokens=len(writing),
-        reading=(lengths.cumsum(0) - lengths + torch.minimum(places, lengths - 1)).flatten(),
+        reading=(lengths.cumsum(0) - lengths + torch.minimum(columns, lengths - 1)).flatten(),
         writing=writing,
         real=real.view(-1, 1),
         bias=bias[:, None, None, :],
@@ -119,13 +130,13 @@ class Packing:
         """Arguments for a network with :data:`PACKED_ATTENTION`: token features ``(1, N)``, positions, this packing."""
         names = [name for name in self._chunks[0] if name != "attention_mask"]
         features = {name: self.flatten([chunk[name] for chunk in self._chunks]) for name in names}
-        places = [group.writing % group.length + self._first for group in self._groups]
-        return {**features, "position_ids": torch.cat(places).unsqueeze(0), "packing": self}
+        positions = [group.writing % group.length + self._first for group in self._groups]
+        return {**features, "position_ids": torch.cat(positions).unsqueeze(0), "packing": self}
 
     def unpack(self, hidden: Tensor) -> list[Tensor]:
         """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``; what stands in padded places has no meaning."""
-        parts = torch.split(hidden.squeeze(0), self._sizes)
-        return [group.pad(part) for group, part in zip(self._groups, parts, strict=True)]
+        tokens = torch.split(hidden.squeeze(0), self._sizes)
+        return [group.pad(own) for group, own in zip(self._groups, tokens, strict=True)]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
         """Every sentence's attention to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``; H heads of d values."""
@@ -137,9 +148,9 @@ class Packing:
         heads, width = query.shape[1], query.shape[3]
         packed = [x.transpose(1, 2).reshape(-1, heads * width) for x in (query * scaling, key, value)]
         contexts = []
-        for group, *parts in zip(self._groups, *(torch.split(x, self._sizes) for x in packed), strict=True):
+        for group, *own in zip(self._groups, *(torch.split(x, self._sizes) for x in packed), strict=True):
             shape = (group.sentences, group.length, heads, width)
-            q, k, v = (group.pad(part).view(shape).transpose(1, 2) for part in parts)
+            q, k, v = (group.pad(tokens).view(shape).transpose(1, 2) for tokens in own)
             scores = q @ k.transpose(2, 3)
             weights = (scores if group.full else scores + group.bias.to(scores.dtype)).softmax(dim=-1)
             context = (drop(weights, dropout) if dropout else weights) @ v
@@ -147,7 +158,7 @@ class Packing:
         return torch.cat(contexts).view(1, -1, heads, width)
 
 
-def packed_attention(
+def _attend(
     module: nn.Module,
     query: Tensor,
     key: Tensor,

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from flowbert.encoders.cpu.allocation import freed_memory_kept
 from flowbert.encoders.cpu.attention import attention
 from flowbert.encoders.cpu.dropout import fast_dropout
+from flowbert.encoders.cpu.packing import can_pack, packed_attention
 from flowbert.encoders.encoder import SentenceEncoder
 
 
@@ -33,8 +34,7 @@ def fast_training(encoder: SentenceEncoder | None = None) -> Iterator[None]:
         if encoder is None or encoder.device.type == "cpu":
             stack.enter_context(freed_memory_kept())
         if encoder is not None and encoder.device.type == "cpu":
-            stack.enter_context(fast_dropout(encoder.backbone))
-            stack.callback(encoder.pack_sentences, False)
-            if not encoder.pack_sentences():
-                stack.enter_context(attention(encoder.backbone, "eager"))
+            network, packs = encoder.backbone, can_pack(encoder.backbone) and encoder.pooling != "cls_pooler"
+            stack.enter_context(fast_dropout(network))
+            stack.enter_context(packed_attention(network) if packs else attention(network, "eager"))
         yield

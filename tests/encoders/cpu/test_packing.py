@@ -11,7 +11,8 @@ from torch import Tensor
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.cpu.packing import Packing
+from flowbert.encoders.cpu.packing import Packing, packed_attention
+from flowbert.encoders.cpu.training import fast_training
 from flowbert.modules.masking import IGNORED, predict_chosen, predictor_above
 from flowbert.modules.trainable import set_dropout
 
@@ -48,28 +49,28 @@ def test_same_vectors_and_gradients_as_padded(architecture: str, tmp_path: Path)
     set_dropout(encoder.backbone, 0.0)
     padded = encoder.embed_chunks(_chunks(encoder))
     gradients = _gradients(encoder, padded)
-    assert encoder.pack_sentences()
-    packed = encoder.embed_chunks(_chunks(encoder))
-    torch.testing.assert_close(packed, padded, atol=2e-6, rtol=1e-5)
-    for a, b in zip(_gradients(encoder, packed), gradients, strict=True):
-        torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
+    with fast_training(encoder):
+        assert encoder.packs
+        packed = encoder.embed_chunks(_chunks(encoder))
+        torch.testing.assert_close(packed, padded, atol=2e-6, rtol=1e-5)
+        for a, b in zip(_gradients(encoder, packed), gradients, strict=True):
+            torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_encode_gives_the_same_before_during_and_after(pooling: str, tmp_path: Path) -> None:
     encoder = _encoder(tmp_path, pooling=pooling)
     before = encoder.encode(SENTENCES)
-    encoder.pack_sentences()
-    torch.testing.assert_close(torch.from_numpy(encoder.encode(SENTENCES)), torch.from_numpy(before))
-    assert not encoder.pack_sentences(False)
+    with fast_training(encoder):
+        torch.testing.assert_close(torch.from_numpy(encoder.encode(SENTENCES)), torch.from_numpy(before))
     assert (encoder.encode(SENTENCES) == before).all()
 
 
 def test_a_sentence_sees_itself_alone(tmp_path: Path) -> None:
     encoder = _encoder(tmp_path).eval()
-    encoder.pack_sentences()
-    alone = torch.cat([encoder.embed_chunks([encoder.tokenize([sentence])]) for sentence in SENTENCES])
-    torch.testing.assert_close(encoder.embed_chunks([encoder.tokenize(SENTENCES)]), alone)
+    with fast_training(encoder):
+        alone = torch.cat([encoder.embed_chunks([encoder.tokenize([sentence])]) for sentence in SENTENCES])
+        torch.testing.assert_close(encoder.embed_chunks([encoder.tokenize(SENTENCES)]), alone)
 
 
 def test_layers_compute_no_padding(tmp_path: Path) -> None:
@@ -83,33 +84,32 @@ def test_layers_compute_no_padding(tmp_path: Path) -> None:
     padded, real = sum(c["input_ids"].numel() for c in chunks), sum(int(c["attention_mask"].sum()) for c in chunks)
     assert sum(computed) == padded > real
     computed.clear()
-    encoder.pack_sentences()
-    encoder.embed_chunks(chunks)
+    with fast_training(encoder):
+        encoder.embed_chunks(chunks)
     assert computed == [real]
 
 
 def test_dropout_of_the_attention(tmp_path: Path) -> None:
     encoder = _encoder(tmp_path)
     set_dropout(encoder.backbone, 0.0)
-    encoder.pack_sentences()
     features = [encoder.tokenize(["the cat"] * 400)]
-    assert encoder.embed_chunks(features).std(dim=0).max() < 1e-5
-    for module in encoder.backbone.modules():
-        if isinstance(module, BertSelfAttention):
-            module.dropout.p = 0.3
-    torch.manual_seed(0)
-    dropped = encoder.embed_chunks(features)
-    assert dropped.std(dim=0).max() > 1e-2
-    torch.manual_seed(0)
-    assert torch.equal(encoder.embed_chunks(features), dropped)
-    assert encoder.eval().embed_chunks(features).std(dim=0).max() < 1e-5
+    with fast_training(encoder):
+        assert encoder.embed_chunks(features).std(dim=0).max() < 1e-5
+        for module in encoder.backbone.modules():
+            if isinstance(module, BertSelfAttention):
+                module.dropout.p = 0.3
+        torch.manual_seed(0)
+        dropped = encoder.embed_chunks(features)
+        assert dropped.std(dim=0).max() > 1e-2
+        torch.manual_seed(0)
+        assert torch.equal(encoder.embed_chunks(features), dropped)
+        assert encoder.eval().embed_chunks(features).std(dim=0).max() < 1e-5
 
 
 def test_bfloat16_is_close(tmp_path: Path) -> None:
     encoder = _encoder(tmp_path).eval()
     exact = encoder.embed_chunks(_chunks(encoder))
-    encoder.pack_sentences()
-    with torch.autocast("cpu", torch.bfloat16):
+    with fast_training(encoder), torch.autocast("cpu", torch.bfloat16):
         rounded = encoder.embed_chunks(_chunks(encoder))
     assert torch.nn.functional.cosine_similarity(exact, rounded).min() > 0.999
 
@@ -126,8 +126,8 @@ def test_masked_language_model(architecture: str, tmp_path: Path) -> None:
         chosen = (torch.rand(chunk["input_ids"].shape, generator=generator) < 0.5) & chunk["attention_mask"].bool()
         labels.append(torch.where(chosen, chunk["input_ids"], IGNORED))
     padded, wanted = predict_chosen(model, encoder, chunks, labels)
-    encoder.pack_sentences()
-    packed, wanted_packed = predict_chosen(model, encoder, chunks, labels)
+    with packed_attention(encoder.backbone):
+        packed, wanted_packed = predict_chosen(model, encoder, chunks, labels)
     assert packed.shape == (sum(int((label != IGNORED).sum()) for label in labels), len(WORDS) + 5)
     assert torch.equal(wanted_packed, wanted)
     torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
@@ -137,12 +137,15 @@ def test_masked_language_model(architecture: str, tmp_path: Path) -> None:
 def test_other_networks_stay_padded(architecture: str, tmp_path: Path) -> None:
     encoder = _encoder(tmp_path, architecture)
     before = encoder.encode(SENTENCES)
-    assert not encoder.pack_sentences()
+    with fast_training(encoder):
+        assert not encoder.packs
     assert (encoder.encode(SENTENCES) == before).all()
 
 
 def test_the_pooler_of_the_network_stays_padded(tmp_path: Path) -> None:
-    assert not _encoder(tmp_path, pooling="cls_pooler").pack_sentences()
+    encoder = _encoder(tmp_path, pooling="cls_pooler")
+    with fast_training(encoder):
+        assert not encoder.packs
 
 
 def test_flatten_and_unpack() -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 
@@ -57,7 +57,7 @@ def _concepts(entries: list[str], group: str) -> tuple[Concept, ...]:
 
 @lru_cache(maxsize=1)
 def _words() -> dict[str, Any]:
-    words: dict[str, Any] = json.loads((files("flowbert.data.sample") / "lexicon.json").read_text(encoding="utf-8"))
+    words: dict[str, Any] = json.loads((Path(__file__).parent / "lexicon.json").read_text(encoding="utf-8"))
     return words
 
 

@@ -2,8 +2,8 @@
 
 import random
 
-from flowbert.data.sample.lexicon import VerbForms, inflect
-from flowbert.data.sample.meaning import Event, Thing, zipf_choice
+from tools.sample.lexicon import VerbForms, inflect
+from tools.sample.meaning import Event, Thing, zipf_choice
 
 
 def _with_article(rng: random.Random, phrase: str) -> str:
@@ -39,7 +39,7 @@ def render(event: Event, rng: random.Random) -> str:
     """One wording of a meaning: synonyms, articles, tense, voice and the order of the adjuncts are drawn.
 
     Example:
-        >>> from flowbert.data.sample.meaning import random_event
+        >>> from tools.sample.meaning import random_event
         >>> rng = random.Random(1)
         >>> render(random_event(rng), rng)
         'Rapidly, the lady is talking.'

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from flowbert.data.sample.lexicon import Concept, lexicon
+from tools.sample.lexicon import Concept, lexicon
 
 T = TypeVar("T")
 

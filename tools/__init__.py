@@ -1,0 +1,1 @@
+"""What made the files that ship with the package."""
