@@ -53,7 +53,7 @@ CASES = {
     "no checkpoint": (["test"], r"--ckpt_path: received nothing"),
     "missing checkpoint": (["test", "--ckpt_path", "no.ckpt"], r"--ckpt_path: no file no.ckpt"),
     "not a checkpoint": (["test", "--ckpt_path", "binary.txt"], r"binary.txt is not a checkpoint"),
-    "accelerator": (["fit", "--trainer.accelerator", "abacus"], r"--trainer: .*abacus"),
+    "accelerator": (["fit", "--trainer.accelerator", "abacus"], r"trainer: .*abacus"),
     "evaluate option": (["evaluate", "--tsks", "STSB"], r"unknown option --tsks \(did you mean --tasks\?\)"),
     "evaluate method": (["evaluate", "--methods", "raw,whitning"], r"whitning.*did you mean 'whitening'"),
     "evaluate flow": (["evaluate", "--methods", "flow"], r"flow: received none; allowed with method flow: a run"),
