@@ -1,25 +1,23 @@
 """STS at each validation and test: raw, baselines and the trained method; what stays the same is computed once."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-
-from flowbert.callbacks import STSEvaluation
-from flowbert.data.sts import STSTask, Subset
-from pathlib import Path
 from helpers.data import make_data
 from pytorch_lightning import Trainer
+from torch import Tensor
+
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
+from flowbert.data.sts import STSTask, Subset
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.modules import FlowModule
 from flowbert.tasks.pairs import embed_pairs, evaluate_pairs
-
 
 SENTENCES = [f"sentence {number}" for number in range(12)]
 ROWS = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
