@@ -22,7 +22,7 @@ _SAMPLE = "builtin-sample"  # the default of the encoder's path: nothing was ask
 def encode(
     sentences: Sequence[str] | None = None,
     *,
-    input: str | None = None,  # noqa: A002
+    input: str | None = None,
     column: str | None = None,
     output: str | Path | None = None,
     model: str | Path | None = None,

@@ -33,7 +33,8 @@ def test_a_fitted_model_has_the_settings_of_its_fit(run: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "fitted"), [("layers", "last", r"\(1, 4\)"), ("pooling", "max", "'mean'"), ("max_length", 7, "128")]
+    ("name", "value", "fitted"),
+    [("layers", "last", r"\(1, 4\)"), ("pooling", "max", "'mean'"), ("max_length", 7, "128")],
 )
 def test_other_settings_than_in_the_fit_are_refused(run: Path, name: str, value: object, fitted: str) -> None:
     with pytest.raises(UserError, match=rf"encoder\.{name}: received {value!r}; allowed with .*: {fitted}, as fitted"):
