@@ -40,7 +40,7 @@ class WhiteningBaseline(Callback):
         """Raise a UserError if more directions are wanted than embeddings of size ``dim`` have."""
         wanted = self.calibration.n_components
         if wanted is not None and wanted > dim:
-            raise UserError(f"whitening.n_components: received {wanted}; allowed with this encoder: 1 to {dim}")
+            raise UserError(f"n_components: received {wanted}; allowed with this encoder: 1 to {dim}")
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit, unless a checkpoint brought the statistics."""

@@ -87,7 +87,7 @@ def train(argv: Sequence[str]) -> None:
             print(f"{len(embeddings)} embeddings of size {embeddings.shape[1]} written to {run.folder.predictions}")
             return
         rows = run.fit() if command == "fit" else run.measure("dev" if command == "validate" else "test")
-    if rows and "LOCAL_RANK" not in os.environ:
+    if rows and run.is_main_process:
         print_table(spearman_table(rows))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 

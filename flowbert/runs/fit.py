@@ -78,6 +78,7 @@ class Run:
         if self.whitening is not None:
             self.whitening.check_dim(module.encoder.dim)
         self.best = self._best_checkpoint()
+        self.is_main_process = True  # known once there is a trainer
 
     # -------------------------------------------------------------- commands
 
@@ -162,9 +163,11 @@ class Run:
         options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
         options["plugins"] = [*_as_list(options.get("plugins")), AtomicCheckpointIO()]
         try:
-            return Trainer(**options | {"default_root_dir": str(self.folder.path)})
+            trainer = Trainer(**options | {"default_root_dir": str(self.folder.path)})
         except (ImportError, ValueError) as error:
             raise UserError(f"trainer: {error}") from error
+        self.is_main_process = trainer.is_global_zero
+        return trainer
 
     # ---------------------------------------------------------------- report
 
@@ -177,6 +180,8 @@ class Run:
             self.whitening.calibration.save(self.folder.fitted_map(self.whitening.name))
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
+        if trainer.fast_dev_run:
+            return []
         seed = self.module.hparams["seed"]
         rows = [
             row
