@@ -80,7 +80,8 @@ def train(argv: Sequence[str]) -> None:
     with quiet_lightning(), run_folder_shared():
         seed_everything(config.seed, workers=True)
         run = _build(parser, config, method, checkpoint)
-        if command == "fit" and "LOCAL_RANK" not in os.environ:
+        if command == "fit":
+            run.check_fit()
             _say_what_is_fitted_on(run)
         if command == "predict":
             embeddings = run.predict()
@@ -179,6 +180,8 @@ def _module(
 
 
 def _say_what_is_fitted_on(run: Run) -> None:
+    if "LOCAL_RANK" in os.environ:  # another process says it
+        return
     tasks = [task.name for task in run.datamodule.tasks]
     print(f"fitting on {run.datamodule.summary()}; evaluating on {', '.join(tasks)}", file=sys.stderr)
     if SAMPLE in tasks and run.module.encoder.path != SAMPLE_PATH:

@@ -88,9 +88,7 @@ class Run:
         Returns:
             Rows of the results; none with ``fast_dev_run``.
         """
-        self._check_fit()
-        if self.checkpoint is not None and "corpus" in self.checkpoint.content:
-            self.datamodule.check_corpus(self.checkpoint.content["corpus"])
+        self.check_fit()
         earlier = [] if self.checkpoint is None else self.checkpoint.earlier_metrics()
         with _lightning():
             trainer = self._trainer(earlier)
@@ -132,7 +130,12 @@ class Run:
 
     # --------------------------------------------------------------- trainer
 
-    def _check_fit(self) -> None:
+    def check_fit(self) -> None:
+        """Find what speaks against a fit: nothing to train, half precision, or another corpus than the checkpoint's.
+
+        Raises:
+            UserError: If there is something.
+        """
         options = self._options
         for name in ("max_epochs", "max_steps", "limit_train_batches"):
             if options.get(name) == 0:
@@ -142,6 +145,8 @@ class Run:
                 f"precision: received {options['precision']}; allowed when the encoder is trained: 32-true, "
                 "bf16-mixed, 16-mixed (weights and losses stay in float32)"
             )
+        if self.checkpoint is not None and "corpus" in self.checkpoint.content:
+            self.datamodule.check_corpus(self.checkpoint.content["corpus"])
 
     def _best_checkpoint(self) -> BestCheckpoint | None:
         """A trained encoder keeps its best on dev; a frozen encoder's method its last state: no label may choose."""
