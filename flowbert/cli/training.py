@@ -89,7 +89,7 @@ def train(argv: Sequence[str]) -> None:
             rows = run.fit(on_start=partial(_say_what_is_fitted_on, run))
         else:
             rows = run.measure("dev" if command == "validate" else "test")
-    if rows and "LOCAL_RANK" not in os.environ:
+    if rows and run.is_main_process:
         print_table(spearman_table(rows))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
@@ -181,7 +181,7 @@ def _module(
 
 
 def _say_what_is_fitted_on(run: Run) -> None:
-    if "LOCAL_RANK" in os.environ:
+    if "LOCAL_RANK" in os.environ:  # another process says it
         return
     tasks = [task.name for task in run.datamodule.tasks]
     print(f"fitting on {run.datamodule.summary()}; evaluating on {', '.join(tasks)}", file=sys.stderr)
