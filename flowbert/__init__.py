@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from flowbert.data.sts import load_task as load_task
     from flowbert.encoders import SentenceEncoder as SentenceEncoder
     from flowbert.flows import Glow as Glow
-    from flowbert.methods import fit_flow as fit_flow
     from flowbert.methods import load_embedder as load_embedder
     from flowbert.methods import make_calibration as make_calibration
+    from flowbert.methods.flow import fit_flow as fit_flow
     from flowbert.modules import FlowModule as FlowModule
+    from flowbert.report.curve import training_curves as training_curves
+    from flowbert.reproduction import reproduce as reproduce
+    from flowbert.runs import compare as compare
+    from flowbert.runs import encode as encode
+    from flowbert.runs import fit as fit
     from flowbert.tasks import evaluate_task as evaluate_task
 
 _WHERE = {
@@ -22,12 +27,17 @@ _WHERE = {
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
+    "compare": "flowbert.runs",
+    "encode": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",
-    "fit_flow": "flowbert.methods",
+    "fit": "flowbert.runs",
+    "fit_flow": "flowbert.methods.flow",
     "load_corpus": "flowbert.data.corpus",
     "load_embedder": "flowbert.methods",
     "load_task": "flowbert.data.sts",
     "make_calibration": "flowbert.methods",
+    "reproduce": "flowbert.reproduction",
+    "training_curves": "flowbert.report.curve",
 }
 __all__ = ["__version__", *_WHERE]
 

@@ -13,7 +13,7 @@ LONGEST = 350
 # Groups of options; what stands behind one in a text is an option, as in `model.levels`.
 GROUPS = ("checkpoint", "data", "encoder", "model", "trainer", "whitening")
 # Files that name what nothing public offers; each has a test that fails when it changes.
-ADAPTERS = ("training/checkpoints.py",)
+ADAPTERS = ("encoders/cpu/attention.py", "training/lightning_adapter.py")
 FOREIGN = ("argparse", "jsonargparse", "lightning_fabric", "pytorch_lightning", "transformers")
 PRIVATE = (
     *("_actions", "_action_groups", "_name_parser_map", "_option_string_actions", "_subcommand_parsers", "_typehint"),

@@ -121,7 +121,8 @@ class Moments:
             other._around(difference * (self.count / total)),
         )
         self.third, self.fourth = third + other_third, fourth + other_fourth
-        self.scatter.add_(other.scatter).addr_(difference, difference, alpha=self.count * other.count / total)
+        between = torch.outer(difference, difference)
+        self.scatter.add_(other.scatter).add_(between, alpha=self.count * other.count / total)
         self.offset = self.offset + difference * (other.count / total)
         self.count = total
         return self

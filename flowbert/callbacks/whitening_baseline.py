@@ -6,7 +6,6 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.calibration import Whitening
-from flowbert.errors import UserError
 
 
 class WhiteningBaseline(Callback):
@@ -38,31 +37,16 @@ class WhiteningBaseline(Callback):
 
     def check_dim(self, dim: int) -> None:
         """Raise a UserError if more directions are wanted than embeddings of size ``dim`` have."""
-        wanted = self.calibration.n_components
-        if wanted is not None and wanted > dim:
-            raise UserError(f"n_components: received {wanted}; allowed with this encoder: 1 to {dim}")
+        self.calibration.output_dim(dim)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Fit, unless a checkpoint brought the statistics."""
-        del pl_module
-        self._fit_once(trainer)
+        """Fit, unless a checkpoint brought the statistics, or a training, validation or test came before."""
+        if not self.calibration.fitted:
+            datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
+            for chunk in datamodule.corpus_chunks():
+                self.calibration.partial_fit(chunk)
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Fit if no training came before."""
-        del pl_module
-        self._fit_once(trainer)
-
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Fit if no training came before."""
-        del pl_module
-        self._fit_once(trainer)
-
-    def _fit_once(self, trainer: Trainer) -> None:
-        if self.calibration.fitted:
-            return
-        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
-        for chunk in datamodule.corpus_chunks():
-            self.calibration.partial_fit(chunk)
+    on_validation_start = on_test_start = on_fit_start
 
     @property
     def flaw(self) -> str | None:
@@ -75,9 +59,8 @@ class WhiteningBaseline(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Statistics as plain tensors; empty before the fit."""
-        return dict(self.calibration.state_dict()) if self.calibration.fitted else {}
+        return dict(self.calibration.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take the statistics of a checkpoint."""
-        if state_dict:
-            self.calibration.load_state_dict(state_dict)
+        self.calibration.load_state_dict(state_dict)

@@ -1,6 +1,6 @@
 """``curve``: how runs went, validation by validation, as a table and as a picture."""
 
-from flowbert.cli.options import as_list, check_output
+from flowbert.cli.options import check_output
 from flowbert.cli.parser import ToolParser
 from flowbert.report.curve import PICTURES, training_curves
 from flowbert.report.history import curves_to_markdown
@@ -34,8 +34,7 @@ def main(argv: list[str]) -> None:
     """
     options = make_parser().parse_args(argv[1:])
     output = None if options.output is None else check_output(options.output, "--output", PICTURES)
-    runs = as_list(options.runs, "--runs")
-    curves = training_curves(runs, task=options.task, aggregation=options.aggregation, output=output)
+    curves = training_curves(options.runs, task=options.task, aggregation=options.aggregation, output=output)
     what = f"{curves[0].task}, development split, aggregation {options.aggregation}"
     print(f"{what}; alignment and uniformity: lower is better")
     print(f"\n{curves_to_markdown(curves)}")

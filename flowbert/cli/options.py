@@ -3,15 +3,13 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from jsonargparse import ArgumentParser
 
-from flowbert.encoders import SentenceEncoder, name_layers
 from flowbert.errors import UserError, choices
 
-Number = TypeVar("Number", int, float)
 DEVICES = ("auto", "cpu", "cuda", "mps")
 SEVERAL = " Several: with commas, or a list."
 
@@ -92,36 +90,9 @@ def _or_list(kind: Any) -> Any:
 
 
 def add_encoder_options(parser: ArgumentParser, *, several: bool = False) -> None:
-    """Add the group ``encoder``: the arguments of :meth:`SentenceEncoder.from_pretrained`, for a frozen encoder."""
+    """Add the group ``encoder``: the arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`."""
     group = parser.add_argument_group("The encoder")
     add_options(group, *(name for name in OPTIONS if name.startswith("encoder.")), several=several)
-
-
-def as_list(value: str | list[str], option: str) -> list[str]:
-    """Items of a comma-separated list, or of a YAML list; each once.
-
-    Raises:
-        UserError: If there is none.
-    """
-    items = value.split(",") if isinstance(value, str) else value
-    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
-    if not names:
-        raise UserError(f"{option}: received {value!r}; allowed: one name or more, comma-separated")
-    return names
-
-
-def as_numbers(value: str | Number | list[Number], option: str, kind: type[Number]) -> list[Number]:
-    """Numbers of a comma-separated list, of a YAML list, or a single one; each once.
-
-    Raises:
-        UserError: If there is none, or one is no number of this kind.
-    """
-    items = value if isinstance(value, list) else str(value).strip("[]").split(",")
-    try:
-        return list(dict.fromkeys(kind(item) for item in items))
-    except ValueError as error:
-        wanted = f"numbers ({kind.__name__}), comma-separated"
-        raise UserError(f"{option}: received {value!r}; allowed: {wanted}") from error
 
 
 def chosen_device(name: str) -> torch.device:
@@ -152,14 +123,3 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
         raise UserError(f"{option}: {existing} is not a folder that can be written; allowed: one that is")
     return output
-
-
-def setting_of(encoder: SentenceEncoder) -> Mapping[str, Any]:
-    """Columns of a results row that say what the raw embeddings are; layers by name, if they have one, and number."""
-    description = encoder.describe()
-    return {
-        "encoder": description.pop("path"),
-        "layer_numbers": description.pop("layers"),
-        "layers": name_layers(encoder.layers, encoder.num_layers),
-        **description,
-    }

@@ -1,6 +1,6 @@
 """``reproduce``: published rows with their setting here, ours beside theirs."""
 
-from flowbert.cli.options import add_options, as_list, as_numbers, check_output, chosen_device
+from flowbert.cli.options import add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.errors import UserError
 from flowbert.reproduction import published_row, published_rows, reproduce
@@ -55,13 +55,13 @@ def main(argv: list[str]) -> None:
         return
     output = check_output(options.output, "--output", (".json",))
     found = reproduce(
-        None if options.rows is None else as_list(options.rows, "--rows"),
+        options.rows,
         table=options.table,
         encoder=options.encoder.path,
         senteval=options.senteval,
         nli=options.nli,
-        tasks=None if options.tasks is None else as_list(options.tasks, "--tasks"),
-        seeds=as_numbers(options.seeds, "--seeds", int),
+        tasks=options.tasks,
+        seeds=options.seeds,
         bootstrap=options.bootstrap,
         bootstrap_seed=options.bootstrap_seed,
         output=output,

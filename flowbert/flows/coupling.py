@@ -1,15 +1,16 @@
 """Coupling layers: one half of the dimensions is changed by a function of the other half."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError
 from flowbert.flows.actnorm import LOGSCALE_FACTOR, ActNorm
 from flowbert.flows.bijection import Bijection
 from flowbert.seeding import Stream
 
-COUPLINGS = ("additive", "affine")
 WEIGHT_STD = 0.05
 
 
@@ -74,18 +75,17 @@ class AdditiveCoupling(Bijection):
 
     def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
         super().__init__()
-        half = _half(dim)
-        self.net = CouplingNet(half, hidden_dim, half, seed)
+        self.net = _half_net(dim, hidden_dim, 1, seed)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Add the shift to the second half."""
-        kept, changed = x.chunk(2, dim=1)
-        return torch.cat([kept, changed + self.net(kept)], dim=1), x.new_zeros(x.shape[0])
+        fixed, changed = x.chunk(2, dim=1)
+        return torch.cat([fixed, changed + self.net(fixed)], dim=1), x.new_zeros(x.shape[0])
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Subtract the same shift."""
-        kept, changed = z.chunk(2, dim=1)
-        return torch.cat([kept, changed - self.net(kept)], dim=1), z.new_zeros(z.shape[0])
+        fixed, changed = z.chunk(2, dim=1)
+        return torch.cat([fixed, changed - self.net(fixed)], dim=1), z.new_zeros(z.shape[0])
 
 
 class AffineCoupling(Bijection):
@@ -117,46 +117,31 @@ class AffineCoupling(Bijection):
 
     def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
         super().__init__()
-        half = _half(dim)
-        self.net = CouplingNet(half, hidden_dim, 2 * half, seed)
+        self.net = _half_net(dim, hidden_dim, 2, seed)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shift, then scale the second half."""
-        kept, changed = x.chunk(2, dim=1)
-        shift, log_scale = self._shift_and_log_scale(kept)
-        return torch.cat([kept, (changed + shift) * log_scale.exp()], dim=1), log_scale.sum(1)
+        fixed, changed = x.chunk(2, dim=1)
+        shift, log_scale = self._shift_and_log_scale(fixed)
+        return torch.cat([fixed, (changed + shift) * log_scale.exp()], dim=1), log_scale.sum(1)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Undo the scale, then the shift."""
-        kept, changed = z.chunk(2, dim=1)
-        shift, log_scale = self._shift_and_log_scale(kept)
-        return torch.cat([kept, changed * (-log_scale).exp() - shift], dim=1), -log_scale.sum(1)
+        fixed, changed = z.chunk(2, dim=1)
+        shift, log_scale = self._shift_and_log_scale(fixed)
+        return torch.cat([fixed, changed * (-log_scale).exp() - shift], dim=1), -log_scale.sum(1)
 
-    def _shift_and_log_scale(self, kept: Tensor) -> tuple[Tensor, Tensor]:
-        output = self.net(kept)
+    def _shift_and_log_scale(self, fixed: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.net(fixed)
         return output[:, 0::2], logsigmoid(output[:, 1::2] + 2.0)
 
 
-def make_coupling(name: str, dim: int, hidden_dim: int, seed: int = 0) -> Bijection:
-    """Build a coupling by name.
-
-    Args:
-        name: ``additive`` or ``affine``.
-        dim: Vector size D; even.
-        hidden_dim: Width of the coupling's network.
-        seed: Seed of the network's hidden weights.
-
-    Raises:
-        UserError: If ``name`` is unknown or ``dim`` odd.
-    """
-    if name == "additive":
-        return AdditiveCoupling(dim, hidden_dim, seed)
-    if name == "affine":
-        return AffineCoupling(dim, hidden_dim, seed)
-    raise UserError(f"coupling {name!r} is unknown; {choices(COUPLINGS, name)}")
+COUPLINGS: dict[str, Callable[[int, int, int], Bijection]] = {"additive": AdditiveCoupling, "affine": AffineCoupling}
+"""What makes each coupling of vector size D, network width and seed."""
 
 
-def _half(dim: int) -> int:
+def _half_net(dim: int, hidden_dim: int, outputs: int, seed: int) -> CouplingNet:
+    """The network from one half of the dimensions to so many outputs for each of the other half."""
     if dim < 2 or dim % 2:
         raise UserError(f"coupling halves its vector: dim {dim} received, allowed: an even number, at least 2")
-    return dim // 2
+    return CouplingNet(dim // 2, hidden_dim, outputs * dim // 2, seed)

@@ -1,16 +1,17 @@
 """Glow on vectors: steps of actnorm, mixing and coupling on several levels with split priors."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from flowbert.errors import UserError
+from flowbert.errors import UserError, choices
 from flowbert.flows.actnorm import ActNorm
 from flowbert.flows.bijection import Bijection, Chain
-from flowbert.flows.coupling import make_coupling
-from flowbert.flows.mixing import make_mixing
+from flowbert.flows.coupling import COUPLINGS
+from flowbert.flows.mixing import MIXINGS
 from flowbert.losses.nll import nll
 from flowbert.seeding import Stream
 
@@ -39,7 +40,7 @@ class Glow(Bijection):
         seed: Seed of everything random in the start; no global random state is read or changed.
 
     Shapes:
-        x, z: ``(B, D)``; log_det, log_prob, nll: ``(B,)``, nats.  B: batch, D: embedding size.
+        x, z: ``(B, D)``; log_det, nll: ``(B,)``, nats.  B: batch, D: embedding size.
 
     Raises:
         UserError: If D is not a multiple of ``2 ** levels``, a size is below 1, or a name is unknown.
@@ -69,26 +70,22 @@ class Glow(Bijection):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        _check_sizes(dim, levels, depth, width)
-        self.config: dict[str, Any] = {
-            "dim": dim,
-            "levels": levels,
-            "depth": depth,
-            "width": width,
-            "mixing": mixing,
-            "coupling": coupling,
-            "mixing_init": mixing_init,
-            "seed": seed,
-        }
+        sizes = {"dim": dim, "levels": levels, "depth": depth, "width": width}
+        _check_sizes(**sizes)
+        for name, received, known in (("mixing", mixing, MIXINGS), ("coupling", coupling, COUPLINGS)):
+            if received not in known:
+                raise UserError(f"{name}: received {received!r}; {choices(known, received)}")
+        names = {"mixing": mixing, "coupling": coupling, "mixing_init": mixing_init}
+        self.config: dict[str, Any] = {**sizes, **names, "seed": seed}
         self.dim = dim
-        seeds = _seeds(seed, 2 * levels * depth)
+        seeds = (Stream(seed, "flow", batch=number).number for number in range(2 * levels * depth))
 
         def step(size: int) -> Chain:
             return Chain(
                 {
                     "actnorm": ActNorm(size),
-                    "mixing": make_mixing(mixing, size, mixing_init, next(seeds)),
-                    "coupling": make_coupling(coupling, size, width, next(seeds)),
+                    "mixing": MIXINGS[mixing](size, mixing_init, next(seeds)),
+                    "coupling": COUPLINGS[coupling](size, width, next(seeds)),
                 }
             )
 
@@ -110,35 +107,30 @@ class Glow(Bijection):
         """Map embeddings to latents."""
         self._check_shape(x)
         with torch.autocast(x.device.type, enabled=False):
-            return self._forward(x.to(self.dtype))
-
-    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        leaving: list[Tensor] = []
-        total = x.new_zeros(x.shape[0])
-        for level in self.levels:
-            if level is not self.levels[0]:
-                x, out = x.chunk(2, dim=1)
-                leaving.append(out)
-            x, log_det = level(x)
-            total = total + log_det
-        return torch.cat([*leaving, x], dim=1), total
+            x = x.to(self.dtype)
+            leaving: list[Tensor] = []
+            total = x.new_zeros(x.shape[0])
+            for level in self.levels:
+                if level is not self.levels[0]:
+                    x, out = x.chunk(2, dim=1)
+                    leaving.append(out)
+                x, log_det = level(x)
+                total = total + log_det
+            return torch.cat([*leaving, x], dim=1), total
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""
         self._check_shape(z)
-        with torch.autocast(z.device.type, enabled=False):
-            return self._inverse(z.to(self.dtype))
-
-    def _inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         sizes = [self.dim >> level for level in range(1, len(self.levels))]
-        *leaving, x = torch.split(z, [*sizes, self.dim - sum(sizes)], dim=1)
-        total = z.new_zeros(z.shape[0])
-        for level in reversed(self.levels):
-            x, log_det = cast(Bijection, level).inverse(x)
-            total = total + log_det
-            if leaving:
-                x = torch.cat([x, leaving.pop()], dim=1)
-        return x, total
+        with torch.autocast(z.device.type, enabled=False):
+            *leaving, x = torch.split(z.to(self.dtype), [*sizes, self.dim - sum(sizes)], dim=1)
+            total = x.new_zeros(x.shape[0])
+            for level in reversed(self.levels):
+                x, log_det = cast(Bijection, level).inverse(x)
+                total = total + log_det
+                if leaving:
+                    x = torch.cat([x, leaving.pop()], dim=1)
+            return x, total
 
     @torch.no_grad()
     def latents(self, x: Tensor) -> Tensor:
@@ -146,21 +138,10 @@ class Glow(Bijection):
 
         They are computed on the flow's device. A flow in training mode is in evaluation mode meanwhile.
         """
-        parameter = next(self.parameters())
-        training = self.training
-        self.eval()
-        try:
-            parts = [
-                self(part.to(parameter.device, parameter.dtype))[0].to(x.device, torch.float32)
-                for part in torch.split(x, _BLOCK)
-            ]
-        finally:
-            self.train(training)
-        return torch.cat(parts)
-
-    def log_prob(self, x: Tensor) -> Tensor:
-        """Log density of embeddings ``x`` of shape ``(B, D)`` in nats, ``(B,)``."""
-        return -self.nll(x)
+        device = next(self.parameters()).device
+        with self._in_mode(training=False):
+            blocks = [self(block.to(device))[0].to(x.device, torch.float32) for block in torch.split(x, _BLOCK)]
+        return torch.cat(blocks)
 
     def nll(self, x: Tensor) -> Tensor:
         """Negative log density of embeddings ``x`` of shape ``(B, D)`` in nats, ``(B,)``."""
@@ -176,17 +157,15 @@ class Glow(Bijection):
             x: Embeddings, ``(B, D)`` with B at least 2.
 
         Raises:
-            UserError: If ``x`` has the wrong shape or fewer than 2 rows, or holds or leads to NaN or infinity.
+            ValueError: If ``x`` has the wrong shape.
+            UserError: If it has fewer than 2 rows, or holds or leads to NaN or infinity.
         """
         self._check_shape(x)
         _check_batch(x)
         for actnorm in self._actnorms():
             actnorm.restart()
-        training = self.training
-        try:
-            self.train()(x)
-        finally:
-            self.train(training)
+        with self._in_mode(training=True):
+            self(x)
         self.check_finite()
 
     @torch.no_grad()
@@ -218,12 +197,21 @@ class Glow(Bijection):
             for hook in hooks:
                 hook.remove()
 
+    @contextmanager
+    def _in_mode(self, training: bool) -> Iterator[None]:
+        before = self.training
+        try:
+            self.train(training)
+            yield
+        finally:
+            self.train(before)
+
     def _actnorms(self) -> Iterator[ActNorm]:
         return (module for module in self.modules() if isinstance(module, ActNorm))
 
     def _check_shape(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != self.dim:
-            raise UserError(f"flow: shape {tuple(x.shape)} received, allowed: (batch, {self.dim})")
+            raise ValueError(f"flow: shape {tuple(x.shape)} received, allowed: (batch, {self.dim})")
 
 
 def _check_sizes(dim: int, levels: int, depth: int, width: int) -> None:
@@ -250,7 +238,3 @@ def _finite_hook(name: str) -> Any:
             raise UserError(f"flow: the output of {name} is not finite; lower the learning rate or clip the gradient")
 
     return hook
-
-
-def _seeds(seed: int, count: int) -> Iterator[int]:
-    return (Stream(seed, "flow", batch=number).number for number in range(count))

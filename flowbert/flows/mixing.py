@@ -1,5 +1,7 @@
 """Layers that mix or reorder the dimensions between two couplings."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -7,7 +9,6 @@ from flowbert.errors import UserError, choices
 from flowbert.flows.bijection import Bijection
 from flowbert.seeding import Stream
 
-MIXINGS = ("lu", "reverse", "random")
 LU_INITS = ("identity", "reverse", "random", "rotation")
 
 
@@ -118,25 +119,12 @@ class RandomPermutation(Bijection):
         return z[:, self.permutation.argsort()], z.new_zeros(z.shape[0])
 
 
-def make_mixing(name: str, dim: int, init: str = "identity", seed: int = 0) -> Bijection:
-    """Build a mixing layer by name.
-
-    Args:
-        name: ``lu``, ``reverse`` or ``random``.
-        dim: Vector size D.
-        init: Start of ``lu``; the others have nothing to learn and ignore it.
-        seed: Seed of what is random.
-
-    Raises:
-        UserError: If ``name`` or, for ``lu``, ``init`` is unknown.
-    """
-    if name == "lu":
-        return LULinear(dim, init, seed)
-    if name == "reverse":
-        return Reverse(dim)
-    if name == "random":
-        return RandomPermutation(dim, seed)
-    raise UserError(f"mixing {name!r} is unknown; {choices(MIXINGS, name)}")
+MIXINGS: dict[str, Callable[[int, str, int], Bijection]] = {
+    "lu": LULinear,
+    "reverse": lambda dim, _init, _seed: Reverse(dim),
+    "random": lambda dim, _init, seed: RandomPermutation(dim, seed),
+}
+"""What makes each mixing of vector size D, start (of what is learned) and seed (of what is random)."""
 
 
 def _initial_factors(dim: int, init: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -153,4 +141,4 @@ def _initial_factors(dim: int, init: str, seed: int) -> tuple[Tensor, Tensor, Te
         rotation = torch.linalg.qr(torch.randn(dim, dim, generator=generator, dtype=torch.float64)).Q
         P, L, U = torch.linalg.lu(rotation)
         return P.argmax(0), (L.tril(-1) + U.triu(1)).float(), U.diagonal().float()
-    raise UserError(f"mixing_init {init!r} is unknown; {choices(LU_INITS, init)}")
+    raise UserError(f"mixing_init: received {init!r}; {choices(LU_INITS, init)}")

@@ -146,10 +146,11 @@ def parse_methods(names: Sequence[str], flow: str | None, device: torch.device) 
 def _method(name: str, flow: str | None, accelerator: str) -> Method:
     if name == "raw":
         return Method(name)
-    if name == FLOW and flow is None:
-        raise UserError("flow: received none; allowed with method flow: a run folder of `fit`, or 'fit' to fit it here")
     if name == FLOW and flow != FIT_HERE:
-        return _fitted_before(RunFolder(Path(str(flow))))
+        if flow is None:
+            needed = "a run folder of `fit`, or 'fit' to fit it here"
+            raise UserError(f"flow: received none; allowed with method flow: {needed}")
+        return _fitted_before(RunFolder(Path(flow)))
     makers = [partial(_step, spec, accelerator) for spec in split_chain(name)]
     trial = Chain([make(0) for make in makers])  # a typo must show before anything is encoded
     return Method(

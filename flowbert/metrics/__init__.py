@@ -3,15 +3,6 @@
 from flowbert.metrics.alignment import alignment
 from flowbert.metrics.isotropy import mean_cosine
 from flowbert.metrics.spearman import no_spearman, spearman, spearman_or_nan
-from flowbert.metrics.uniformity import SampledUniformity, sampled_uniformity, uniformity
+from flowbert.metrics.uniformity import uniformity
 
-__all__ = [
-    "SampledUniformity",
-    "alignment",
-    "mean_cosine",
-    "no_spearman",
-    "sampled_uniformity",
-    "spearman",
-    "spearman_or_nan",
-    "uniformity",
-]
+__all__ = ["alignment", "mean_cosine", "no_spearman", "spearman", "spearman_or_nan", "uniformity"]

@@ -3,7 +3,7 @@
 import math
 import warnings
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.metrics.arrays import Array, unit_rows
 
 
@@ -24,7 +24,7 @@ def alignment(x: Array, y: Array) -> float:
         The alignment in [0, 4], or NaN.
 
     Raises:
-        UserError: If an argument is not 2-D, or the shapes differ.
+        ValueError: If an argument is not 2-D, or the shapes differ.
 
     Example:
         >>> import torch
@@ -33,7 +33,7 @@ def alignment(x: Array, y: Array) -> float:
     """
     left, right = unit_rows(x, "left vectors"), unit_rows(y, "right vectors")
     if left.shape != right.shape:
-        raise UserError(f"pairs have the shapes {tuple(left.shape)} and {tuple(right.shape)}; allowed: equal shapes")
+        raise ValueError(f"pairs have the shapes {tuple(left.shape)} and {tuple(right.shape)}; allowed: equal shapes")
     if len(left) == 0:
         warnings.warn("alignment is NaN: no positive pairs", FlowbertWarning, stacklevel=2)
         return math.nan

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 
 Array = Tensor | NDArray[Any]
 
@@ -17,11 +17,11 @@ def to_vector(x: Array, name: str) -> NDArray[np.float64]:
     """Values of shape ``(N,)`` as a float64 numpy array.
 
     Raises:
-        UserError: If ``x`` is not 1-D; the message names the argument.
+        ValueError: If ``x`` is not 1-D; the message names the argument.
     """
     values = x.detach().cpu().to(torch.float64).numpy() if isinstance(x, Tensor) else np.asarray(x, dtype=np.float64)
     if values.ndim != 1:
-        raise UserError(f"{name} has the shape {values.shape}; allowed: (N,)")
+        raise ValueError(f"{name} has the shape {values.shape}; allowed: (N,)")
     return values
 
 
@@ -29,11 +29,11 @@ def to_rows(x: Array, name: str = "embeddings") -> Tensor:
     """Vectors of shape ``(N, D)`` as a float64 tensor on the device they are on (the CPU where it has no float64).
 
     Raises:
-        UserError: If ``x`` is not 2-D; the message names the argument.
+        ValueError: If ``x`` is not 2-D; the message names the argument.
     """
     rows = x.detach() if isinstance(x, Tensor) else torch.tensor(np.asarray(x))
     if rows.ndim != 2:
-        raise UserError(f"{name} have the shape {tuple(rows.shape)}; allowed: (N, D)")
+        raise ValueError(f"{name} have the shape {tuple(rows.shape)}; allowed: (N, D)")
     return rows.to("cpu" if rows.device.type == "mps" else rows.device, torch.float64)
 
 

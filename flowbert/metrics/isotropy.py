@@ -22,7 +22,7 @@ def mean_cosine(x: Array) -> float:
         The mean in [-1, 1]; NaN, with a warning, for fewer than two vectors or one without direction.
 
     Raises:
-        UserError: If ``x`` is not 2-D.
+        ValueError: If ``x`` is not 2-D.
 
     Example:
         >>> import torch

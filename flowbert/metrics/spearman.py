@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 from scipy.stats import rankdata
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.metrics.arrays import Array, to_vector
 
 
@@ -27,7 +27,7 @@ def spearman(predictions: Array, target: Array) -> float:
         The correlation in [-1, 1], or NaN.
 
     Raises:
-        UserError: If an argument is not 1-D, or the lengths differ.
+        ValueError: If an argument is not 1-D, or the lengths differ.
 
     Example:
         >>> round(spearman(np.array([0.1, 0.4, 0.2, 0.9]), np.array([1.0, 2.0, 2.0, 5.0])), 4)
@@ -35,7 +35,7 @@ def spearman(predictions: Array, target: Array) -> float:
     """
     x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
     if len(x) != len(y):
-        raise UserError(f"predictions have {len(x)} values and target has {len(y)}; allowed: equal lengths")
+        raise ValueError(f"predictions have {len(x)} values and target has {len(y)}; allowed: equal lengths")
     problem = no_spearman(x, y)
     if problem:
         warnings.warn(f"Spearman is NaN: {problem}", FlowbertWarning, stacklevel=2)

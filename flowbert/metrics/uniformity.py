@@ -2,39 +2,22 @@
 
 import math
 import warnings
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.metrics.arrays import Array, to_rows, unit_rows
 from flowbert.seeding import Stream
 
 _BLOCK_ROWS = 1024
 
 
-class SampledUniformity(NamedTuple):
-    """Uniformity of a random part of the vectors, and what the part was.
-
-    Attributes:
-        value: The uniformity of the part.
-        vectors: How many vectors were used.
-        total: How many there were.
-        seed: Seed of the choice.
-    """
-
-    value: float
-    vectors: int
-    total: int
-    seed: int
-
-
-def uniformity(x: Array, t: float = 2.0) -> float:
+def uniformity(x: Array, t: float = 2.0, *, vectors: int | None = None, seed: int = 0) -> float:
     r"""Uniformity :math:`\log \operatorname{mean}_{i < j} e^{-t |\hat x_i - \hat x_j|^2}` over all distinct pairs.
 
     Lower is better. Exact: every pair is counted once, in blocks of a float64 matrix product, so memory is O(N D). Time
-    is O(N^2 D); for more than some ten thousand vectors consider :func:`sampled_uniformity`.
+    is O(N^2 D); of more than some ten thousand vectors a random part, drawn without replacement, says enough.
 
     References:
         Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere
@@ -43,20 +26,28 @@ def uniformity(x: Array, t: float = 2.0) -> float:
     Args:
         x: Vectors of shape ``(N, D)``, torch or numpy; need not be normalized.
         t: Factor of the squared distance, above 0.
+        vectors: How many to draw, at least 2; default, or if there are no more: all.
+        seed: Seed of the draw.
 
     Returns:
         The uniformity in [-4 t, 0]; NaN, with a warning, for fewer than two vectors or one without direction.
 
     Raises:
-        UserError: If ``x`` is not 2-D, or ``t`` is not above 0.
+        ValueError: If ``x`` is not 2-D, ``t`` is not above 0, or ``vectors`` below 2.
 
     Example:
         >>> round(uniformity(torch.tensor([[1.0, 0.0], [-2.0, 0.0]])), 12)
         -8.0
     """
     if not (math.isfinite(t) and t > 0):
-        raise UserError(f"t is {t}; allowed: a number above 0")
-    unit = unit_rows(x)
+        raise ValueError(f"t: received {t}; allowed: a number above 0")
+    if vectors is not None and vectors < 2:
+        raise ValueError(f"vectors: received {vectors}; allowed: at least 2")
+    rows = to_rows(x)
+    if vectors is not None and vectors < len(rows):
+        order = torch.randperm(len(rows), generator=Stream(seed, "uniformity").generator())
+        rows = rows[order[:vectors].sort().values.to(rows.device)]
+    unit = unit_rows(rows)
     count = len(unit)
     if count < 2:
         warnings.warn(f"uniformity is NaN: {count} vectors; at least 2 are needed", FlowbertWarning, stacklevel=2)
@@ -77,30 +68,3 @@ def _kernel_sum(block: Tensor, rest: Tensor, t: float) -> Tensor:
         kernel = torch.mm(block, rest[start : start + _BLOCK_ROWS].T).sub_(1).mul_(2 * t).exp_()
         total += kernel.triu_(diagonal=1).sum() if start == 0 else kernel.sum()
     return total
-
-
-def sampled_uniformity(x: Array, vectors: int, seed: int = 0, t: float = 2.0) -> SampledUniformity:
-    """Uniformity over all distinct pairs of a random part of the vectors, drawn without replacement.
-
-    Args:
-        x: Vectors of shape ``(N, D)``, torch or numpy.
-        vectors: How many to draw, at least 2; all are used if there are no more.
-        seed: Seed of the draw.
-        t: Factor of the squared distance, above 0.
-
-    Raises:
-        UserError: If ``x`` is not 2-D, ``vectors`` is below 2, or ``t`` is not above 0.
-
-    Example:
-        >>> result = sampled_uniformity(torch.eye(4), vectors=3)
-        >>> round(result.value, 6), result.vectors, result.total
-        (-4.0, 3, 4)
-    """
-    if vectors < 2:
-        raise UserError(f"vectors is {vectors}; allowed: at least 2")
-    rows = to_rows(x)
-    total = len(rows)
-    if vectors < total:
-        order = torch.randperm(total, generator=Stream(seed, "uniformity").generator())
-        rows = rows[order[:vectors].sort().values.to(rows.device)]
-    return SampledUniformity(uniformity(rows, t), len(rows), total, seed)

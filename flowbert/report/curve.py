@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flowbert.evaluation.request import as_list
 from flowbert.io.atomic import written_atomically
 from flowbert.report.history import Curve, read_curves, write_curves
 
@@ -26,12 +27,16 @@ _STYLE: Any = {
 
 
 def training_curves(
-    runs: Sequence[str | Path], *, task: str | None = None, aggregation: str = "all", output: str | Path | None = None
+    runs: str | Sequence[str | Path],
+    *,
+    task: str | None = None,
+    aggregation: str = "all",
+    output: str | Path | None = None,
 ) -> list[Curve]:
     r"""Spearman, alignment and uniformity on the development split at every validation of some fits.
 
     Args:
-        runs: Run folders.
+        runs: Run folders; a text may hold several, comma-separated.
         task: Task; default: the first of the first run.
         aggregation: Which Spearman of a task with subsets: ``all``, ``mean`` or ``wmean``.
         output: Picture to write, .svg or .png; the points stand beside it as .csv.
@@ -49,7 +54,7 @@ def training_curves(
         >>> [(point.step, point.spearman) for point in flow.points]
         [(10, 0.6), (20, 0.7)]
     """
-    curves = read_curves(runs, task, aggregation)
+    curves = read_curves(as_list(runs, "runs") if isinstance(runs, str) else runs, task, aggregation)
     if output is not None:
         draw_curves(curves, output)
         write_curves(curves, Path(output).with_suffix(".csv"))

@@ -42,7 +42,7 @@ class PublishedGrid:
     Args:
         encoder: In place of the published encoders: a folder, a run folder, a file of word vectors; None keeps them.
         encoder_is_trained: Whether it may stand for an encoder that a row trains.
-        tasks: Only these; None takes all of a row.
+        tasks: Only these.
         senteval: Folder laid out as SentEval's ``data/downstream``.
         nli: NLI source of the rows that are fitted on NLI.
         seeds: Seeds of the flows.
@@ -52,7 +52,7 @@ class PublishedGrid:
 
     encoder: str | None
     encoder_is_trained: bool
-    tasks: Sequence[str] | None
+    tasks: Sequence[str]
     senteval: str
     nli: str
     seeds: Sequence[int]
@@ -81,7 +81,7 @@ class PublishedGrid:
         Raises:
             UserError: If encoder, task or corpus cannot be had.
         """
-        tasks = [task for task in row.figures if self.tasks is None or task in self.tasks]
+        tasks = [task for task in row.figures if task in self.tasks]
         source = self._sources(self._encoder_of(row))[row.setting.layers]
         if not tasks:
             raise UserError(f"none of the tasks asked for is in this row; it has {', '.join(row.figures)}")

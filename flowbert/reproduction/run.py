@@ -10,6 +10,7 @@ import torch
 
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
+from flowbert.evaluation.request import as_list, as_numbers
 from flowbert.reproduction.comparison import Comparison, Reproduction
 from flowbert.reproduction.grid import Figures, PublishedGrid
 from flowbert.reproduction.published import PublishedRow, Setting, published_row, published_rows
@@ -17,14 +18,14 @@ from flowbert.tasks.replicates import Replicates, average
 
 
 def reproduce(
-    rows: Sequence[str] | None = None,
+    rows: str | Sequence[str] | None = None,
     *,
     table: str | None = None,
     encoder: str | None = None,
     senteval: str | None = None,
     nli: str = "hub",
-    tasks: Sequence[str] | None = None,
-    seeds: Sequence[int] = (0,),
+    tasks: str | Sequence[str] | None = None,
+    seeds: int | str | Sequence[int] = (0,),
     bootstrap: int = 1000,
     bootstrap_seed: int = 0,
     output: str | Path | None = None,
@@ -36,7 +37,8 @@ def reproduce(
     A row that cannot be run, because its encoder or data cannot be had, says so in its note, and the rest runs.
 
     Args:
-        rows: Ids of rows; default: those of ``table``.
+        rows: Ids of rows; here, in ``tasks`` and in ``seeds`` a text may hold several, comma-separated. Default: those
+            of ``table``.
         table: A source (``li2020``) or one of its tables (``li2020-2``); default: all.
         encoder: Name of a published encoder: only its rows. A folder, run folder or file of word vectors: in place of
             the published encoder; the published figures are context then, unless the folder has the encoder's name.
@@ -59,19 +61,19 @@ def reproduce(
         li2020-2-glove-mean (word vectors, layers none, pooling mean of word vectors, not cut, raw, all)
           note: cannot be run: the row needs word vectors; allowed as the encoder: a text file of them
     """
-    for task in tasks or ():
+    for task in as_list(tasks, "tasks"):
         if task not in TASKS:
             raise UserError(f"tasks: received {task!r}; {choices(TASKS, task)}")
     if senteval is None:
         raise UserError("senteval: received nothing; allowed: a folder laid out as SentEval's data/downstream, or hub")
-    chosen, substitute = _chosen(rows, table, encoder)
+    chosen, substitute = _chosen(as_list(rows, "rows"), table, encoder)
     grid = PublishedGrid(
         encoder=substitute,
         encoder_is_trained=rows is not None,
-        tasks=tasks,
+        tasks=as_list(tasks, "tasks") or TASKS,
         senteval=senteval,
         nli=nli,
-        seeds=seeds,
+        seeds=as_numbers(seeds, "seeds", int),
         store_dir=store_dir,
         device=torch.device(device),
     )
@@ -94,11 +96,9 @@ def reproduce(
         return [_reproduction(row, substitute, grid.figures(row), failures.get(row.id, "")) for row in chosen]
 
 
-def _chosen(
-    ids: Sequence[str] | None, table: str | None, encoder: str | None
-) -> tuple[Sequence[PublishedRow], str | None]:
+def _chosen(ids: Sequence[str], table: str | None, encoder: str | None) -> tuple[Sequence[PublishedRow], str | None]:
     """The rows, and the encoder in place of the published one, if any."""
-    rows = published_rows(table) if ids is None else [published_row(row_id) for row_id in ids]
+    rows = [published_row(row_id) for row_id in ids] or published_rows(table)
     names = {name for row in published_rows() for name in (row.encoder, row.setting.encoder)}
     if encoder is None or encoder not in names or Path(encoder).exists():
         return rows, encoder

@@ -1,6 +1,7 @@
 """Whole runs in one call each: what the command line does, without it."""
 
 from flowbert.runs.compare import compare
+from flowbert.runs.encode import encode
 from flowbert.runs.fit import Run, fit
 
-__all__ = ["Run", "compare", "fit"]
+__all__ = ["Run", "compare", "encode", "fit"]

@@ -82,8 +82,11 @@ class Run:
 
     # -------------------------------------------------------------- commands
 
-    def fit(self) -> list[Row]:
+    def fit(self, on_start: Callable[[], None] = lambda: None) -> list[Row]:
         """Train, evaluate on the test split, save the fitted maps and the figures.
+
+        Args:
+            on_start: Called when all options are known to be right, before anything is encoded.
 
         Returns:
             Rows of the results; none with ``fast_dev_run``.
@@ -92,6 +95,7 @@ class Run:
         earlier = [] if self.checkpoint is None else self.checkpoint.earlier_metrics()
         with _lightning():
             trainer = self._trainer(earlier)
+            on_start()
             trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
             if trainer.fast_dev_run:
                 return []

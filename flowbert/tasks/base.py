@@ -229,7 +229,8 @@ def load_tasks(names: Mapping[str, Sequence[str]], options: TaskOptions) -> list
     """Load tasks by kind.
 
     Args:
-        names: Kind (``sts``, ``retrieval``, ...) -> names or files.
+        names: Kind (``sts``, ``retrieval``, ...) -> names or files; one that begins with another kind and a colon is of
+            that kind, so that what takes tasks takes every kind of them.
         options: How to read and measure them.
 
     Raises:
@@ -241,7 +242,15 @@ def load_tasks(names: Mapping[str, Sequence[str]], options: TaskOptions) -> list
         >>> task.kind, task.name, task.split, task.item_shape
         ('sts', 'SAMPLE', 'test', (1000,))
     """
-    tasks = [task for kind, mine in names.items() for name in mine for task in KINDS[kind].load(name, options)]
+    chosen: list[tuple[str, str]] = []
+    for kind, mine in names.items():
+        for name in mine:
+            prefix, _, rest = name.partition(":")
+            if prefix not in KINDS:
+                chosen.append((kind, name))
+            elif (prefix, rest) not in chosen:
+                chosen.append((prefix, rest))
+    tasks = [task for kind, name in chosen for task in KINDS[kind].load(name, options)]
     known: set[tuple[str, str, str]] = set()
     for task in tasks:
         if (task.kind, task.name, task.split) in known:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import FlowbertWarning
-from flowbert.metrics import alignment, mean_cosine, no_spearman, sampled_uniformity, uniformity
+from flowbert.metrics import alignment, mean_cosine, no_spearman, uniformity
 from flowbert.metrics.arrays import unit_rows
 from flowbert.tasks.base import Figure, Measured
 from flowbert.tasks.protocol import AGGREGATIONS, Embed, Floats, Transform, aggregate, cosine_of_units
@@ -184,7 +184,7 @@ def evaluate_pairs(
     if bool(torch.isfinite(unit).all()):
         geometry = {
             "alignment": _alignment(unit, pairs, positive, positive_above),
-            "uniformity": uniformity(unit) if count == sentences else sampled_uniformity(unit, count, seed).value,
+            "uniformity": uniformity(unit, vectors=None if count == sentences else count, seed=seed),
             "mean_cosine": mean_cosine(unit),
         }
     return TaskFigures(

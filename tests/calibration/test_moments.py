@@ -6,7 +6,7 @@ import torch
 from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
-from flowbert.calibration import Moments
+from flowbert.calibration import Moments, Whitening
 from flowbert.errors import UserError
 
 
@@ -93,3 +93,27 @@ def test_bad_input_is_named() -> None:
         Moments(0)
     with pytest.raises(UserError, match="lack shift"):
         Moments.from_state_dict({"count": torch.tensor(1), "offset": torch.zeros(2), "scatter": torch.zeros(2, 2)})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("dim", [191, 200])
+def test_every_block_and_panel_is_exact_to_float64(dim: int, dtype: torch.dtype) -> None:
+    """More rows than a block, more dimensions than a panel, a mean of 100 times the spread, variances that fall."""
+    generator = torch.Generator().manual_seed(0)
+    x = (torch.randn(1100, dim, generator=generator) * torch.logspace(0, -4, dim) + 100).to(dtype)
+    exact = np.cov(x.numpy().astype(np.longdouble), rowvar=False)
+    scale = np.sqrt(np.outer(exact.diagonal(), exact.diagonal())).clip(1e-9)
+    for chunk in (1100, 1024, 100):
+        moments = Moments(dim)
+        for block in torch.split(x, chunk):
+            moments.update(block)
+        found = moments.covariance().numpy()
+        assert np.array_equal(found, found.T)
+        assert float(np.abs((found - exact) / scale).max()) < 1e-9  # by the spread of the two dimensions themselves
+
+
+def test_rows_whose_sum_overflows_are_finite_all_the_same() -> None:
+    x = torch.full((4, 3), 3e38)
+    x[0] = -3e38
+    assert float(Moments(3).update(x).covariance()[0, 0]) == pytest.approx(9e76, rel=1e-6)
+    assert Whitening(shrinkage=0.1).fit(x).fitted

@@ -3,8 +3,8 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.flows import AdditiveCoupling, AffineCoupling
-from flowbert.flows.coupling import CouplingNet, make_coupling
+from flowbert.flows import AdditiveCoupling, AffineCoupling, Glow
+from flowbert.flows.coupling import COUPLINGS, CouplingNet
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_net_start_depends_on_the_seed_only() -> None:
 @pytest.mark.parametrize("name", ["additive", "affine"])
 def test_odd_sizes_are_refused(name: str, dim: int) -> None:
     with pytest.raises(UserError, match=f"dim {dim} received, allowed: an even number, at least 2"):
-        make_coupling(name, dim, 8)
+        COUPLINGS[name](dim, 8, 0)
 
 
 def test_unknown_coupling_is_refused() -> None:
-    with pytest.raises(UserError, match=r"coupling 'afine' is unknown; allowed: additive, affine .*'affine'"):
-        make_coupling("afine", 4, 8)
+    with pytest.raises(UserError, match=r"coupling: received 'afine'; allowed: additive, affine .*'affine'"):
+        Glow(4, coupling="afine")

@@ -3,8 +3,8 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.flows import LULinear, RandomPermutation, Reverse
-from flowbert.flows.mixing import make_mixing
+from flowbert.flows import Glow, LULinear, RandomPermutation, Reverse
+from flowbert.flows.mixing import MIXINGS
 
 
 def matrix(layer: torch.nn.Module, dim: int) -> Tensor:
@@ -68,17 +68,17 @@ def test_no_global_random_state() -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
     for name in ("lu", "random"):
-        make_mixing(name, 6, init="rotation", seed=1)
+        MIXINGS[name](6, "rotation", 1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize(("name", "layer"), [("lu", LULinear), ("reverse", Reverse), ("random", RandomPermutation)])
-def test_make_mixing(name: str, layer: type[torch.nn.Module]) -> None:
-    assert type(make_mixing(name, 4)) is layer
+def test_mixings_by_name(name: str, layer: type[torch.nn.Module]) -> None:
+    assert type(MIXINGS[name](4, "identity", 0)) is layer
 
 
 def test_unknown_names_are_refused_with_what_is_allowed() -> None:
-    with pytest.raises(UserError, match=r"mixing 'revers' is unknown; allowed: lu, reverse, random .*'reverse'"):
-        make_mixing("revers", 4)
-    with pytest.raises(UserError, match=r"mixing_init 'pca' is unknown; allowed: identity, reverse, random, rotation"):
-        make_mixing("lu", 4, init="pca")
+    with pytest.raises(UserError, match=r"mixing: received 'revers'; allowed: lu, reverse, random .*'reverse'"):
+        Glow(4, mixing="revers")
+    with pytest.raises(UserError, match=r"mixing_init: received 'pca'; allowed: identity, reverse, random, rotation"):
+        Glow(4, mixing_init="pca")

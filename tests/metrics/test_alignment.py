@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.metrics import alignment
 
 
@@ -27,7 +27,7 @@ def test_nothing_to_align_is_nan() -> None:
 
 
 def test_shapes_are_checked() -> None:
-    with pytest.raises(UserError, match="equal shapes"):
+    with pytest.raises(ValueError, match="equal shapes"):
         alignment(torch.ones(2, 3), torch.ones(3, 3))
-    with pytest.raises(UserError, match=r"allowed: \(N, D\)"):
+    with pytest.raises(ValueError, match=r"allowed: \(N, D\)"):
         alignment(torch.ones(3), torch.ones(3))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.metrics import spearman
 
 
@@ -45,7 +45,7 @@ def test_no_figure_is_nan_with_a_warning(predicted: Sequence[float], gold: Seque
 
 
 def test_shapes_are_checked() -> None:
-    with pytest.raises(UserError, match="3 values and target has 2"):
+    with pytest.raises(ValueError, match="3 values and target has 2"):
         spearman(np.zeros(3), np.zeros(2))
-    with pytest.raises(UserError, match=r"predictions has the shape \(3, 1\)"):
+    with pytest.raises(ValueError, match=r"predictions has the shape \(3, 1\)"):
         spearman(np.zeros((3, 1)), np.zeros(3))

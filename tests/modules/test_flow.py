@@ -85,7 +85,7 @@ def test_options_are_checked_at_once(options: dict[str, object], message: str) -
 
 
 def test_bad_embeddings() -> None:
-    with pytest.raises(UserError, match=r"received embeddings of shape \(8,\); allowed: \(N, D\)"):
+    with pytest.raises(ValueError, match=r"received shape \(8,\); allowed: \(N, D\)"):
         fit_flow(torch.zeros(8))
     with pytest.raises(UserError, match="hold NaN or infinity"):
         fit_flow(torch.full((64, 8), math.nan), accelerator="cpu")

@@ -120,7 +120,7 @@ def test_a_new_kind_is_one_class() -> None:
             return lambda counts: np.array([counts @ each / 3 for each in items])[None]
 
     try:
-        (task,) = load_tasks({"lengths": [""]}, TaskOptions())
+        (task,) = load_tasks({"sts": ["lengths:mine"], "lexical": ["lengths:mine"]}, TaskOptions())
         measured = task.measure(task.prepare(lambda texts: 2 * np.eye(3)[: len(texts)]))
         assert measured.figures[0].value == 1
         assert task.resample({"raw": measured.items}, resamples=9)["long", "all"].interval("raw").low == 1

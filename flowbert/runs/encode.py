@@ -1,0 +1,105 @@
+"""Sentences or a file of them in, a file of vectors out."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+
+from flowbert.data.readers import read_sentences
+from flowbert.encoders import SentenceEncoder, resolve_layers
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.atomic import written_atomically
+from flowbert.methods.embedder import Embedder, load_embedder
+
+_SAMPLE = "builtin-sample"  # the default of the encoder's path: nothing was asked for
+
+
+def encode(
+    sentences: Sequence[str] | None = None,
+    *,
+    input: str | None = None,
+    column: str | None = None,
+    output: str | Path | None = None,
+    model: str | Path | None = None,
+    method: str | None = None,
+    encoder: Mapping[str, Any] | None = None,
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> npt.NDArray[np.float32]:
+    """Embed sentences with a fitted model, or with a frozen encoder as it is.
+
+    Args:
+        sentences: The sentences, unless they are in a file.
+        input: Text file (a sentence a line) or table; globs too.
+        column: Column of the sentences in a table.
+        output: File to write, ending in .npy, or .parquet, which holds the sentences, too; none: none is written.
+        model: Run folder of a finished ``fit``.
+        method: Map of the model: ``flow`` (default), ``whitening`` or ``raw``.
+        encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`; with a model its settings are those of
+            the fit, and only ``path`` may be told anew.
+        device: Where to compute.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        Vectors of the sentences in their order, ``(N, k)``, float32; compare them by cosine.
+
+    Raises:
+        UserError: For every mistake in the arguments or files.
+
+    Example:
+        >>> encode(["a dog runs", "the cat sleeps"], encoder={"layers": "first_last"}).shape
+        (2, 128)
+    """
+    if (input is None) == (sentences is None):
+        raise UserError("input, sentences: received both or neither; allowed: one of them")
+    texts = _read(input, column) if input is not None else list(sentences or ())
+    if not texts:
+        raise UserError("sentences: received no sentence; allowed: at least one")
+    embedder = _embedder(model, method, {"path": _SAMPLE, **(encoder or {})})
+    embedder.encoder.to(device)
+    with tqdm(total=len(texts), desc="encoding", unit="sentence", disable=not progress) as bar:
+        vectors = embedder.encode(texts, on_batch=bar.update)
+    if output is not None:
+        _write(Path(output), texts, vectors)
+    return vectors
+
+
+def _read(path: str, column: str | None) -> list[str]:
+    read = read_sentences(path, column)
+    if read.blank:
+        message = f"{path}: {read.blank} blank lines dropped, so row i of the output is not line i"
+        warnings.warn(message, FlowbertWarning, stacklevel=3)
+    return list(read.sentences)
+
+
+def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, Any]) -> Embedder:
+    """The encoder as it is, or the fitted model with its own encoder settings."""
+    if model is None:
+        if method not in (None, "raw"):
+            raise UserError(f"method: received {method!r}; allowed with model, the run folder of a finished `fit`")
+        return Embedder(SentenceEncoder.from_pretrained(**asked))
+    embedder = load_embedder(model, method or "flow", None if asked["path"] == _SAMPLE else asked["path"])
+    encoder = embedder.encoder
+    for name in ("layers", "pooling", "max_length"):
+        wanted, fitted = asked.get(name), getattr(encoder, name)
+        same = resolve_layers(wanted, encoder.num_layers) if name == "layers" and wanted is not None else wanted
+        if wanted is not None and same != fitted:
+            raise UserError(f"encoder.{name}: received {wanted!r}; allowed with {model}: {fitted!r}, as fitted")
+    return embedder
+
+
+def _write(output: Path, sentences: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
+    with written_atomically(output) as temporary:
+        if output.suffix == ".npy":
+            np.save(temporary, vectors)
+        else:
+            import pyarrow
+            import pyarrow.parquet
+
+            table = pyarrow.table({"sentence": list(sentences), "embedding": list(vectors)})
+            pyarrow.parquet.write_table(table, temporary)
