@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torchmetrics import MeanMetric
+from torchmetrics.functional.classification import multiclass_accuracy
 from transformers import AutoTokenizer, BertConfig
 
 from flowbert.encoders import SentenceEncoder
@@ -98,7 +98,6 @@ class MLMModule(TrainableEncoderModule):
                 f"num_attention_heads: received {num_attention_heads}; allowed: what divides hidden_size {hidden_size}"
             )
         self.predictor: Any = None
-        self.held_out_loss, self.held_out_accuracy = MeanMetric(), MeanMetric()
         self.register_buffer("continuing_ids", None, persistent=False)
         if encoder is not None:
             self._use_encoder(encoder)
@@ -219,8 +218,10 @@ class MLMModule(TrainableEncoderModule):
         """
         logits, wanted = predict_chosen(self.predictor, self.encoder, [features], [labels])
         total = functional.cross_entropy(logits.float(), wanted, reduction="sum")
-        right = (logits.argmax(-1) == wanted).sum()
-        return total / max(len(wanted), 1), right / max(len(wanted), 1), len(wanted)
+        if not len(wanted):
+            return total, total.detach(), 0
+        accuracy = multiclass_accuracy(logits, wanted, logits.shape[-1], average="micro", validate_args=False)
+        return total / len(wanted), accuracy, len(wanted)
 
     def word_cosine(self) -> Tensor:
         """Mean cosine over all pairs of word embeddings."""
@@ -241,11 +242,8 @@ class MLMModule(TrainableEncoderModule):
         """Loss and accuracy of a batch under its fixed masks."""
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
         loss, accuracy, count = self.loss(*self.masked(batch, masks))
-        # Weighted by the chosen tokens, over all batches of all processes.
-        self.held_out_loss.update(loss, max(count, 1))
-        self.held_out_accuracy.update(accuracy, max(count, 1))
-        self.log("val/mlm_loss", self.held_out_loss, on_epoch=True)
-        self.log("val/mlm_accuracy", self.held_out_accuracy, on_epoch=True)
+        values = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
+        self.log_dict(values, batch_size=max(count, 1), on_epoch=True, sync_dist=True)
 
     test_step = validation_step
 

@@ -236,6 +236,7 @@ def fit(
 
     Example:
         >>> import tempfile
+        >>> from flowbert import SentenceEncoder
         >>> from flowbert.datamodules.embedding import EmbeddingDataModule
         >>> from flowbert.datamodules.options import CorpusOptions
         >>> from flowbert.modules import FlowModule

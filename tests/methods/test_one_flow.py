@@ -45,7 +45,7 @@ def test_reproduce_evaluate_fit_and_the_library_fit_the_same_flow(
 
     monkeypatch.setattr(flow, "fit_flow", watched)
     measured = ["--senteval", str(senteval), "--tasks", "STS16", "--seeds", "3", "--bootstrap", "0"]
-    chosen = ["--rows", ROW, "--encoder", "builtin-sample"]
+    chosen = ["--rows", ROW, "--encoder.path", "builtin-sample"]
     main(["reproduce", *chosen, *measured, "--output", str(tmp_path / "reproduced.json")])
     settings = {name: value for name, value in asked[0].items() if name not in ("seed", "accelerator")}
     assert (settings["mixing"], settings["noise"], settings["epochs"], asked[0]["seed"]) == ("reverse", 0.0, 1.0, 3)
