@@ -84,5 +84,5 @@ def test_odd_sizes_are_refused(name: str, dim: int) -> None:
 
 
 def test_unknown_coupling_is_refused() -> None:
-    with pytest.raises(UserError, match=r"coupling: received 'afine'; allowed: additive, affine .*'affine'"):
+    with pytest.raises(UserError, match=r"coupling: received 'afine'; allowed: additive, affine.*'affine'"):
         Glow(4, coupling="afine")
