@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from flowbert.modules import FlowModule as FlowModule
     from flowbert.report.curve import training_curves as training_curves
     from flowbert.reproduction import reproduce as reproduce
-    from flowbert.runs import compare as compare
-    from flowbert.runs import encode as encode
-    from flowbert.runs import fit as fit
+    from flowbert.runs.compare import compare as compare
+    from flowbert.runs.encode import encode as encode
+    from flowbert.runs.fit import fit as fit
     from flowbert.tasks import evaluate_task as evaluate_task
 
 _WHERE = {

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import yaml
@@ -80,14 +81,15 @@ def train(argv: Sequence[str]) -> None:
     with quiet_lightning(), run_folder_shared():
         seed_everything(config.seed, workers=True)
         run = _build(parser, config, method, checkpoint)
-        if command == "fit" and "LOCAL_RANK" not in os.environ:
-            _say_what_is_fitted_on(run)
         if command == "predict":
             embeddings = run.predict()
             print(f"{len(embeddings)} embeddings of size {embeddings.shape[1]} written to {run.folder.predictions}")
             return
-        rows = run.fit() if command == "fit" else run.measure("dev" if command == "validate" else "test")
-    if rows and "LOCAL_RANK" not in os.environ:
+        if command == "fit":
+            rows = run.fit(on_start=partial(_say_what_is_fitted_on, run))
+        else:
+            rows = run.measure("dev" if command == "validate" else "test")
+    if rows and run.is_main_process:
         print_table(spearman_table(rows))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
@@ -179,6 +181,8 @@ def _module(
 
 
 def _say_what_is_fitted_on(run: Run) -> None:
+    if "LOCAL_RANK" in os.environ:  # another process says it
+        return
     tasks = [task.name for task in run.datamodule.tasks]
     print(f"fitting on {run.datamodule.summary()}; evaluating on {', '.join(tasks)}", file=sys.stderr)
     if SAMPLE in tasks and run.module.encoder.path != SAMPLE_PATH:

@@ -68,8 +68,8 @@ def mask_tokens(
 
 def _word_starts(continues: Tensor) -> Tensor:
     """Position of the first token of each token's word, ``(B, T)``."""
-    positions = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
-    return torch.where(continues, 0, positions).cummax(dim=1).values
+    numbers = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
+    return torch.where(continues, 0, numbers).cummax(dim=1).values
 
 
 def mask_features(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torchmetrics import MeanMetric
 from transformers import AutoTokenizer, BertConfig
 
 from flowbert.encoders import SentenceEncoder
@@ -98,6 +99,7 @@ class MLMModule(TrainableEncoderModule):
                 f"num_attention_heads: received {num_attention_heads}; allowed: what divides hidden_size {hidden_size}"
             )
         self.predictor: Any = None
+        self.held_out_loss, self.held_out_accuracy = MeanMetric(), MeanMetric()
         self.register_buffer("continuing_ids", None, persistent=False)
         if encoder is not None:
             self._use_encoder(encoder)
@@ -240,8 +242,11 @@ class MLMModule(TrainableEncoderModule):
         """Loss and accuracy of a batch under its fixed masks."""
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
         loss, accuracy, count = self.loss(*self.masked(batch, masks))
-        values = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
-        self.log_dict(values, batch_size=max(count, 1), on_epoch=True, sync_dist=True)
+        # Weighted by the chosen tokens, over all batches of all processes.
+        self.held_out_loss.update(loss, max(count, 1))
+        self.held_out_accuracy.update(accuracy, max(count, 1))
+        self.log("val/mlm_loss", self.held_out_loss, on_epoch=True)
+        self.log("val/mlm_accuracy", self.held_out_accuracy, on_epoch=True)
 
     test_step = validation_step
 

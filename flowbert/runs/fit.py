@@ -78,21 +78,24 @@ class Run:
         if self.whitening is not None:
             self.whitening.check_dim(module.encoder.dim)
         self.best = self._best_checkpoint()
+        self.is_main_process = True  # known once there is a trainer
 
     # -------------------------------------------------------------- commands
 
-    def fit(self) -> list[Row]:
+    def fit(self, on_start: Callable[[], None] = lambda: None) -> list[Row]:
         """Train, evaluate on the test split, save the fitted maps and the figures.
+
+        Args:
+            on_start: Called when all options are known to be right, before anything is encoded.
 
         Returns:
             Rows of the results; none with ``fast_dev_run``.
         """
         self._check_fit()
-        if self.checkpoint is not None and "corpus" in self.checkpoint.content:
-            self.datamodule.check_corpus(self.checkpoint.content["corpus"])
         earlier = [] if self.checkpoint is None else self.checkpoint.earlier_metrics()
         with _lightning():
             trainer = self._trainer(earlier)
+            on_start()
             trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
             if trainer.fast_dev_run:
                 return []
@@ -132,6 +135,11 @@ class Run:
     # --------------------------------------------------------------- trainer
 
     def _check_fit(self) -> None:
+        """Find what speaks against a fit: nothing to train, half precision, or another corpus than the checkpoint's.
+
+        Raises:
+            UserError: If there is something.
+        """
         options = self._options
         for name in ("max_epochs", "max_steps", "limit_train_batches"):
             if options.get(name) == 0:
@@ -141,6 +149,8 @@ class Run:
                 f"precision: received {options['precision']}; allowed when the encoder is trained: 32-true, "
                 "bf16-mixed, 16-mixed (weights and losses stay in float32)"
             )
+        if self.checkpoint is not None and "corpus" in self.checkpoint.content:
+            self.datamodule.check_corpus(self.checkpoint.content["corpus"])
 
     def _best_checkpoint(self) -> BestCheckpoint | None:
         """A trained encoder keeps its best on dev; a frozen encoder's method its last state: no label may choose."""
@@ -162,9 +172,11 @@ class Run:
         options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
         options["plugins"] = [*_as_list(options.get("plugins")), AtomicCheckpointIO()]
         try:
-            return Trainer(**options | {"default_root_dir": str(self.folder.path)})
+            trainer = Trainer(**options | {"default_root_dir": str(self.folder.path)})
         except (ImportError, ValueError) as error:
             raise UserError(f"trainer: {error}") from error
+        self.is_main_process = trainer.is_global_zero
+        return trainer
 
     # ---------------------------------------------------------------- report
 
@@ -177,6 +189,8 @@ class Run:
             self.whitening.calibration.save(self.folder.fitted_map(self.whitening.name))
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
+        if trainer.fast_dev_run:
+            return []
         seed = self.module.hparams["seed"]
         rows = [
             row

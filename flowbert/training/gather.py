@@ -10,9 +10,9 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(_ctx: FunctionCtx, rows: Tensor) -> Tensor:
-        parts = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
-        distributed.all_gather(parts, rows.contiguous())
-        return torch.cat(parts)
+        gathered = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(gathered, rows.contiguous())
+        return torch.cat(gathered)
 
     @staticmethod
     def backward(_ctx: FunctionCtx, *gradients: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ CASES = {
     "predict file": (["fit", "--data.predict", "no.txt"], r"no.txt: no such file"),
     "objective": (["fit", "--method", "sbert", "--model.objective", "cosine"], r"--data.source: received 'nli'.*: sts"),
     "half": (["fit", "--method", "mlm", "--trainer.precision", "bf16-true"], r"received bf16-true; allowed .*32-true"),
-    "logger": (["fit", "--trainer.logger", "true"], r"--trainer.logger: .*allowed: --log_to"),
+    "logger": (["fit", "--trainer.logger", "true"], r"--trainer.logger: .*allowed: log_to"),
     "offline first": (["fit", "--encoder.path", "/no/x", "--log_to", "[wandb-offline]"], r"'/no/x': no such folder"),
     "hub option": (["fit", "--corpus", "hub:a/b?splt=x"], r"unknown option 'splt'.*did you mean 'split'"),
     "no checkpoint": (["test"], r"--ckpt_path: received nothing"),

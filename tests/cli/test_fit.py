@@ -54,7 +54,7 @@ def test_run_folder_holds_everything(run: Path) -> None:
     assert names >= {"config.yaml", "metrics.csv", "results.json", "checkpoints", "model", "tensorboard"}
     model = {path.name for path in (run / "model").iterdir()}
     assert model == {"encoder.json", "flow.safetensors", "whitening.safetensors"}
-    assert yaml.safe_load((run / "config.yaml").read_text())["tasks"] == "SAMPLE"
+    assert yaml.safe_load((run / "config.yaml").read_text())["corpus"] == "target"
 
 
 def test_results_say_exactly_what_was_done(run: Path) -> None:
