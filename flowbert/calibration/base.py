@@ -19,6 +19,9 @@ from flowbert.errors import UserError, choices
 from flowbert.io.container import read_container, write_container
 
 Rows = Tensor | NDArray[Any]
+Allowed = tuple[Callable[[Any], bool], str]
+"""Whether a constructor's argument holds, and what is allowed, in words."""
+
 _FORMAT = "flowbert-calibration-2"
 _BLOCK_ROWS = 16384
 _METHODS: dict[str, type["Calibration"]] = {}
@@ -28,21 +31,22 @@ def _size(value: Any) -> bool:
     return value is None or (isinstance(value, int) and value >= 1)
 
 
-def _number(low: float, high: float) -> Callable[[Any], bool]:
+def number(low: float, high: float) -> Callable[[Any], bool]:
+    """Whether a value is a number from ``low`` to ``high``, for :attr:`Calibration.allowed`."""
     return lambda value: isinstance(value, int | float) and math.isfinite(value) and low <= value <= high
 
 
-_ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
+_ALLOWED: Mapping[str, Allowed] = {
     "n_components": (_size, "a whole number of at least 1, or none for all"),
     "n_directions": (_size, "a whole number of at least 1, or none for the default"),
-    "shrinkage": (lambda value: value == "ledoit-wolf" or _number(0, 1)(value), "a number in [0, 1] or 'ledoit-wolf'"),
-    "exponent": (_number(-1, 0), "a number in [-1, 0] (-0.5 whitens, 0 only rotates)"),
-    "rank_tolerance": (_number(0, math.nextafter(1, 0)), "a number in [0, 1)"),
-    "penalty": (_number(0, math.inf), "a number of at least 0"),
+    "shrinkage": (lambda value: value == "ledoit-wolf" or number(0, 1)(value), "a number in [0, 1] or 'ledoit-wolf'"),
+    "exponent": (number(-1, 0), "a number in [-1, 0] (-0.5 whitens, 0 only rotates)"),
+    "rank_tolerance": (number(0, math.nextafter(1, 0)), "a number in [0, 1)"),
+    "penalty": (number(0, math.inf), "a number of at least 0"),
     "standardize": (lambda value: isinstance(value, bool), "true or false"),
     "center": (lambda value: isinstance(value, bool), "true or false"),
 }
-"""What the constructors' arguments may be: the same name means the same in every calibration."""
+"""What the arguments that several calibrations have may be: the same name means the same in all of them."""
 
 
 class NotFittedError(RuntimeError):
@@ -91,6 +95,8 @@ class Calibration(ABC):
     method: ClassVar[str] = ""
     size_option: ClassVar[str | None] = None
     """Constructor argument that a number after the method's name sets, as in ``whitening-128``."""
+    allowed: ClassVar[Mapping[str, Allowed]] = {}
+    """What arguments may be that no other calibration has."""
     to_be_fitted: ClassVar[str] = "call fit or partial_fit with at least 1 row"
 
     def __init_subclass__(cls, method: str | None = None, **kwargs: Any) -> None:
@@ -103,7 +109,7 @@ class Calibration(ABC):
 
     def __init__(self) -> None:
         for name, value in self.config.items():
-            holds, allowed = _ALLOWED[name]
+            holds, allowed = {**_ALLOWED, **self.allowed}[name]
             if not holds(value):
                 raise UserError(f"{name}: received {value!r}; allowed: {allowed}")
         self.reset()

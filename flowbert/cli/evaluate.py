@@ -2,22 +2,26 @@
 
 from inspect import signature
 
+from flowbert.calibration import methods
 from flowbert.cli.options import OPTIONS, add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.report import print_comparison
 from flowbert.runs.compare import compare
+from flowbert.tasks import KINDS
 
-_EXAMPLE = """examples:
+_METHODS = ", ".join(f"{name}[-K]" if found.size_option else name for name, found in methods().items())
+_EXAMPLE = f"""examples:
   python train.py evaluate --encoder.path DIR --encoder.layers first_last --methods raw,whitening,whitening-128 \\
       --corpus target --tasks STS13,STSB --senteval DIR --output results.json
   python train.py evaluate --config configs/compare.yaml --encoder.path DIR --tasks STSB,SICKR --senteval DIR
 
 encoder.layers: singles, pairs, triples stand for all settings of so many layers; encoder.path: text files of word
   vectors (GloVe, word2vec; .gz too) are averaged, with --encoder.sif by frequency; encoder.max_length 0: no cut.
-methods: raw, standardization, nulling, nulling-K, whitening, whitening-K, zca, learned-removal (from labels), flow;
-  options after colons: whitening:shrinkage=0.1, whitening:exponent=-0.35, nulling-3:standardize=true,
-  flow:mixing=reverse:epochs=1; compositions: whitening-128+flow.
+methods: {_METHODS}, flow;
+  learned-removal learns from labels; options after colons: whitening:shrinkage=0.1, whitening:exponent=-0.35,
+  nulling-3:standardize=true, flow:mixing=reverse:epochs=1; compositions: whitening-128+flow.
+tasks: SAMPLE, or KIND:SAMPLE for another kind of figures: {", ".join(KINDS)}.
 Beside FILE.json stand FILE.md, FILE.csv and FILE.scores/ (similarities). A run that finds figures of equal settings in
 FILE.json computes only the others."""
 

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, get_args
 import torch
 from jsonargparse import ArgumentParser
 
+from flowbert.data.readers import TABLES
+from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import UserError, choices
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -30,19 +32,20 @@ _CORPUS = (
     "What methods are fitted on: target (all sentences of the task, labels unused), train_only, nli, builtin-sample, "
     "files (a path, a glob, a comma-separated list), or hub:NAME."
 )
+_TABLES = " ".join(TABLES)
 _TASKS = (
-    "Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs (csv, tsv, jsonl, parquet). Default: "
-    "SAMPLE; of published rows: all they have."
+    f"Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs ({_TABLES}). Default: SAMPLE; of "
+    "published rows: all they have."
 )
 OPTIONS = {
     "encoder.path": Option(str, "builtin-sample", _ENCODER),
     "encoder.revision": Option(str | None, None, "Commit, branch or tag on the hub."),
     "encoder.layers": Option(str | int | list[int] | None, None, f"{_LAYERS} Default: as trained, else last."),
-    "encoder.pooling": Option(str | None, None, "mean, cls, cls_pooler or max. Default: as trained, else mean."),
+    "encoder.pooling": Option(str | None, None, f"{', '.join(POOLINGS)}. Default: as trained, else mean."),
     "encoder.max_length": Option(int | None, None, "Tokens where sentences are cut. Default: as trained, else 128."),
     "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
     "corpus": Option(str, "target", _CORPUS),
-    "nli": Option(str, "hub", "NLI pairs of the corpus nli: hub, builtin-sample, or files (jsonl, csv, tsv, parquet)."),
+    "nli": Option(str, "hub", f"NLI pairs of the corpus nli: hub, builtin-sample, or files ({_TABLES})."),
     "column": Option(str | None, None, "Column of the sentences in table files."),
     "max_sentences": Option(int | None, None, "Fit on a random subset of so many sentences. Default: all."),
     "drop_overlap": Option(bool, False, "Learn without the labelled pairs that are measured, too."),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowbert.data.files import check_file, expand_files
 from flowbert.data.table import Layouts, Table, choose_columns, shown
@@ -49,9 +49,9 @@ def read_table(path: str | Path, *layouts: Sequence[str]) -> Table:
     """
     path = Path(path)
     suffix = file_format(path)
-    if suffix == ".txt" and layouts:
-        raise UserError(f"{path}: a .txt file has no columns; allowed: {', '.join(list(FORMATS)[1:])}")
-    table = FORMATS[suffix](path, layouts)
+    if layouts and not FORMATS[suffix].columns:
+        raise UserError(f"{path}: a {suffix} file has no columns; allowed: {', '.join(TABLES)}")
+    table = FORMATS[suffix].read(path, layouts)
     if not len(table):
         raise UserError(f"{path}: no row, only a header or blank lines")
     return table
@@ -64,7 +64,7 @@ def file_format(path: str | Path) -> str:
         UserError: If the extension is another one; the message names the allowed ones.
     """
     name = Path(path).name.lower()
-    allowed = [*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS if suffix != ".parquet")]
+    allowed = [*FORMATS, *(f"{suffix}.gz" for suffix, found in FORMATS.items() if found.zipped)]
     for suffix in allowed:
         if name.endswith(suffix):
             return suffix.removesuffix(".gz")
@@ -129,7 +129,7 @@ def read_sentences(source: str | Path, column: str | None = None) -> Sentences:
     sentences: list[str] = []
     blank = 0
     for path in expand_files(source):
-        table = read_table(path, *([] if column is None or file_format(path) == ".txt" else [[column]]))
+        table = read_table(path, *([[column]] if column is not None and FORMATS[file_format(path)].columns else []))
         (name,) = table.columns
         texts = [text for line in table.texts(name) if (text := line.strip())]
         sentences.extend(texts)
@@ -259,11 +259,28 @@ def _json_records(path: Path) -> Records:
         yield number, record
 
 
-FORMATS: dict[str, Callable[[Path, Layouts], Table]] = {
-    ".txt": _read_text,
-    ".csv": partial(_read_rows, _csv_rows),
-    ".tsv": partial(_read_rows, _tab_rows),
-    ".jsonl": _read_jsonl,
-    ".parquet": _read_parquet,
+class Format(NamedTuple):
+    """How files with an extension are read.
+
+    Attributes:
+        read: From a path and column layouts to a table.
+        columns: Whether there are columns to choose from; else there is one sentence a line.
+        zipped: Whether ``.gz`` may follow the extension.
+    """
+
+    read: Callable[[Path, Layouts], Table]
+    columns: bool = True
+    zipped: bool = True
+
+
+FORMATS = {
+    ".txt": Format(_read_text, columns=False),
+    ".csv": Format(partial(_read_rows, _csv_rows)),
+    ".tsv": Format(partial(_read_rows, _tab_rows)),
+    ".jsonl": Format(_read_jsonl),
+    ".parquet": Format(_read_parquet, zipped=False),
 }
-"""Extension -> reader; each but parquet may be zipped (``.gz``)."""
+"""Extension -> how it is read."""
+
+TABLES = tuple(suffix for suffix, found in FORMATS.items() if found.columns)
+"""Extensions of tables."""

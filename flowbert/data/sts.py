@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.pair_files import CHINESE, COLUMNS, YEARS, Splits, chinese_files, senteval_files
-from flowbert.data.readers import FORMATS, read_table
+from flowbert.data.readers import TABLES, read_table
 from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.data.table import Table
 from flowbert.errors import UserError, choices
@@ -143,7 +143,7 @@ def is_table(name: str) -> bool:
         >>> is_table("mine/pairs.tsv.gz"), is_table("STSB")
         (True, False)
     """
-    return Path(name.lower().removesuffix(".gz")).suffix in set(FORMATS) - {".txt"}
+    return Path(name.lower().removesuffix(".gz")).suffix in TABLES
 
 
 def _task(name: str, files: Splits, score_range: tuple[float, float]) -> STSTask:

@@ -16,7 +16,7 @@ from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint
-from flowbert.encoders.pooling import check_pooling, mix_layers, pool
+from flowbert.encoders.pooling import TOKEN_POOLINGS, check_pooling, mix_layers, pool
 from flowbert.encoders.position_embeddings import check_max_length, first_position, longest_input
 from flowbert.encoders.saving import trained_settings
 from flowbert.encoders.tokens import TokenRow, input_names, pad_tokens, plan_batches, tokenize
@@ -41,8 +41,8 @@ class SentenceEncoder(nn.Module):
         backbone: A Hugging Face encoder; its configuration says D (``hidden_size``) and L (``num_hidden_layers``).
         tokenizer: The tokenizer that belongs to it.
         layers: Layers to average: a name or numbers, see :func:`flowbert.encoders.layers.resolve_layers`.
-        pooling: ``mean`` and ``max`` over real tokens, ``cls``, or ``cls_pooler`` (the backbone's own layer over
-            position 0, only with the last layer).
+        pooling: One of :data:`flowbert.encoders.POOLINGS`, over real tokens; ``cls_pooler`` is the backbone's own
+            layer over position 0, only with the last layer.
         max_length: Tokens, special ones included, after which a sentence is cut.
         path: Where the encoder came from, for messages and results.
         revision: Commit on the hub, if it came from there.
@@ -120,7 +120,7 @@ class SentenceEncoder(nn.Module):
             layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
                 (0 is the embedding layer, 1 the first block, -1 the last). Default: those an encoder was trained with
                 here, else ``last``.
-            pooling: ``mean``, ``cls``, ``cls_pooler`` or ``max`` over tokens. Default: as trained, else ``mean``.
+            pooling: One of :data:`flowbert.encoders.POOLINGS`. Default: as trained, else ``mean``.
             max_length: Tokens after which a sentence is cut. Default: as trained, else 128.
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
@@ -304,9 +304,8 @@ class SentenceEncoder(nn.Module):
         if self.pooling != "cls_pooler":
             return
         if getattr(self.backbone, "pooler", None) is None:
-            raise UserError(
-                f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: mean, cls, max"
-            )
+            allowed = ", ".join(TOKEN_POOLINGS)
+            raise UserError(f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: {allowed}")
         if self.layers != (self.num_layers,):
             raise UserError(
                 f"layers: received {list(self.layers)}; allowed with pooling cls_pooler: last ({self.num_layers})"

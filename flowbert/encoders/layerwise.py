@@ -6,12 +6,10 @@ from typing import Any
 
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.layers import resolve_layers
+from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.errors import UserError
 
 Layers = tuple[int, ...]
-
-# The mean, and position 0, of averaged layers is the average of their means: single layers are enough for any setting.
-_LINEAR_POOLINGS = ("mean", "cls")
 
 
 class LayerwiseEncoder(SentenceEncoder):
@@ -51,13 +49,14 @@ class LayerwiseEncoder(SentenceEncoder):
 
 
 def single_layers(layers: Layers, pooling: str) -> tuple[Layers, ...]:
-    """Settings whose vectors average to those of ``layers``: single layers, wherever the pooling allows it.
+    """Settings whose vectors average to those of ``layers``: single layers, wherever the pooling is linear.
 
     Example:
         >>> single_layers((1, 12), "mean"), single_layers((1, 12), "max")
         (((1,), (12,)), ((1, 12),))
     """
-    return tuple((layer,) for layer in layers) if pooling in _LINEAR_POOLINGS else (layers,)
+    linear = pooling in TOKEN_POOLINGS and TOKEN_POOLINGS[pooling].linear
+    return tuple((layer,) for layer in layers) if linear else (layers,)
 
 
 _COMBINATIONS = {"singles": 1, "pairs": 2, "triples": 3}

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from flowbert.data.sample import encoder_path
+from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import check_unchanged
 from flowbert.errors import UserError, choices
 from flowbert.io.run_folder import RunFolder
@@ -161,7 +162,8 @@ def _load_backbone(
     has_pooler = getattr(backbone, "pooler", None) is not None
     if keep_pooler and (not has_pooler or pooler_missing):
         lack = f"lacks its weights ({', '.join(pooler_missing)})" if has_pooler else f"({config.model_type}) has none"
-        raise UserError(f"pooling: cls_pooler needs a pooler, and encoder {path!r} {lack}; allowed: mean, cls, max")
+        allowed = ", ".join(TOKEN_POOLINGS)
+        raise UserError(f"pooling: cls_pooler needs a pooler, and encoder {path!r} {lack}; allowed: {allowed}")
     if has_pooler and not keep_pooler:
         # An unused pooler would enter the digest, perhaps with random weights, and break distributed training.
         backbone.pooler = None

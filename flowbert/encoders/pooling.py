@@ -1,6 +1,7 @@
 """From hidden states to one vector per sentence: average layers, then pool over tokens."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,14 +30,27 @@ def mix_layers(hidden_states: Sequence[Tensor], layers: Sequence[int]) -> Tensor
     return mixed / len(layers) if len(layers) > 1 else mixed
 
 
-_TOKEN_POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": lambda tokens, mask: tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1),
-    "cls": lambda tokens, mask: tokens[:, 0],  # noqa: ARG005 - every pooling has the same arguments
-    "max": lambda tokens, mask: tokens.masked_fill(~mask, -torch.inf).amax(dim=1),
-}
-"""Token vectors ``(B, T, D)`` and where they are real ``(B, T, 1)`` to sentence vectors ``(B, D)``."""
+class TokenPooling(NamedTuple):
+    """One way from token vectors to a sentence vector.
 
-POOLINGS = ("mean", "cls", "cls_pooler", "max")
+    Attributes:
+        pool: Token vectors ``(B, T, D)`` and where they are real ``(B, T, 1)`` to sentence vectors ``(B, D)``.
+        linear: Whether averaging layers before and after it is the same.
+    """
+
+    pool: Callable[[Tensor, Tensor], Tensor]
+    linear: bool
+
+
+TOKEN_POOLINGS = {
+    "mean": TokenPooling(lambda tokens, mask: tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1), linear=True),
+    "cls": TokenPooling(lambda tokens, _: tokens[:, 0], linear=True),
+    "max": TokenPooling(lambda tokens, mask: tokens.masked_fill(~mask, -torch.inf).amax(dim=1), linear=False),
+}
+"""Every pooling that is a function of the tokens; a new one is one entry here."""
+
+POOLINGS = (*TOKEN_POOLINGS, "cls_pooler")
+"""All poolings: ``cls_pooler`` is a layer of the backbone."""
 
 
 def check_pooling(pooling: str) -> str:
@@ -54,12 +68,12 @@ def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
     r"""One vector per sentence, for instance the mean over real tokens :math:`\sum_t m_t x_t / \sum_t m_t`.
 
     ``mean`` and ``max`` run over the real tokens, the special ones at both ends included and padding excluded; ``cls``
-    is position 0. The fourth pooling, ``cls_pooler``, is a layer of the backbone, not a function of the tokens alone.
+    is position 0. The pooling ``cls_pooler`` is a layer of the backbone, not a function of the tokens alone.
 
     Args:
         tokens: Token vectors of shape ``(B, T, D)``.
         mask: Shape ``(B, T)``, nonzero where the token is real; at least one per sentence.
-        pooling: ``mean``, ``cls`` or ``max``.
+        pooling: One of :data:`TOKEN_POOLINGS`.
 
     Shapes:
         result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
@@ -71,6 +85,6 @@ def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
         >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[1, 1, 0]]), "mean")
         tensor([[2.]])
     """
-    if pooling not in _TOKEN_POOLINGS:
-        raise ValueError(f"pooling: received {pooling!r}; {choices(_TOKEN_POOLINGS, pooling)}")
-    return _TOKEN_POOLINGS[pooling](tokens, mask.bool().unsqueeze(-1))
+    if pooling not in TOKEN_POOLINGS:
+        raise ValueError(f"pooling: received {pooling!r}; {choices(TOKEN_POOLINGS, pooling)}")
+    return TOKEN_POOLINGS[pooling].pool(tokens, mask.bool().unsqueeze(-1))

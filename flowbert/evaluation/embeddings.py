@@ -32,7 +32,7 @@ class EncoderSettings:
         layers: Hidden states to average: last, last2, first_last, embedding_last, or numbers (0 is the embedding layer,
             1 the first block, -1 the last): '1,12' is one setting. Several settings: last,first_last, or a list
             '[last, [1, 2, 4]]'; singles, pairs, triples stand for all of that size. Default: as trained, else last.
-        pooling: Comma-separated, or a list: mean, cls, cls_pooler, max. Default: as trained, else mean.
+        pooling: Comma-separated, or a list, of :data:`flowbert.encoders.POOLINGS`. Default: as trained, else mean.
         max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, else
             128.
         dtype: float32, float16 or bfloat16.

@@ -6,8 +6,9 @@ from torch import Tensor, nn
 class ContrastiveLoss(nn.Module):
     """A loss on the embeddings of B sentences and of their positives; what the batch holds beside are negatives.
 
-    A new loss is one file in ``flowbert/losses/`` with a subclass, whose constructor takes its settings; a
-    configuration names it by its import path.
+    A new loss is one file in ``flowbert/losses/`` with a subclass, whose constructor takes its settings and keeps each
+    in an attribute of the same name, and one import line in ``flowbert/losses/__init__.py``. A configuration names it
+    by its class, one from elsewhere by its import path.
 
     Shapes:
         first, second, hard: ``(B, D)``; result: ``()``.  B: batch, D: embedding size.

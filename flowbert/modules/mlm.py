@@ -11,6 +11,7 @@ from torchmetrics.functional.classification import multiclass_accuracy
 from transformers import AutoTokenizer, BertConfig
 
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import tokenizer_files, tokenizer_of
 from flowbert.encoders.wordpiece import train_wordpiece
 from flowbert.errors import UserError
@@ -169,8 +170,8 @@ class MLMModule(TrainableEncoderModule):
         """
         if encoder.pooling == "cls_pooler":
             raise UserError(
-                "pooling: 'cls_pooler' reads a layer that masked language modelling does not train; allowed: mean, "
-                "cls, max"
+                "pooling: 'cls_pooler' reads a layer that masked language modelling does not train; allowed: "
+                + ", ".join(TOKEN_POOLINGS)
             )
         if encoder.tokenizer.mask_token_id is None:
             raise UserError(f"path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flowbert.data.files import expand_files, listing
-from flowbert.data.readers import file_format
+from flowbert.data.readers import FORMATS, file_format
 from flowbert.errors import UserError
 
 
@@ -20,7 +20,7 @@ def test_format_is_the_extension_without_gz(name: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("name", "received"), [("a.doc", ".doc"), ("a", ""), ("a.parquet.gz", ".parquet.gz")])
 def test_unknown_extension_names_the_allowed_ones(name: str, received: str) -> None:
-    message = f"{name}: unknown extension '{received}'; allowed: .txt, .csv, .tsv, .jsonl, .parquet, .txt.gz, .csv.gz"
+    message = f"{name}: unknown extension '{received}'; allowed: {', '.join(FORMATS)}, .txt.gz, .csv.gz"
     with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         file_format(Path(name))
 

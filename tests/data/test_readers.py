@@ -85,7 +85,7 @@ def test_csv_quoting_may_span_lines_and_lines_are_counted(tmp_path: Path) -> Non
         ("a.jsonl", '{"text": "a"}\n["b"]\n', "a.jsonl:2: JSON ['b'] (list); allowed: one JSON object a line"),
         ("a.jsonl", '{"text": "a"}\n\n{"b": 1}\n', "a.jsonl:3: no column 'text'; allowed: b"),
         ("a.parquet", "PAR1 but not really", "a.parquet: not a parquet file"),
-        ("a.txt", "a\n", "a.txt: a .txt file has no columns; allowed: .csv, .tsv, .jsonl, .parquet"),
+        ("a.txt", "a\n", "a.txt: a .txt file has no columns; allowed: .csv, .tsv, .jsonl"),
     ],
 )
 def test_bad_tables_name_file_and_line(tmp_path: Path, name: str, data: str, message: str) -> None:

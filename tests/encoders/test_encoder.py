@@ -8,7 +8,7 @@ import torch
 from helpers.encoders import ARCHITECTURES, WORDS, ConstantLayers, make_encoder, word_tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import POOLINGS, SentenceEncoder
 from flowbert.errors import UserError
 
 
@@ -41,7 +41,7 @@ def test_every_architecture_agrees_with_transformers(tmp_path: Path, architectur
     torch.testing.assert_close(torch.from_numpy(encoder.encode(sentences)), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "cls_pooler", "max"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_neither_order_nor_batches_change_an_embedding(folder: Path, pooling: str) -> None:
     encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling, max_length=32)
     sentences = make_sentences(60)
@@ -116,7 +116,7 @@ def test_frozen_stays_frozen(folder: Path) -> None:
     assert np.array_equal(again, result.numpy())
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "cls_pooler", "max"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_unfrozen_trains(folder: Path, pooling: str) -> None:
     encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling, frozen=False)
     encoder.train()

@@ -10,12 +10,13 @@ from helpers.encoders import make_encoder
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu.training import fast_training
 from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
+from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.errors import UserError
 
 SENTENCES = ["a dog runs", "the big cat sleeps on the mat", "bird"]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", TOKEN_POOLINGS)
 def test_one_pass_equals_an_encoder_per_setting(pooling: str, tmp_path: Path) -> None:
     path = str(make_encoder(tmp_path / "encoder"))
     settings = [(0,), (1, 3), (1, 2, 3)]
@@ -28,7 +29,7 @@ def test_one_pass_equals_an_encoder_per_setting(pooling: str, tmp_path: Path) ->
         assert encoder.key_of(layers) == single.key()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", TOKEN_POOLINGS)
 def test_parts_average_to_the_setting(pooling: str, tmp_path: Path) -> None:
     path = str(make_encoder(tmp_path / "encoder"))
     parts = single_layers((1, 3), pooling)
@@ -55,7 +56,7 @@ def test_pooler_reads_the_last_layer_alone() -> None:
         encoder.select([(1,), (4,)])
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", TOKEN_POOLINGS)
 @pytest.mark.parametrize("architecture", ["bert", "distilbert"])
 def test_packed_sentences_give_the_same_vectors_of_every_setting(
     architecture: str, pooling: str, tmp_path: Path

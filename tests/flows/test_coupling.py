@@ -77,12 +77,12 @@ def test_net_start_depends_on_the_seed_only() -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1, 7])
-@pytest.mark.parametrize("name", ["additive", "affine"])
+@pytest.mark.parametrize("name", COUPLINGS)
 def test_odd_sizes_are_refused(name: str, dim: int) -> None:
     with pytest.raises(UserError, match=f"dim {dim} received, allowed: an even number, at least 2"):
         COUPLINGS[name](dim, 8, 0)
 
 
 def test_unknown_coupling_is_refused() -> None:
-    with pytest.raises(UserError, match=r"coupling: received 'afine'; allowed: additive, affine .*'affine'"):
+    with pytest.raises(UserError, match=r"coupling: received 'afine'; allowed: additive, affine.*'affine'"):
         Glow(4, coupling="afine")

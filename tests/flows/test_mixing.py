@@ -78,7 +78,7 @@ def test_mixings_by_name(name: str, layer: type[torch.nn.Module]) -> None:
 
 
 def test_unknown_names_are_refused_with_what_is_allowed() -> None:
-    with pytest.raises(UserError, match=r"mixing: received 'revers'; allowed: lu, reverse, random .*'reverse'"):
+    with pytest.raises(UserError, match=r"mixing: received 'revers'; allowed: lu, reverse, random.*'reverse'"):
         Glow(4, mixing="revers")
     with pytest.raises(UserError, match=r"mixing_init: received 'pca'; allowed: identity, reverse, random, rotation"):
         Glow(4, mixing_init="pca")

@@ -15,8 +15,9 @@ from torch import Tensor
 from flowbert.callbacks import STSEvaluation
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.errors import UserError
+from flowbert.losses.base import ContrastiveLoss
 from flowbert.losses.info_nce import InfoNCE, info_nce
-from flowbert.modules.simcse import SimCSEModule
+from flowbert.modules.simcse import SimCSEModule, describe_loss, loss_from
 from flowbert.tasks import embed_pairs, evaluate_pairs
 
 pytestmark = pytest.mark.filterwarnings(
@@ -65,6 +66,23 @@ def test_hyperparameters_are_plain() -> None:
     settings = hparams["loss"]["init_args"]
     assert settings == {"temperature": 0.1, "hard_negative_weight": 0.0}
     assert all(isinstance(value, plain) for name, value in hparams.items() if name != "loss")
+
+
+LOSSES = [kind for kind in ContrastiveLoss.__subclasses__() if kind.__module__.startswith("flowbert.losses.")]
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_every_loss_is_plain_in_a_checkpoint_and_pulls_at_all_embeddings(kind: type[ContrastiveLoss]) -> None:
+    loss = kind()
+    again = loss_from(describe_loss(loss))
+    assert type(again) is kind
+    columns = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    for sentences in (columns[:2], columns):
+        value = again(*sentences)
+        assert value.shape == ()
+        assert torch.equal(value, loss(*sentences))
+        (gradient,) = torch.autograd.grad(value, columns)
+        assert (gradient[: len(sentences)].abs().sum(-1) > 0).all()
 
 
 def test_dropout_of_zero_is_refused_where_it_makes_the_positives(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def embed(sentences: Sequence[str]) -> torch.Tensor:
 
 
 def test_the_kinds() -> None:
-    assert list(KINDS) == ["answers", "sts", "lexical", "retrieval"]
+    assert {"answers", "sts", "lexical", "retrieval"} <= KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)
