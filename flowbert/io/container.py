@@ -17,26 +17,15 @@ import numpy.typing as npt
 
 from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
-from flowbert.io.digest import canonical_json, digest_bytes, digest_chunks, tensor_bytes
+from flowbert.io.digest import canonical_json, digest_bytes, tensor_bytes
 
 if TYPE_CHECKING:  # a process that has arrays alone does not wait for torch
     from torch import Tensor
 
-_NAMES = {
-    "bfloat16": "BF16",
-    "bool": "BOOL",
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "int8": "I8",
-    "uint8": "U8",
-}
-_DTYPES = {code: name for name, code in _NAMES.items()}
+_DTYPES = {"BF16": "bfloat16", "BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64"}
+_DTYPES |= {"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8"}
+_NAMES = {name: code for code, name in _DTYPES.items()}
 _ALIGNMENT = 8
-_AT_ONCE = 1 << 24  # bytes
 
 
 class DamagedError(ValueError):
@@ -184,14 +173,6 @@ def read_tensor(file: BufferedReader, entry: Entry) -> bytearray:
     if file.readinto(content) != entry.size or digest_bytes(content) != entry.digest:
         raise DamagedError("the tensors do not match their digest")
     return content
-
-
-def check_tensor(file: BufferedReader, entry: Entry) -> None:
-    """Verify one tensor as :func:`read_tensor` does, without keeping it."""
-    file.seek(entry.begin)
-    sizes = [min(_AT_ONCE, entry.size - done) for done in range(0, entry.size, _AT_ONCE)]
-    if digest_chunks(file.read(size) for size in sizes) != entry.digest:
-        raise DamagedError("the tensors do not match their digest")
 
 
 def _header_bytes(entries: Mapping[str, Any], text: Mapping[str, Any]) -> bytes:
