@@ -47,14 +47,6 @@ class Entry:
     digest: str
 
 
-@dataclass(frozen=True)
-class Header:
-    """Verified header of a container: JSON values and tensors by name."""
-
-    metadata: dict[str, Any]
-    entries: dict[str, Entry]
-
-
 def write_container(
     path: str | Path,
     format: str,
@@ -109,19 +101,19 @@ def read_container(path: str | Path, format: str, what: str, remedy: str) -> tup
         raise UserError(f"{path}: no such file; needed: a saved {what}")
     try:
         with path.open("rb") as file:
-            header = read_header(file, format)
-            tensors = {name: _tensor(entry, read_tensor(file, entry)) for name, entry in header.entries.items()}
+            metadata, entries = read_header(file, format)
+            tensors = {name: _tensor(entry, read_tensor(file, entry)) for name, entry in entries.items()}
     except FormatError as error:
         raise UserError(f"{path}: {error}, not a {what} of this version; allowed: {format!r}; {remedy}") from error
     except DamagedError as error:
         raise UserError(f"{path}: the {what} is damaged ({error}); needed: an intact copy, or {remedy}") from error
     except OSError as error:
         raise UserError(f"{path}: the {what} cannot be read ({error.strerror or error})") from error
-    return header.metadata, tensors
+    return metadata, tensors
 
 
-def read_header(file: BufferedReader, format: str) -> Header:
-    """Read and verify everything but the tensors.
+def read_header(file: BufferedReader, format: str) -> tuple[dict[str, Any], dict[str, Entry]]:
+    """Read and verify everything but the tensors: JSON values, and where each tensor lies.
 
     Raises:
         DamagedError: If the header is not, to the bit, one of :func:`write_container`, or the file's size is not its.
@@ -150,7 +142,7 @@ def read_header(file: BufferedReader, format: str) -> Header:
         for name, entry in content.items():
             begin, end = entry["data_offsets"]
             entries[name] = Entry(entry["dtype"], tuple(entry["shape"]), start + begin, end - begin, digests[name])
-        header = Header(json.loads(text["metadata"]), entries)
+        metadata = json.loads(text["metadata"])
     except DamagedError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
@@ -158,7 +150,7 @@ def read_header(file: BufferedReader, format: str) -> Header:
     expected = start + sum(entry.size for entry in entries.values())
     if size != expected:
         raise DamagedError(f"{size} bytes instead of {expected}")
-    return header
+    return metadata, entries
 
 
 def read_tensor(file: BufferedReader, entry: Entry) -> bytearray:
