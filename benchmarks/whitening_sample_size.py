@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 
 from flowbert import SentenceEncoder, Whitening, load_task
-from flowbert.data.readers import read_sentences
+from flowbert.data.corpus import read_sentences
 from flowbert.errors import FlowbertWarning
 from flowbert.store.embedding_store import EmbeddingStore
 from flowbert.tasks import PairEmbeddings, embed_pairs, evaluate_pairs

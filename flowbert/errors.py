@@ -27,6 +27,10 @@ class FlowbertWarning(UserWarning):
 def choices(allowed: Iterable[str], received: str) -> str:
     """Say what is allowed, the nearest name first: ``"allowed: a, b (did you mean 'a'?)"``."""
     names = list(allowed)
-    near = difflib.get_close_matches(received, names, n=3, cutoff=0.6)
-    hint = f" (did you mean {' or '.join(repr(n) for n in near)}?)" if near else ""
-    return f"allowed: {', '.join(names)}{hint}"
+    return f"allowed: {', '.join(names)}{nearest(names, received)}"
+
+
+def nearest(names: Iterable[str], received: str) -> str:
+    """The names that are like the one received: ``" (did you mean 'a'?)"``, or nothing."""
+    near = difflib.get_close_matches(received, list(names), n=3, cutoff=0.6)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""

@@ -106,6 +106,6 @@ def _warn_of_unanswered(task: AnswerTask, table: Table) -> None:
 
 
 def _label(value: object, meaning: dict[str, bool], where: str, column: str) -> bool:
-    if isinstance(value, bool) or str(value) not in meaning:
+    if str(value) not in meaning:
         raise UserError(f"{where}: {column} is {value!r}; {choices(meaning, str(value))}")
     return meaning[str(value)]

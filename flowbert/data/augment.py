@@ -38,14 +38,12 @@ def delete_words(words: Sequence[str], rate: float, rng: random.Random) -> list[
 
 
 def delete_one_word(words: Sequence[str], _rate: float, rng: random.Random) -> list[str]:
-    """The words without a random one.
+    """The words, at least two, without a random one.
 
     Example:
         >>> delete_one_word(["a", "dog", "runs"], 0.0, random.Random(0))
         ['a', 'runs']
     """
-    if len(words) < 2:
-        return list(words)
     gone = rng.randrange(len(words))
     return [word for i, word in enumerate(words) if i != gone]
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from flowbert.data.files import expand_files
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.nli import BUILTIN, load_nli
-from flowbert.data.readers import read_sentences
+from flowbert.data.readers import FORMATS, file_format, read_table
 from flowbert.data.sample import sample_corpus
 from flowbert.data.sts import SAMPLE, STSTask, load_task
+from flowbert.data.table import Table
 from flowbert.errors import UserError, choices
 from flowbert.io.digest import digest_chunks
 from flowbert.seeding import Stream
@@ -61,6 +63,37 @@ def sentences_digest(sentences: Iterable[str]) -> str:
     return digest_chunks(len(data).to_bytes(8, "little") + data for data in map(str.encode, sentences))
 
 
+def read_sentences(source: str | Path, column: str | None = None) -> Corpus:
+    """Sentences of text files (one a line) or of a column of table files, outer white space removed.
+
+    Args:
+        source: A path, a glob, or a comma-separated list of them; kinds may be mixed.
+        column: Column of the table files; may be left out where a file has only one.
+
+    Raises:
+        UserError: If a file is missing or bad, a table's column is not named, or there is no sentence at all.
+    """
+
+    def layouts(path: Path) -> list[list[str]]:
+        return [[column]] if column is not None and FORMATS[file_format(path)].columns else []
+
+    return _column(str(source), (read_table(path, *layouts(path)) for path in expand_files(source)))
+
+
+def _column(name: str, tables: Iterable[Table]) -> Corpus:
+    """The sentences of the only column of each table."""
+    texts: list[str] = []
+    blank = 0
+    for table in tables:
+        (column,) = table.columns
+        texts += map(str.strip, table.texts(column))
+        blank += table.blank
+    corpus = Corpus.of(name, texts, blank)
+    if not corpus.sentences:
+        raise UserError(f"{name}: no sentence, only {corpus.blank} blank lines")
+    return corpus
+
+
 def load_corpus(
     corpus: str,
     *,
@@ -104,8 +137,7 @@ def load_corpus(
         return _hub_corpus(corpus, column)
     if not any(mark in corpus for mark in "./\\*?[,") and not Path(corpus).exists():
         raise UserError(f"corpus: received {corpus!r}; {choices((*NAMED, BUILTIN), corpus)}, hub:NAME, or files")
-    read = read_sentences(corpus, column)
-    return Corpus.of(corpus, read.sentences, read.blank)
+    return read_sentences(corpus, column)
 
 
 def _hub_corpus(source: str, column: str | None) -> Corpus:
@@ -117,12 +149,7 @@ def _hub_corpus(source: str, column: str | None) -> Corpus:
             raise UserError(
                 f"corpus: received {source!r} with the unknown option {option!r}; {choices(_HUB_OPTIONS, option)}"
             )
-    table = read_hub(name, [] if column is None else [[column]], **options)
-    (chosen,) = table.columns
-    corpus = Corpus.of(source, (text.strip() for text in table.texts(chosen)))
-    if not corpus.sentences:
-        raise UserError(f"{source}: no sentence, only {corpus.blank} blank ones")
-    return corpus
+    return _column(source, [read_hub(name, [] if column is None else [[column]], **options)])
 
 
 def corpus_of_task(corpus: str, task: STSTask) -> Corpus:

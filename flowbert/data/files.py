@@ -1,11 +1,10 @@
 """Where the user's files are: names, globs and lists, with the nearest names when one is not there."""
 
-import difflib
 import glob
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowbert.errors import UserError
+from flowbert.errors import UserError, nearest
 
 
 def listing(names: Sequence[str], limit: int = 8) -> str:
@@ -29,19 +28,14 @@ def check_file(path: Path) -> None:
     """
     if path.is_dir():
         raise UserError(f"{path}: is a folder, a file is needed; it holds {listing(folder_names(path))}")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: no such file; there is no folder {path.parent}")
     if not path.is_file():
-        raise UserError(f"{path}: no such file; {_nearest(path)}")
+        names = folder_names(path.parent)
+        held = f"{listing(names)}{nearest(names, path.name)}"
+        raise UserError(f"{path}: no such file; the folder {path.parent} holds {held}")
     if path.stat().st_size == 0:
         raise UserError(f"{path}: the file is empty")
-
-
-def _nearest(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent}"
-    names = folder_names(path.parent)
-    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
-    hint = f" (did you mean {' or '.join(repr(name) for name in near)}?)" if near else ""
-    return f"the folder {path.parent} holds {listing(names)}{hint}"
 
 
 def expand_files(spec: str | Path) -> list[Path]:
@@ -54,15 +48,12 @@ def expand_files(spec: str | Path) -> list[Path]:
     """
     whole = Path(spec).expanduser()
     if whole.exists():
-        patterns = [str(whole)]
-    else:
-        patterns = [str(Path(pattern.strip()).expanduser()) for pattern in str(spec).split(",") if pattern.strip()]
+        check_file(whole)
+        return [whole]
+    patterns = [str(Path(pattern.strip()).expanduser()) for pattern in str(spec).split(",") if pattern.strip()]
     if not patterns:
         raise UserError(f"no file given (received {str(spec)!r}); allowed: a path, a glob, or a list with commas")
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        found.update(dict.fromkeys(_expand_one(pattern)))
-    return list(found)
+    return list(dict.fromkeys(path for pattern in patterns for path in _expand_one(pattern)))
 
 
 def _expand_one(pattern: str) -> list[Path]:

@@ -25,14 +25,12 @@ class NLIData:
     """Labelled pairs.
 
     Args:
-        name: The source as given.
         premises: First sentences, N of them.
         hypotheses: Second sentences, N of them.
         labels: N of ``entailment``, ``neutral``, ``contradiction``.
         unlabelled: Pairs dropped because they have no gold label.
     """
 
-    name: str
     premises: tuple[str, ...]
     hypotheses: tuple[str, ...]
     labels: tuple[str, ...]
@@ -77,7 +75,7 @@ def load_nli(source: str) -> NLIData:
     """
     if source == BUILTIN:
         premises, hypotheses, labels = zip(*sample_nli(), strict=True)
-        return NLIData(BUILTIN, premises, hypotheses, labels)
+        return NLIData(premises, hypotheses, labels)
     hub = hub_name(source)
     if hub is None:
         tables = [read_table(path, *_FILE_LAYOUTS) for path in expand_files(source)]
@@ -91,7 +89,7 @@ def load_nli(source: str) -> NLIData:
         tuple(chain.from_iterable(getattr(part, column) for part in data))
         for column in ("premises", "hypotheses", "labels")
     )
-    return NLIData(source, premises, hypotheses, labels, unlabelled)
+    return NLIData(premises, hypotheses, labels, unlabelled)
 
 
 def _pairs(table: Table) -> NLIData:
@@ -99,13 +97,13 @@ def _pairs(table: Table) -> NLIData:
     if tuple(table.columns) == _TRIPLES:
         anchors, positives, negatives = map(table.stripped, _TRIPLES)
         labels = ("entailment",) * len(table) + ("contradiction",) * len(table)
-        return NLIData(str(table.path), anchors * 2, positives + negatives, labels)
+        return NLIData(anchors * 2, positives + negatives, labels)
     premise, hypothesis, label = table.columns
     meanings = [_label(value, table.where(row)) for row, value in enumerate(table.columns[label])]
     labelled = table.rows([row for row, name in enumerate(meanings) if name is not None])
     labels = tuple(name for name in meanings if name is not None)
     unlabelled = len(table) - len(labelled)
-    return NLIData(str(table.path), labelled.stripped(premise), labelled.stripped(hypothesis), labels, unlabelled)
+    return NLIData(labelled.stripped(premise), labelled.stripped(hypothesis), labels, unlabelled)
 
 
 def _label(value: object, where: str) -> str | None:

@@ -7,12 +7,11 @@ entry in :data:`FORMATS`.
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flowbert.data.files import check_file, expand_files
+from flowbert.data.files import check_file
 from flowbert.data.table import Layouts, Table, choose_columns, shown
 from flowbert.data.text import iterate_lines, not_utf8, read_lines
 from flowbert.errors import UserError
@@ -64,13 +63,12 @@ def file_format(path: str | Path) -> str:
         UserError: If the extension is another one; the message names the allowed ones.
     """
     name = Path(path).name.lower()
-    allowed = [*FORMATS, *(f"{suffix}.gz" for suffix, found in FORMATS.items() if found.zipped)]
-    for suffix in allowed:
-        if name.endswith(suffix):
-            return suffix.removesuffix(".gz")
-    plain = Path(name.removesuffix(".gz")).suffix
-    received = f"{plain}.gz" if name.endswith(".gz") else plain
-    raise UserError(f"{path}: unknown extension {received!r}; allowed: {', '.join(allowed)}")
+    suffix = Path(name.removesuffix(".gz")).suffix
+    received = f"{suffix}.gz" if name.endswith(".gz") else suffix
+    allowed = [*FORMATS, *(f"{plain}.gz" for plain, found in FORMATS.items() if found.zipped)]
+    if received not in allowed:
+        raise UserError(f"{path}: unknown extension {received!r}; allowed: {', '.join(allowed)}")
+    return suffix
 
 
 def read_delimited(path: str | Path) -> list[list[str]]:
@@ -106,37 +104,6 @@ def named_fields(
 def read_tabs(path: Path, columns: Sequence[str]) -> Table:
     """Columns of a file with a header and tabs, whatever its extension."""
     return _read_rows(_tab_rows, path, [columns])
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """Sentences of one or more files in order, every occurrence, and how many blank ones were dropped."""
-
-    sentences: tuple[str, ...]
-    blank: int
-
-
-def read_sentences(source: str | Path, column: str | None = None) -> Sentences:
-    """Sentences of text files (one a line) or of a column of table files, outer white space removed.
-
-    Args:
-        source: A path, a glob, or a comma-separated list of them; kinds may be mixed.
-        column: Column of the table files; may be left out where a file has only one.
-
-    Raises:
-        UserError: If a file is missing or bad, a table's column is not named, or there is no sentence at all.
-    """
-    sentences: list[str] = []
-    blank = 0
-    for path in expand_files(source):
-        table = read_table(path, *([[column]] if column is not None and FORMATS[file_format(path)].columns else []))
-        (name,) = table.columns
-        texts = [text for line in table.texts(name) if (text := line.strip())]
-        sentences.extend(texts)
-        blank += table.blank + len(table) - len(texts)
-    if not sentences:
-        raise UserError(f"{source}: no sentence, only {blank} blank lines")
-    return Sentences(tuple(sentences), blank)
 
 
 def _read_text(path: Path, _layouts: Layouts) -> Table:

@@ -10,7 +10,7 @@ from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from flowbert.data.readers import read_sentences
+from flowbert.data.corpus import read_sentences
 from flowbert.data.sts import STSTask
 from flowbert.datamodules.batches import BatchSampler, Position, TrainingLoader
 from flowbert.datamodules.examples import Examples, split_held_out

@@ -133,9 +133,10 @@ class SentenceEncoder(nn.Module):
         usual = {"layers": "last", "pooling": "mean", "max_length": 128}
         used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
         keep_pooler = check_pooling(used["pooling"]) == "cls_pooler"
-        checkpoint = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
-        backbone, tokenizer = checkpoint.backbone, checkpoint.tokenizer
-        encoder = cls(backbone, tokenizer, path=str(path), revision=checkpoint.revision, frozen=frozen, **used)
+        backbone, tokenizer, revision = load_checkpoint(
+            str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler
+        )
+        encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
         for name in ("layers", "pooling"):
             here = encoder.describe()[name]
             if trained.get(name, here) != here:
@@ -249,11 +250,9 @@ class SentenceEncoder(nn.Module):
 
     def key(self) -> dict[str, Any]:
         """Identity of the embeddings, as JSON values: equal keys give equal vectors, wherever the folder lies."""
-        if self.frozen and "weights" in self._digests:
-            weights = self._digests["weights"]
-        else:
-            weights = self._digests["weights"] = digest_tensors(self.backbone.state_dict())
-        identity = {"weights": weights, **self.kind(), "revision": self.revision}
+        if not self.frozen or "weights" not in self._digests:
+            self._digests["weights"] = digest_tensors(self.backbone.state_dict())
+        identity = {"weights": self._digests["weights"], **self.kind(), "revision": self.revision}
         return identity | ({"vectors": _VECTORS} if _VECTORS > 1 else {})
 
     def kind(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A Hugging Face encoder from a folder or the hub, or one clear line that says why not."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,16 +25,9 @@ _OTHER_FILES = ("*.json", "*.txt")
 _HUB_TIMEOUT_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """What :func:`load_checkpoint` found: network in evaluation mode, tokenizer, and the revision that was read."""
-
-    backbone: nn.Module
-    tokenizer: PreTrainedTokenizerBase
-    revision: str | None
-
-
-def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler: bool) -> Checkpoint:
+def load_checkpoint(
+    path: str, *, revision: str | None, dtype: str, keep_pooler: bool
+) -> tuple[nn.Module, PreTrainedTokenizerBase, str | None]:
     """Load the plain transformer of a folder, run folder or hub name; code that a checkpoint brings along is never run.
 
     Args:
@@ -43,6 +35,9 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
         revision: Commit, branch or tag on the hub.
         dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
         keep_pooler: Whether the pooler above the last layer is used; otherwise it is dropped, present or not.
+
+    Returns:
+        Network in evaluation mode, tokenizer, and the revision that was read.
 
     Raises:
         UserError: If nothing can be loaded, or weights of the encoder are missing from the checkpoint.
@@ -62,7 +57,7 @@ def load_checkpoint(path: str, *, revision: str | None, dtype: str, keep_pooler:
         except Exception as error:
             raise UserError(f"encoder {path!r} cannot be read: {_first_line(error)}") from error
     _check_vocabulary(path, tokenizer, config)
-    return Checkpoint(backbone.eval(), tokenizer, revision)
+    return backbone.eval(), tokenizer, revision
 
 
 def find_checkpoint(path: str, revision: str | None = None) -> tuple[Path, str | None]:

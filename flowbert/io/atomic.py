@@ -92,6 +92,10 @@ def _exchange(new: Path, old: Path) -> None:
 
 def _finish(path: Path, mode: int) -> None:
     path.chmod(mode)  # some writers, safetensors for one, put a private file in place of the one they were given
+    _flush(path)
+
+
+def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -102,8 +106,4 @@ def _finish(path: Path, mode: int) -> None:
 def _flush_folder(path: Path) -> None:
     """Flush the names in a folder, where the file system can."""
     with suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _flush(path)

@@ -17,26 +17,15 @@ import numpy.typing as npt
 
 from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
-from flowbert.io.digest import canonical_json, digest_bytes, digest_chunks, tensor_bytes
+from flowbert.io.digest import canonical_json, digest_bytes, tensor_bytes
 
 if TYPE_CHECKING:  # a process that has arrays alone does not wait for torch
     from torch import Tensor
 
-_NAMES = {
-    "bfloat16": "BF16",
-    "bool": "BOOL",
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "int8": "I8",
-    "uint8": "U8",
-}
-_DTYPES = {code: name for name, code in _NAMES.items()}
+_DTYPES = {"BF16": "bfloat16", "BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64"}
+_DTYPES |= {"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8"}
+_NAMES = {name: code for code, name in _DTYPES.items()}
 _ALIGNMENT = 8
-_AT_ONCE = 1 << 24  # bytes
 
 
 class DamagedError(ValueError):
@@ -56,14 +45,6 @@ class Entry:
     begin: int
     size: int
     digest: str
-
-
-@dataclass(frozen=True)
-class Header:
-    """Verified header of a container: JSON values and tensors by name."""
-
-    metadata: dict[str, Any]
-    entries: dict[str, Entry]
 
 
 def write_container(
@@ -120,19 +101,19 @@ def read_container(path: str | Path, format: str, what: str, remedy: str) -> tup
         raise UserError(f"{path}: no such file; needed: a saved {what}")
     try:
         with path.open("rb") as file:
-            header = read_header(file, format)
-            tensors = {name: _tensor(entry, read_tensor(file, entry)) for name, entry in header.entries.items()}
+            metadata, entries = read_header(file, format)
+            tensors = {name: _tensor(entry, read_tensor(file, entry)) for name, entry in entries.items()}
     except FormatError as error:
         raise UserError(f"{path}: {error}, not a {what} of this version; allowed: {format!r}; {remedy}") from error
     except DamagedError as error:
         raise UserError(f"{path}: the {what} is damaged ({error}); needed: an intact copy, or {remedy}") from error
     except OSError as error:
         raise UserError(f"{path}: the {what} cannot be read ({error.strerror or error})") from error
-    return header.metadata, tensors
+    return metadata, tensors
 
 
-def read_header(file: BufferedReader, format: str) -> Header:
-    """Read and verify everything but the tensors.
+def read_header(file: BufferedReader, format: str) -> tuple[dict[str, Any], dict[str, Entry]]:
+    """Read and verify everything but the tensors: JSON values, and where each tensor lies.
 
     Raises:
         DamagedError: If the header is not, to the bit, one of :func:`write_container`, or the file's size is not its.
@@ -161,7 +142,7 @@ def read_header(file: BufferedReader, format: str) -> Header:
         for name, entry in content.items():
             begin, end = entry["data_offsets"]
             entries[name] = Entry(entry["dtype"], tuple(entry["shape"]), start + begin, end - begin, digests[name])
-        header = Header(json.loads(text["metadata"]), entries)
+        metadata = json.loads(text["metadata"])
     except DamagedError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
@@ -169,7 +150,7 @@ def read_header(file: BufferedReader, format: str) -> Header:
     expected = start + sum(entry.size for entry in entries.values())
     if size != expected:
         raise DamagedError(f"{size} bytes instead of {expected}")
-    return header
+    return metadata, entries
 
 
 def read_tensor(file: BufferedReader, entry: Entry) -> bytearray:
@@ -184,14 +165,6 @@ def read_tensor(file: BufferedReader, entry: Entry) -> bytearray:
     if file.readinto(content) != entry.size or digest_bytes(content) != entry.digest:
         raise DamagedError("the tensors do not match their digest")
     return content
-
-
-def check_tensor(file: BufferedReader, entry: Entry) -> None:
-    """Verify one tensor as :func:`read_tensor` does, without keeping it."""
-    file.seek(entry.begin)
-    sizes = [min(_AT_ONCE, entry.size - done) for done in range(0, entry.size, _AT_ONCE)]
-    if digest_chunks(file.read(size) for size in sizes) != entry.digest:
-        raise DamagedError("the tensors do not match their digest")
 
 
 def _header_bytes(entries: Mapping[str, Any], text: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
-from flowbert.data.readers import read_sentences
+from flowbert.data.corpus import read_sentences
 from flowbert.encoders import SentenceEncoder, resolve_layers
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically

@@ -3,7 +3,7 @@
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,11 +78,7 @@ class Store(ABC):
         if not 0 <= rank < world_size:
             raise ValueError(f"rank is {rank} with world_size {world_size}; allowed: 0 to {world_size - 1}")
         blocks = [block for block in self._blocks(sentences)[rank::world_size] if block]
-        total = sum(map(len, blocks))
-        # A log file gets a line now and then, a terminal a moving bar.
-        interval = 0.1 if sys.stderr.isatty() else 30.0
-        hidden = not (progress and blocks)
-        with tqdm(total=total, desc="Encoding", unit=" sentences", mininterval=interval, disable=hidden) as bar:
+        with progress_bar(sum(map(len, blocks)), progress) as bar:
             for texts, embeddings in self._encoded(blocks, bar.update):
                 self._keep(_digest_all(texts), embeddings)
 
@@ -198,6 +194,13 @@ class Store(ABC):
                 texts, encoded = [], []
         if texts:
             yield texts, np.concatenate(encoded)
+
+
+def progress_bar(total: int, shown: bool) -> "tqdm[NoReturn]":
+    """A bar over the sentences to encode; nothing is shown if there are none."""
+    # A log file gets a line now and then, a terminal a moving bar.
+    interval = 0.1 if sys.stderr.isatty() else 30.0
+    return tqdm(total=total, desc="Encoding", unit=" sentences", mininterval=interval, disable=not (shown and total))
 
 
 def _digest_all(sentences: Sequence[str]) -> Digests:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
-from flowbert.io.container import DamagedError, check_tensor
+from flowbert.io.container import DamagedError, read_tensor
 from flowbert.io.digest import digest_bytes, digest_json
 from flowbert.store.base import Digests, Encoder, Floats, Store
 from flowbert.store.shards import (
@@ -147,7 +147,7 @@ class EmbeddingStore(Store):
         with reading(shard.path) as file:
             if file is not None and stamp(file) == shard.stamp:
                 try:
-                    check_tensor(file, shard.entry)
+                    read_tensor(file, shard.entry)
                     self._verified.add(number)
                     return True
                 except DamagedError as error:

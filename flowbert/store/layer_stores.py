@@ -4,9 +4,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from tqdm import tqdm
 
-from flowbert.store.base import Encoder, Floats, Store
+from flowbert.store.base import Encoder, Floats, Store, progress_bar
 
 _AT_ONCE = 2048
 
@@ -67,26 +66,24 @@ class LayerStores:
         self.dim = dim
         self._encoder = encoder
         self._stores = {name: make_store(_OneSetting(self, n, key)) for n, (name, key) in enumerate(keys.items())}
-        self._known: dict[str, int] = {}
-        self._vectors: Floats = np.empty((0, 0), dtype=np.float32)
+        self._at_hand: dict[str, Floats] = {}
 
     def add(self, sentences: Iterable[str], *, progress: bool = False) -> None:
         """Encode what any store lacks, block by block; an interruption loses one block."""
         distinct = list(dict.fromkeys(sentences))
         lacking = {text for store in self._stores.values() for text in store.missing(distinct)}
         texts = sorted(lacking, key=lambda text: (len(text), text))
-        with tqdm(total=len(texts), desc="Encoding", unit=" sentences", disable=not (progress and texts)) as bar:
+        with progress_bar(len(texts), progress) as bar:
             for start in range(0, len(texts), _AT_ONCE):
                 block = texts[start : start + _AT_ONCE]
-                self._vectors = self._encoder.encode(block, on_batch=bar.update)
-                self._known = {text: row for row, text in enumerate(block)}
+                self._at_hand = dict(zip(block, self._encoder.encode(block, on_batch=bar.update), strict=True))
                 for store in self._stores.values():
                     store.add(block)
-        self._known = {}
+        self._at_hand = {}
 
     def encoded(self, sentences: Sequence[str]) -> Floats:
         """Vectors of sentences of the block at hand, all settings: shape ``(N, S * D)``."""
-        return self._vectors[[self._known[text] for text in sentences]]
+        return np.stack([self._at_hand[text] for text in sentences])
 
     def embeddings(self, sentences: Sequence[str], layers: Sequence[Hashable]) -> Floats:
         """Average of some settings, each of equal weight: shape ``(N, D)``; what is missing is encoded first."""

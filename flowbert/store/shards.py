@@ -55,10 +55,10 @@ def read_shard(file: BufferedReader, key: dict[str, Any], dim: int) -> tuple[Dig
     Raises:
         DamagedError: If the file is damaged or holds something else; the message says what.
     """
-    header = read_header(file, _FORMAT)
-    if canonical_json(header.metadata.get("key")) != canonical_json(key):
+    metadata, entries = read_header(file, _FORMAT)
+    if canonical_json(metadata.get("key")) != canonical_json(key):
         raise DamagedError("the embeddings are of another encoder")
-    entry, embeddings = header.entries["digests"], header.entries["embeddings"]
+    entry, embeddings = entries["digests"], entries["embeddings"]
     needed = (entry.shape[0], dim)
     if embeddings.dtype != "F32" or embeddings.shape != needed:
         found = f"{list(embeddings.shape)} {embeddings.dtype}"

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbert.data.answers import load_answers
-from flowbert.data.corpus import load_corpus
+from flowbert.data.corpus import load_corpus, read_sentences
 from flowbert.data.nli import load_nli
-from flowbert.data.readers import read_sentences, read_table
+from flowbert.data.readers import read_table
 from flowbert.data.sts import load_task
 from flowbert.errors import FlowbertWarning, UserError
 

@@ -90,7 +90,7 @@ def test_triples_pair_the_ith_entailment_with_the_ith_contradiction() -> None:
         ("a", "a+3", "entailment"),
     ]
     premises, hypotheses, labels = zip(*rows, strict=True)
-    assert NLIData("x", premises, hypotheses, labels).triples() == [("a", "a+1", "a-1"), ("a", "a+2", "a-2")]
+    assert NLIData(premises, hypotheses, labels).triples() == [("a", "a+1", "a-1"), ("a", "a+2", "a-2")]
 
 
 def test_simcse_triples_come_back_as_they_were(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flowbert.data.corpus import read_sentences
 from flowbert.data.hub import read_hub
-from flowbert.data.readers import read_delimited, read_sentences, read_table
+from flowbert.data.readers import read_delimited, read_table
 from flowbert.errors import UserError
 
 

@@ -3,7 +3,8 @@ from collections.abc import Sequence
 import pytest
 from helpers.encoders import ConstantLayers, word_tokenizer
 
-from flowbert.encoders import LAYER_NAMES, SentenceEncoder, resolve_layers
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.layers import LAYER_NAMES, resolve_layers
 from flowbert.errors import UserError
 
 # The definitions of the protocol, as hidden state numbers of an encoder of 12 blocks.

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from flowbert.encoders import mix_layers, pool
+from flowbert.encoders.pooling import mix_layers, pool
 
 TOKENS = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [100.0, 100.0]], [[5.0, -1.0], [7.0, -8.0], [0.0, -3.0]]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io.container import check_tensor
+from flowbert.io.container import read_tensor
 from flowbert.store import embedding_store as store_module
 from flowbert.store.base import Store, _digest_all
 from flowbert.store.embedding_store import EmbeddingStore, MemoryStore
@@ -526,11 +526,11 @@ def test_only_what_is_asked_for_is_verified_and_once(tmp_path: Path, monkeypatch
     EmbeddingStore(tmp_path, CountingEncoder(), shard_rows=4).add(sentences)
     checked: list[object] = []
 
-    def counting(file: Any, entry: Any) -> None:
+    def counting(file: Any, entry: Any) -> bytearray:
         checked.append(file.name)
-        check_tensor(file, entry)
+        return read_tensor(file, entry)
 
-    monkeypatch.setattr(store_module, "check_tensor", counting)
+    monkeypatch.setattr(store_module, "read_tensor", counting)
     store = EmbeddingStore(tmp_path, CountingEncoder(), shard_rows=4)
     assert checked == []
     for _ in range(2):

@@ -5,25 +5,21 @@ which method wins on it says nothing about which one wins on real text. ``tools/
 (who does what to whom, where, when, how, negated or not), then worded with synonyms.
 """
 
-import gzip
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+
+from flowbert.data.readers import read_delimited
 
 SPLITS = ("train", "dev", "test")
 Pair = tuple[str, str, float]
 NLIPair = tuple[str, str, str]
-
-
-def _rows(name: str) -> list[list[str]]:
-    text = gzip.decompress((files("flowbert.data.sample") / name).read_bytes()).decode()
-    return [line.split("\t") for line in text.splitlines()]
+_HERE = Path(__file__).parent
 
 
 @cache
 def sample_corpus() -> tuple[str, ...]:
     """20,000 sentences to fit on or to pretrain on, about 9 words each; a frequent one may occur more than once."""
-    return tuple(sentence for (sentence,) in _rows("corpus.txt.gz"))
+    return tuple(sentence for (sentence,) in read_delimited(_HERE / "corpus.txt.gz"))
 
 
 @cache
@@ -33,15 +29,16 @@ def sample_pairs(split: str) -> tuple[Pair, ...]:
     The second meaning is the first one after 0 to 5 random edits, the negation of that in one pair of eight, or an
     unrelated one in one of eight. The score says how much of the meaning they share.
     """
-    return tuple((first, second, float(score)) for part, first, second, score in _rows("sts.tsv.gz") if part == split)
+    rows = read_delimited(_HERE / "sts.tsv.gz")
+    return tuple((first, second, float(score)) for part, first, second, score in rows if part == split)
 
 
 @cache
 def sample_nli() -> tuple[NLIPair, ...]:
     """12,000 pairs (premise, hypothesis, label): for each premise entailment, neutral, contradiction, in this order."""
-    return tuple((premise, hypothesis, label) for premise, hypothesis, label in _rows("nli.tsv.gz"))
+    return tuple((premise, hypothesis, label) for premise, hypothesis, label in read_delimited(_HERE / "nli.tsv.gz"))
 
 
 def encoder_path() -> Path:
     """Folder of the tiny BERT inside the package, pretrained on :func:`sample_corpus`; transformers loads it."""
-    return Path(str(files("flowbert.data.sample") / "tiny-bert"))
+    return _HERE / "tiny-bert"

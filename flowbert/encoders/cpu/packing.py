@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -48,22 +47,24 @@ class _Select(torch.autograd.Function):
         return gradient if ctx.real is None else gradient.mul_(ctx.real.to(gradient.dtype)), None, None, None
 
 
-@dataclass(frozen=True)
 class _Group:
     """``b`` sentences of n tokens in all, the longest of ``l``, whose attention is computed as one padded block."""
 
-    sentences: int
-    length: int
-    tokens: int
-    reading: Tensor  # (b * l,): which of the n tokens stands there; a padded place repeats its sentence's last token
-    writing: Tensor  # (n,): where in the block each token stands
-    real: Tensor  # (b * l, 1): whether the place is a token
-    bias: Tensor  # (b, 1, 1, l): 0 for a token, -inf for padding
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing is padded."""
-        return self.tokens == self.sentences * self.length
+    def __init__(self, mask: Tensor) -> None:
+        real = mask.bool()
+        self.sentences, self.length = real.shape
+        lengths = real.sum(dim=1, keepdim=True)
+        columns = torch.arange(self.length, device=real.device)
+        # (b * l,): which of the n tokens stands there; a padded place repeats its sentence's last token
+        self.reading = (lengths.cumsum(0) - lengths + torch.minimum(columns, lengths - 1)).flatten()
+        # (n,): where in the block each token stands
+        self.writing = real.flatten().nonzero().squeeze(1)
+        self.tokens = len(self.writing)
+        self.full = self.tokens == self.sentences * self.length
+        # (b * l, 1): whether the place is a token
+        self.real = real.view(-1, 1)
+        # (b, 1, 1, l): 0 for a token, -inf for padding
+        self.bias = torch.zeros(real.shape, device=real.device).masked_fill(~real, -torch.inf)[:, None, None, :]
 
     def pad(self, tokens: Tensor) -> Tensor:
         """``(n, D)`` to ``(b, l, D)``; the gradients of padded places must be zero, as they are behind the bias."""
@@ -77,23 +78,6 @@ class _Group:
         if not self.full:
             rows = _Select.apply(rows, self.writing, self.reading, self.real)  # type: ignore[no-untyped-call]
         return rows
-
-
-def _group(mask: Tensor) -> _Group:
-    real = mask.bool()
-    lengths = real.sum(dim=1, keepdim=True)
-    columns = torch.arange(real.shape[1], device=real.device)
-    writing = real.flatten().nonzero().squeeze(1)
-    bias = torch.zeros(real.shape, device=real.device).masked_fill(~real, -torch.inf)
-    return _Group(
-        sentences=real.shape[0],
-        length=real.shape[1],
-        tokens=len(writing),
-        reading=(lengths.cumsum(0) - lengths + torch.minimum(columns, lengths - 1)).flatten(),
-        writing=writing,
-        real=real.view(-1, 1),
-        bias=bias[:, None, None, :],
-    )
 
 
 class Packing:
@@ -118,7 +102,7 @@ class Packing:
 
     def __init__(self, chunks: Sequence[Mapping[str, Tensor]], first: int = 0) -> None:
         self._chunks, self._first = chunks, first
-        self._groups = [_group(chunk["attention_mask"]) for chunk in chunks]
+        self._groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
         self._sizes = [group.tokens for group in self._groups]
 
     def flatten(self, values: Sequence[Tensor]) -> Tensor:
@@ -140,11 +124,6 @@ class Packing:
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
         """Every sentence's attention to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``; H heads of d values."""
-        # Autocast would take the softmax out of bfloat16 and back, though it computes in float32 inside anyway.
-        with torch.autocast(query.device.type, enabled=False):
-            return self._attend(query, key, value, scaling, dropout)
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
         heads, width = query.shape[1], query.shape[3]
         packed = [x.transpose(1, 2).reshape(-1, heads * width) for x in (query * scaling, key, value)]
         contexts = []
@@ -172,4 +151,7 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention of :class:`Packing` with the arguments that transformers gives."""
     del module, attention_mask
-    return packing.attend(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling, dropout), None
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    # Autocast would take the softmax out of bfloat16 and back, though it computes in float32 inside anyway.
+    with torch.autocast(query.device.type, enabled=False):
+        return packing.attend(query, key, value, scaling, dropout), None
