@@ -8,7 +8,8 @@ import torch
 from helpers.encoders import ARCHITECTURES, WORDS, ConstantLayers, make_encoder, word_tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from flowbert.encoders import POOLINGS, SentenceEncoder
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import UserError
 
 
