@@ -9,8 +9,7 @@ from torch import Tensor
 from flowbert.calibration.few_rows import ENOUGH, DistinctRows
 from flowbert.errors import UserError
 
-_BLOCK_ROWS = 1024  # and _PANEL: what a processor's caches hold
-_PANEL = 192
+_BLOCK_ROWS = 1024  # what a processor's caches hold
 _KEYS = ("count", "shift", "offset", "scatter", "third", "fourth")
 
 
@@ -89,13 +88,9 @@ class Moments:
         for block in blocks:
             rows = (block.to(device) - part.shift).sub_(part.offset)
             squared_norms = torch.linalg.vector_norm(rows, dim=1).square()
-            # The products of all rows are symmetric: above the diagonal alone they are half the work.
-            for start in range(0, self.dim, _PANEL):
-                stop = start + _PANEL
-                part.scatter[start:stop, start:].addmm_(rows[:, start:stop].T, rows[:, start:])
+            part.scatter += _products(rows)
             part.third += squared_norms @ rows
             part.fourth += squared_norms @ squared_norms
-        part.scatter = part.scatter.triu() + part.scatter.triu(1).T
         return part
 
     def merge(self, other: "Moments") -> "Moments":
@@ -191,3 +186,11 @@ class Moments:
         rows = state["rows"] if "rows" in state else torch.arange(moments.count)
         moments._rows = DistinctRows.from_tensor(moments._rows.limit, rows)
         return moments
+
+
+def _products(rows: Tensor) -> Tensor:
+    """Matrix ``rows.T @ rows``; numpy knows it to be symmetric and computes half of it, torch all."""
+    if rows.device.type != "cpu":
+        return rows.T @ rows
+    array = rows.numpy()
+    return torch.from_numpy(array.T @ array)
