@@ -1,7 +1,7 @@
 r"""Count, mean and centred moments of rows seen in any chunks, in :math:`O(D^2)` memory and float64."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ class Moments:
     Example:
         >>> x = torch.tensor([[0.0, 2.0], [2.0, 4.0], [4.0, 0.0]])
         >>> moments = Moments(2).update(x[:2]).update(x[2:])
-        >>> moments.count, moments.mean.tolist(), moments.covariance().tolist()
+        >>> moments.count, moments.mean.tolist(), moments.covariance().round(decimals=9).tolist()
         (3, [2.0, 2.0], [[4.0, -2.0], [-2.0, 4.0]])
     """
 
@@ -82,11 +82,17 @@ class Moments:
         part = Moments(self.dim, device)
         part.count = sum(map(len, blocks))
         part.shift = self.shift.clone() if self.count else blocks[0].to(device, torch.float64).mean(dim=0)
-        for block in blocks:
-            part.offset += (block.to(device) - part.shift).sum(dim=0)  # float64, as the shift is
+        # Memory that is new for every block would cost more time than the subtraction.
+        memory = torch.empty(blocks[0].shape, dtype=torch.float64, device=device)
+
+        def shifted() -> Iterator[Tensor]:
+            return (torch.sub(block.to(device), part.shift, out=memory[: len(block)]) for block in blocks)
+
+        for rows in shifted():
+            part.offset += rows.sum(dim=0)
         part.offset /= part.count
-        for block in blocks:
-            rows = (block.to(device) - part.shift).sub_(part.offset)
+        for rows in shifted():
+            rows.sub_(part.offset)
             squared_norms = torch.linalg.vector_norm(rows, dim=1).square()
             part.scatter += _products(rows)
             part.third += squared_norms @ rows
