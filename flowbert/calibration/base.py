@@ -1,5 +1,6 @@
 r"""The contract of every closed-form calibration: an affine map :math:`y = (x - \mu) W` of streamed moments."""
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -115,7 +116,7 @@ class Calibration(ABC):
     @property
     def config(self) -> dict[str, Any]:
         """Constructor arguments as JSON values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @property
     def dim(self) -> int | None:
@@ -230,7 +231,7 @@ class Calibration(ABC):
         """Take over a :meth:`state_dict`; an empty one means not fitted. Returns self.
 
         Raises:
-            UserError: If a tensor is missing or has the wrong shape.
+            UserError: If a tensor is missing.
         """
         self.reset()
         if state:
