@@ -176,21 +176,19 @@ class Moments:
         """Statistics from :meth:`state_dict`.
 
         Raises:
-            UserError: If a tensor is missing (``rows`` may be) or has the wrong shape.
+            UserError: If a tensor is missing (``rows`` may be).
         """
         missing = [key for key in _KEYS if key not in state]
         if missing:
             raise UserError(f"moments lack {', '.join(missing)}; needed: {', '.join(_KEYS)}")
         moments = cls(len(state["shift"]), state["shift"].device)
         for key in _KEYS[1:]:
-            wanted, value = getattr(moments, key), state[key]
-            if value.shape != wanted.shape:
-                raise UserError(f"moments: {key} has the shape {tuple(value.shape)}; allowed: {tuple(wanted.shape)}")
-            setattr(moments, key, value.detach().to(dtype=torch.float64).clone())
+            setattr(moments, key, state[key].detach().to(torch.float64, copy=True))
         moments.count = int(state["count"])
         # Files of version 0.1.0 did not count: their rows are taken to be distinct.
         rows = state["rows"] if "rows" in state else torch.arange(moments.count)
-        moments._rows = DistinctRows.from_tensor(moments._rows.limit, rows)
+        limit = moments._rows.limit
+        moments._rows = DistinctRows(limit, rows[:limit].tolist())
         return moments
 
 
