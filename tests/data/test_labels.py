@@ -181,7 +181,7 @@ def test_real_tasks(labels: str, measured: str, real: Path) -> None:
 def test_sentence_bert_is_not_trained_on_pairs_that_are_measured(swap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = subset(8, 4)
     shared = STSTask("T", {"train": [subset(0)], "test": [swapped(measured) if swap else measured]})
-    for module in ("siamese", "examples"):
+    for module in ("siamese", "options"):
         monkeypatch.setattr(f"flowbert.datamodules.{module}.load_task", lambda *_: shared)
     with pytest.raises(UserError, match=r"4 of 12 labelled pairs are among those measured, T test .*drop_overlap"):
         make_data(SiameseDataModule, source="sts", tasks="T", batch_size=2).load()
