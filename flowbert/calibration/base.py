@@ -73,13 +73,14 @@ class AffineMap:
     inverse: Tensor
 
 
+@dataclass(eq=False)
 class Calibration(ABC):
     """A map of sentence embeddings that is fitted on unlabelled embeddings and then frozen.
 
     A method is one file with one subclass, ``class Name(Calibration, method="name")``, that turns :class:`Moments` into
     an :class:`AffineMap`, and one import line in ``flowbert/calibration/__init__.py``. The class keyword registers the
-    name for :func:`flowbert.methods.make_calibration` and for :meth:`load`. Constructors take plain JSON values, keep
-    each in an attribute of the same name, and call this one's last, which checks them.
+    name for :func:`flowbert.methods.make_calibration` and for :meth:`load`. The arguments are plain JSON values: the
+    fields of a dataclass, checked when it is made.
 
     The map is applied in float64 on centred rows and rounded once at the end: in float32, ``x W - mu W`` would lose
     the digits that the mean and the map have in common, which moves a Spearman figure by more than 1e-4.
@@ -107,7 +108,7 @@ class Calibration(ABC):
             cls.method = method
             _METHODS[method] = cls
 
-    def __init__(self) -> None:
+    def __post_init__(self) -> None:
         for name, value in self.config.items():
             holds, allowed = {**_ALLOWED, **self.allowed}[name]
             if not holds(value):
@@ -236,7 +237,7 @@ class Calibration(ABC):
         """Take over a :meth:`state_dict`; an empty one means not fitted. Returns self.
 
         Raises:
-            UserError: If a tensor is missing or has the wrong shape.
+            UserError: If a tensor is missing.
         """
         self.reset()
         if state:
@@ -267,10 +268,6 @@ class Calibration(ABC):
         if name not in classes:
             raise UserError(f"{path}: holds a {name}; {choices(classes, name)}")
         return classes[name](**metadata["config"]).load_state_dict(state)
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
-        return f"{type(self).__name__}({arguments})"
 
 
 def needed(state: Mapping[str, Tensor], name: str) -> Tensor:

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.errors import UserError
 from flowbert.seeding import Stream
 
 _AT_ONCE = 1024
@@ -47,18 +46,6 @@ class DistinctRows:
                 break
             self._hashes.update(_hashes(block).tolist())
         return self
-
-    @classmethod
-    def from_tensor(cls, limit: int, hashes: Tensor) -> "DistinctRows":
-        """What :meth:`tensor` gave.
-
-        Raises:
-            UserError: If it is nothing of the kind.
-        """
-        if hashes.ndim != 1 or hashes.is_floating_point():
-            shown = f"{tuple(hashes.shape)} ({hashes.dtype})"
-            raise UserError(f"moments: rows has the shape {shown}; allowed: whole numbers (n,)")
-        return cls(limit, hashes[:limit].tolist())
 
     def merge(self, other: "DistinctRows") -> "DistinctRows":
         """Add the rows that ``other`` has seen. Returns self."""

@@ -1,7 +1,8 @@
 """Weighted removal of the strongest directions, the weights learned on labelled pairs."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, cast
+from dataclasses import dataclass
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ _CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}  # scipy's own stop so early th
 _SMALLEST_NORM = 1e-12  # of a squared norm as a share of the mean one: a row that the removal leaves empty
 
 
+@dataclass(eq=False)
 class LearnedRemoval(Calibration, method="learned-removal"):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, the weights learned on labelled pairs.
 
@@ -55,15 +57,12 @@ class LearnedRemoval(Calibration, method="learned-removal"):
         [1.0]
     """
 
-    size_option = "n_directions"
-    supervised: ClassVar[bool] = True
-    to_be_fitted = "call fit_pairs with labelled pairs"
+    n_directions: int | None = None
+    penalty: float = 0.0
+    center: bool = True
 
-    def __init__(self, n_directions: int | None = None, penalty: float = 0.0, center: bool = True) -> None:
-        self.n_directions = n_directions
-        self.penalty = penalty
-        self.center = center
-        super().__init__()
+    size_option = "n_directions"
+    to_be_fitted = "call fit_pairs with labelled pairs"
 
     @property
     def fitted(self) -> bool:

@@ -1,7 +1,7 @@
 r"""Count, mean and centred moments of rows seen in any chunks, in :math:`O(D^2)` memory and float64."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -9,8 +9,7 @@ from torch import Tensor
 from flowbert.calibration.few_rows import ENOUGH, DistinctRows
 from flowbert.errors import UserError
 
-_BLOCK_ROWS = 1024  # and _PANEL: what a processor's caches hold
-_PANEL = 192
+_BLOCK_ROWS = 1024  # what a processor's caches hold
 _KEYS = ("count", "shift", "offset", "scatter", "third", "fourth")
 
 
@@ -43,7 +42,7 @@ class Moments:
     Example:
         >>> x = torch.tensor([[0.0, 2.0], [2.0, 4.0], [4.0, 0.0]])
         >>> moments = Moments(2).update(x[:2]).update(x[2:])
-        >>> moments.count, moments.mean.tolist(), moments.covariance().tolist()
+        >>> moments.count, moments.mean.tolist(), moments.covariance().round(decimals=9).tolist()
         (3, [2.0, 2.0], [[4.0, -2.0], [-2.0, 4.0]])
     """
 
@@ -83,19 +82,21 @@ class Moments:
         part = Moments(self.dim, device)
         part.count = sum(map(len, blocks))
         part.shift = self.shift.clone() if self.count else blocks[0].to(device, torch.float64).mean(dim=0)
-        for block in blocks:
-            part.offset += (block.to(device) - part.shift).sum(dim=0)  # float64, as the shift is
+        # Memory that is new for every block would cost more time than the subtraction.
+        memory = torch.empty(blocks[0].shape, dtype=torch.float64, device=device)
+
+        def shifted() -> Iterator[Tensor]:
+            return (torch.sub(block.to(device), part.shift, out=memory[: len(block)]) for block in blocks)
+
+        for rows in shifted():
+            part.offset += rows.sum(dim=0)
         part.offset /= part.count
-        for block in blocks:
-            rows = (block.to(device) - part.shift).sub_(part.offset)
+        for rows in shifted():
+            rows.sub_(part.offset)
             squared_norms = torch.linalg.vector_norm(rows, dim=1).square()
-            # The products of all rows are symmetric: above the diagonal alone they are half the work.
-            for start in range(0, self.dim, _PANEL):
-                stop = start + _PANEL
-                part.scatter[start:stop, start:].addmm_(rows[:, start:stop].T, rows[:, start:])
+            part.scatter += _products(rows)
             part.third += squared_norms @ rows
             part.fourth += squared_norms @ squared_norms
-        part.scatter = part.scatter.triu() + part.scatter.triu(1).T
         return part
 
     def merge(self, other: "Moments") -> "Moments":
@@ -175,19 +176,25 @@ class Moments:
         """Statistics from :meth:`state_dict`.
 
         Raises:
-            UserError: If a tensor is missing (``rows`` may be) or has the wrong shape.
+            UserError: If a tensor is missing (``rows`` may be).
         """
         missing = [key for key in _KEYS if key not in state]
         if missing:
             raise UserError(f"moments lack {', '.join(missing)}; needed: {', '.join(_KEYS)}")
         moments = cls(len(state["shift"]), state["shift"].device)
         for key in _KEYS[1:]:
-            wanted, value = getattr(moments, key), state[key]
-            if value.shape != wanted.shape:
-                raise UserError(f"moments: {key} has the shape {tuple(value.shape)}; allowed: {tuple(wanted.shape)}")
-            setattr(moments, key, value.detach().to(dtype=torch.float64).clone())
+            setattr(moments, key, state[key].detach().to(torch.float64, copy=True))
         moments.count = int(state["count"])
         # Files of version 0.1.0 did not count: their rows are taken to be distinct.
         rows = state["rows"] if "rows" in state else torch.arange(moments.count)
-        moments._rows = DistinctRows.from_tensor(moments._rows.limit, rows)
+        limit = moments._rows.limit
+        moments._rows = DistinctRows(limit, rows[:limit].tolist())
         return moments
+
+
+def _products(rows: Tensor) -> Tensor:
+    """Matrix ``rows.T @ rows``; numpy knows it to be symmetric and computes half of it, torch all."""
+    if rows.device.type != "cpu":
+        return rows.T @ rows
+    array = rows.numpy()
+    return torch.from_numpy(array.T @ array)

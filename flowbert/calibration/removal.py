@@ -1,5 +1,7 @@
 """Removal of the strongest directions, the ones that all sentences share."""
 
+from dataclasses import dataclass
+
 import torch
 
 from flowbert.calibration.base import AffineMap, Calibration
@@ -10,6 +12,7 @@ from flowbert.calibration.standardization import standard_deviations
 from flowbert.errors import UserError
 
 
+@dataclass(eq=False)
 class RemoveDirections(Calibration, method="nulling"):
     r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`, U of the covariance.
 
@@ -34,12 +37,10 @@ class RemoveDirections(Calibration, method="nulling"):
         True
     """
 
-    size_option = "n_directions"
+    n_directions: int | None = None
+    standardize: bool = False
 
-    def __init__(self, n_directions: int | None = None, standardize: bool = False) -> None:
-        self.n_directions = n_directions
-        self.standardize = standardize
-        super().__init__()
+    size_option = "n_directions"
 
     @property
     def flaw(self) -> str | None:

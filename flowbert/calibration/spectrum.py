@@ -28,10 +28,6 @@ class Spectrum:
     values: Tensor
     vectors: Tensor
 
-    def rank(self, tolerance: float) -> int:
-        """How many eigenvalues exceed the tolerance times the largest one."""
-        return int((self.values > tolerance * self.values[0]).sum())
-
 
 def spectrum(moments: Moments, shrinkage: float = 0.0) -> Spectrum:
     r"""Spectrum of :math:`(1 - s) \Sigma + s \bar\lambda I`, :math:`\bar\lambda` the mean eigenvalue of :math:`\Sigma`.
@@ -88,7 +84,7 @@ class SpectralCalibration(Calibration):
         """The map of these statistics."""
         wanted, weight = self.output_dim(moments.dim), self._shrinkage(moments)
         found = spectrum(moments, weight)
-        rank = found.rank(self.rank_tolerance)
+        rank = int((found.values > self.rank_tolerance * found.values[0]).sum())
         if rank < wanted:
             self._warn_of_rank(moments, found, rank, wanted)
         rank = min(rank, wanted)

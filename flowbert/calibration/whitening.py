@@ -1,10 +1,13 @@
 """Whitening of sentence embeddings, with shrinkage, softening and reduction of dimensions."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from flowbert.calibration.spectrum import RANK_TOLERANCE, Shrinkage, SpectralCalibration
 
 
+@dataclass(eq=False)
 class Whitening(SpectralCalibration, method="whitening"):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{e}`, :math:`e = -1/2`.
 
@@ -40,20 +43,12 @@ class Whitening(SpectralCalibration, method="whitening"):
         True
     """
 
-    size_option = "n_components"
+    n_components: int | None = None
+    shrinkage: Shrinkage = 0.0
+    exponent: float = -0.5
+    rank_tolerance: float = RANK_TOLERANCE
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        shrinkage: Shrinkage = 0.0,
-        exponent: float = -0.5,
-        rank_tolerance: float = RANK_TOLERANCE,
-    ) -> None:
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.exponent = exponent
-        self.rank_tolerance = rank_tolerance
-        super().__init__()
+    size_option = "n_components"
 
     def weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
         """The directions, scaled: their coordinates are the new dimensions."""

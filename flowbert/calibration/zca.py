@@ -1,10 +1,13 @@
 """ZCA whitening: whitening turned back to the original axes."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from flowbert.calibration.spectrum import RANK_TOLERANCE, Shrinkage, SpectralCalibration
 
 
+@dataclass(eq=False)
 class ZCA(SpectralCalibration, method="zca"):
     r"""ZCA whitening :math:`y = (x - \mu)\, U \operatorname{diag}(\lambda)^{e} U^T`, :math:`e = -1/2`.
 
@@ -32,13 +35,9 @@ class ZCA(SpectralCalibration, method="zca"):
         True
     """
 
-    def __init__(
-        self, shrinkage: Shrinkage = 0.0, exponent: float = -0.5, rank_tolerance: float = RANK_TOLERANCE
-    ) -> None:
-        self.shrinkage = shrinkage
-        self.exponent = exponent
-        self.rank_tolerance = rank_tolerance
-        super().__init__()
+    shrinkage: Shrinkage = 0.0
+    exponent: float = -0.5
+    rank_tolerance: float = RANK_TOLERANCE
 
     def weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
         """The directions, scaled and turned back."""

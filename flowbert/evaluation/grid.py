@@ -15,7 +15,8 @@ from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.results import Row, config_hash, rows_of
-from flowbert.methods.base import FittedMap, LabelledPairs, Method
+from flowbert.methods.base import FittedMap, Method
+from flowbert.methods.chain import LabelledPairs
 from flowbert.tasks.base import Measured, Task
 from flowbert.tasks.protocol import Embed
 

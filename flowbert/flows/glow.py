@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -187,7 +188,7 @@ class Glow(Bijection):
             return
         _check_batch(x, rows=1)
         hooks = [
-            module.register_forward_hook(_finite_hook(name))
+            module.register_forward_hook(partial(_check_output, name))
             for name, module in self.named_modules()
             if isinstance(module, Bijection) and not isinstance(module, (Chain, Glow))
         ]
@@ -232,9 +233,6 @@ def _check_batch(x: Tensor, rows: int = 2) -> None:
         raise UserError(f"flow: {bad} of {x.shape[0]} embeddings hold NaN or infinity, allowed: finite values only")
 
 
-def _finite_hook(name: str) -> Any:
-    def hook(_module: nn.Module, _inputs: Any, output: tuple[Tensor, Tensor]) -> None:
-        if not all(bool(torch.isfinite(part).all()) for part in output):
-            raise UserError(f"flow: the output of {name} is not finite; lower the learning rate or clip the gradient")
-
-    return hook
+def _check_output(name: str, _module: nn.Module, _inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+    if not all(bool(torch.isfinite(part).all()) for part in output):
+        raise UserError(f"flow: the output of {name} is not finite; lower the learning rate or clip the gradient")

@@ -1,39 +1,16 @@
 """The contract of every map of embeddings: how it is named, fitted, and applied."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from torch import Tensor
 
 from flowbert.errors import UserError
+from flowbert.methods.chain import Blocks, Chain, LabelledPairs
 
-Blocks = Callable[[], Iterable[Tensor]]
-"""Gives the rows ``(n_i, D)`` of a corpus from the start, block by block, each time it is called."""
 Transform = Callable[[Tensor], Tensor]
 """From embeddings ``(N, D)`` to ``(N, k)``, on their device."""
-
-
-class LabelledPairs(NamedTuple):
-    """Vectors of P pairs, each ``(P, D)``, and their scores ``(P,)``, for supervised steps."""
-
-    left: Tensor
-    right: Tensor
-    scores: Tensor
-
-
-class Unfitted(Protocol):
-    """A map that can be fitted, block by block."""
-
-    @property
-    def flaw(self) -> str | None:
-        """Why the figures of the fitted map would mean nothing; None if they mean something."""
-
-    def fit_blocks(self, blocks: Blocks, pairs: LabelledPairs | None = None) -> Any:
-        """Fit on rows, and on labelled pairs if the map learns from them."""
-
-    def transform(self, x: Tensor, /) -> Tensor:
-        """Map rows ``(N, D)`` to ``(N, k)``."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +40,7 @@ class Method:
     """
 
     name: str
-    build: Callable[[int], Unfitted] | None = None
+    build: Callable[[int], Chain] | None = None
     ready: Transform | None = None
     flaw: str | None = None
     fitted_on: str = "none"

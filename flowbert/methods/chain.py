@@ -1,15 +1,25 @@
 """Composition of maps: each step is fitted on what the steps before it give."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from flowbert.calibration.base import Calibration, Rows, checked_rows
 from flowbert.errors import UserError
-from flowbert.methods.base import Blocks, LabelledPairs
+
+Blocks = Callable[[], Iterable[Tensor]]
+"""Gives the rows ``(n_i, D)`` of a corpus from the start, block by block, each time it is called."""
+
+
+class LabelledPairs(NamedTuple):
+    """Vectors of P pairs, each ``(P, D)``, and their scores ``(P,)``, for supervised steps."""
+
+    left: Tensor
+    right: Tensor
+    scores: Tensor
 
 
 class Step(Protocol):

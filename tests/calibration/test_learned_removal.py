@@ -12,6 +12,7 @@ from flowbert.calibration.base import Calibration, NotFittedError
 from flowbert.calibration.learned_removal import Floats, LearnedRemoval, _Pairs
 from flowbert.calibration.removal import RemoveDirections
 from flowbert.errors import UserError
+from flowbert.methods import Chain
 
 
 def pairs(seed: int = 0, size: int = 300, dim: int = 6) -> tuple[Tensor, Tensor, Tensor]:
@@ -91,7 +92,7 @@ def test_directions_come_from_the_rows_seen_before() -> None:
 def test_supervised_and_not_fitted_without_labels() -> None:
     x1, x2, scores = pairs()
     found = LearnedRemoval(2)
-    assert found.supervised
+    assert Chain([found]).supervised
     assert not found.fit(x1).fitted
     assert found.state_dict() == {}
     with pytest.raises(NotFittedError, match="LearnedRemoval is not fitted: call fit_pairs with labelled pairs"):

@@ -97,8 +97,8 @@ def test_bad_input_is_named() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
 @pytest.mark.parametrize("dim", [191, 200])
-def test_every_block_and_panel_is_exact_to_float64(dim: int, dtype: torch.dtype) -> None:
-    """More rows than a block, more dimensions than a panel, a mean of 100 times the spread, variances that fall."""
+def test_every_block_is_exact_to_float64(dim: int, dtype: torch.dtype) -> None:
+    """More rows than a block, a mean of 100 times the spread, variances that fall."""
     generator = torch.Generator().manual_seed(0)
     x = (torch.randn(1100, dim, generator=generator) * torch.logspace(0, -4, dim) + 100).to(dtype)
     exact = np.cov(x.numpy().astype(np.longdouble), rowvar=False)
