@@ -5,7 +5,7 @@ from inspect import signature
 from flowbert.cli.options import OPTIONS, add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.evaluation.embeddings import EncoderSettings
-from flowbert.report import print_comparison
+from flowbert.report.comparison import print_comparison
 from flowbert.runs.compare import compare
 
 _EXAMPLE = """examples:

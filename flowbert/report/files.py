@@ -23,7 +23,7 @@ def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
 
 
 def write_markdown(path: str | Path, comparison: Comparison) -> Path:
-    """Write :func:`flowbert.report.comparison_to_markdown`. Returns the path."""
+    """Write :func:`flowbert.report.comparison.comparison_to_markdown`. Returns the path."""
     with written_atomically(path) as temporary:
         temporary.write_text(comparison_to_markdown(comparison), encoding="utf-8")
     return Path(path)

@@ -9,8 +9,8 @@ import torch
 
 from flowbert.data.sts import load_task
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Request, Source
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
+from flowbert.evaluation.grid import Cell, Request, Source
 from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.request import corpus_loader, run_fingerprint
 from flowbert.evaluation.resumable import ResumableRun

@@ -11,7 +11,8 @@ import pytest
 
 from flowbert.cli import main
 from flowbert.data.sample import sample_pairs
-from flowbert.evaluation import Row, code, load_results, merge_results, write_results
+from flowbert.evaluation import code
+from flowbert.evaluation.results import Row, load_results, merge_results, write_results
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.evaluation import Row, fingerprint, load_results, rows_of, write_results
-from flowbert.evaluation.results import COLUMNS, config_hash
+from flowbert.evaluation.results import COLUMNS, Row, config_hash, fingerprint, load_results, rows_of, write_results
 from flowbert.tasks import TaskFigures
 
 FIGURES = TaskFigures(

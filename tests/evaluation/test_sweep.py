@@ -2,7 +2,7 @@
 
 import pytest
 
-from flowbert.evaluation import Row
+from flowbert.evaluation.results import Row
 from flowbert.evaluation.sweep import best_layers
 
 
