@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -82,10 +84,7 @@ def add_options(group: Any, *names: str, several: bool = False, defaults: Mappin
 
 def _or_list(kind: Any) -> Any:
     """The type, or a list of its values."""
-    item: Any = None
-    for each in get_args(kind) or (kind,):
-        if each is not type(None):
-            item = each if item is None else item | each
+    item: Any = reduce(or_, (each for each in get_args(kind) or (kind,) if each is not type(None)))
     return kind | list[item]
 
 

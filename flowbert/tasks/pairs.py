@@ -41,11 +41,6 @@ class PairEmbeddings:
     right: NDArray[np.int64]
     embeddings: Tensor
 
-    @property
-    def gold(self) -> Floats:
-        """Gold scores over all subsets, shape ``(N,)``."""
-        return gold_scores(self.subsets)
-
 
 @dataclass(frozen=True)
 class TaskFigures:
@@ -173,7 +168,7 @@ def evaluate_pairs(
     """
     # The map of a calibration or a flow is a method of it, and it knows what it was fitted on.
     flaw = flaw or getattr(getattr(transform, "__self__", None), "flaw", None)
-    sentences, positive = len(pairs.embeddings), pairs.gold > positive_above
+    sentences, positive = len(pairs.embeddings), gold_scores(pairs.subsets) > positive_above
     count = sentences if uniformity_limit is None else min(uniformity_limit, sentences)
     nothing = torch.full((sentences, 1), math.nan, dtype=torch.float64)
     unit = nothing if flaw is not None else _mapped_units(pairs, transform)
