@@ -28,7 +28,7 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    output = None if options.output is None else check_output(options.output, "--output", PICTURES)
+    output = None if options.output is None else check_output(options.output, PICTURES)
     curves = training_curves(options.runs, task=options.task, aggregation=options.aggregation, output=output)
     what = f"{curves[0].task}, development split, aggregation {options.aggregation}"
     print(f"{what}; alignment and uniformity: lower is better")

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    output = check_output(options.output, "--output", (".npy", ".parquet"))
+    output = check_output(options.output, (".npy", ".parquet"))
     asked = {name: options[name] for name in ("input", "column", "model", "method")}
     encoder, device = dict(options.encoder.as_dict()), chosen_device(options.device)
     vectors = encode(options.sentences, **asked, output=output, encoder=encoder, device=device, progress=True)

@@ -53,7 +53,7 @@ def main(argv: list[str]) -> None:
     """
     options = make_parser().parse_args(argv[1:]).as_dict()
     options.pop("config")
-    output = check_output(options.pop("output"), "--output", (".json",))
+    output = check_output(options.pop("output"), (".json",))
     encoder, device = EncoderSettings(**options.pop("encoder")), chosen_device(options.pop("device"))
     print_comparison(compare(encoder, output=output, device=device, **options))
     print(f"written: {output}, {output.with_suffix('.md')}, {output.with_suffix('.csv')}")

@@ -109,7 +109,7 @@ def chosen_device(name: str) -> torch.device:
     return torch.device(here[0] if name == "auto" else name)
 
 
-def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
+def check_output(path: str, suffixes: tuple[str, ...]) -> Path:
     """Path of a file that a command is going to write.
 
     Raises:
@@ -117,8 +117,8 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     """
     output = Path(path)
     if output.is_dir() or output.suffix not in suffixes:
-        raise UserError(f"{option}: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
+        raise UserError(f"--output: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
     existing = next(folder for folder in output.absolute().parents if folder.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise UserError(f"{option}: {existing} is not a folder that can be written; allowed: one that is")
+        raise UserError(f"--output: {existing} is not a folder that can be written; allowed: one that is")
     return output

@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
     if row is not None:
         print(published_row(row).explain())
         return
-    output = check_output(options.pop("output"), "--output", (".json",))
+    output = check_output(options.pop("output"), (".json",))
     encoder, device = options.pop("encoder")["path"], chosen_device(options.pop("device"))
     found = reproduce(encoder=encoder, output=output, device=device, **options)
     for reproduction in found:

@@ -145,7 +145,7 @@ def fingerprint(
     versions = {library: version(library) for library in _LIBRARIES}
     return {
         "versions": {"python": platform.python_version(), "flowbert": __version__, **versions},
-        "config_hash": config_hash(config or {}),
+        "config_hash": digest_json(config or {}, compact=True),
         "corpus_hash": corpus_hash,
         "device": str(device),
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
@@ -154,11 +154,6 @@ def fingerprint(
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "seed": seed,
     }
-
-
-def config_hash(config: Mapping[str, Any]) -> str:
-    """BLAKE2b digest (32 hex digits) of the canonical JSON of a configuration; the order of keys plays no role."""
-    return digest_json(config, compact=True)
 
 
 def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> Path:
