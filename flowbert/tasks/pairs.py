@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.data.sts import STSTask, Subset
+from flowbert.data.sts import STSTask, Subset, sentence_pairs
 from flowbert.errors import FlowbertWarning
 from flowbert.metrics import alignment, mean_cosine, no_spearman, uniformity
 from flowbert.metrics.arrays import unit_rows
@@ -112,16 +112,13 @@ def embed_pairs(task: STSTask, split: str, embed: Embed) -> PairEmbeddings:
         ValueError: If ``embed`` gives another number of rows.
     """
     subsets = tuple(task.split(split))
-    rows: dict[str, int] = {}
-    for sentence in task.sentences([split]):
-        rows.setdefault(sentence, len(rows))
+    rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(task.sentences([split])))}
     embeddings = torch.as_tensor(embed(list(rows)))
     if embeddings.ndim != 2 or len(embeddings) != len(rows):
         received = tuple(embeddings.shape)
         raise ValueError(f"embed gave the shape {received} for {len(rows)} sentences; allowed: ({len(rows)}, D)")
     left, right = (
-        np.array([rows[sentence] for subset in subsets for sentence in getattr(subset, name)], dtype=np.int64)
-        for name in ("sentences1", "sentences2")
+        np.array([rows[sentence] for sentence in sentences], dtype=np.int64) for sentences in sentence_pairs(subsets)
     )
     return PairEmbeddings(task.name, split, subsets, left, right, embeddings)
 
@@ -204,7 +201,7 @@ def evaluate_task(task: STSTask, split: str, embed: Embed, transform: Transform 
     """All figures of a split in one go: :func:`embed_pairs`, then :func:`evaluate_pairs`.
 
     Example:
-        >>> from flowbert.data.sts import STSTask, Subset
+        >>> from flowbert.data.sts import STSTask, Subset, sentence_pairs
         >>> pairs = Subset("T", ("a", "a", "a"), ("a", "bb", "ccc"), np.array([5.0, 3.0, 1.0]))
         >>> figures = evaluate_task(
         ...     STSTask("T", {"test": [pairs]}), "test", lambda texts: np.array([[1.0, len(text)] for text in texts])
