@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flowbert.cli import main
 from flowbert.data.sts import TASKS
-from flowbert.evaluation import load_results
+from flowbert.evaluation.results import load_results
 from flowbert.io.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]

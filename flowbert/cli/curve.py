@@ -17,12 +17,7 @@ def make_parser() -> ToolParser:
         description="Spearman, alignment and uniformity on the development split at every validation of a fit.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("--runs", type=str | list[str], required=True, help="Run folders of `fit`, comma-separated.")
-    parser.add_argument("--task", type=str | None, default=None, help="Task. Default: the first of the first run.")
-    parser.add_argument("--aggregation", type=str, default="all", help="all, mean or wmean, for tasks with subsets.")
-    parser.add_argument(
-        "--output", type=str | None, default=None, help="Picture to write, .svg or .png; the points beside it as .csv."
-    )
+    parser.add_function_arguments(training_curves)
     return parser
 
 
@@ -33,7 +28,7 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    output = None if options.output is None else check_output(options.output, "--output", PICTURES)
+    output = None if options.output is None else check_output(options.output, PICTURES)
     curves = training_curves(options.runs, task=options.task, aggregation=options.aggregation, output=output)
     what = f"{curves[0].task}, development split, aggregation {options.aggregation}"
     print(f"{what}; alignment and uniformity: lower is better")

@@ -16,19 +16,9 @@ def make_parser() -> ToolParser:
         description="Embed sentences with a fitted model (--model), or with a frozen encoder as it is (--encoder.*).",
         epilog=_EXAMPLE,
     )
-    group = parser.add_argument_group("What to embed")
-    group.add_argument(
-        "--input", type=str | None, default=None, help="Text file (a sentence a line) or table; globs too."
-    )
-    add_options(group, "column")
-    group.add_argument("--sentences", type=list[str] | None, default=None, help="Sentences on the command line.")
-    group.add_argument("--output", type=str, required=True, help="File to write, ending in .npy or .parquet.")
-    model = parser.add_argument_group("With what")
-    model.add_argument("--model", type=str | None, default=None, help="Run folder of a finished `fit`.")
-    model.add_argument(
-        "--method", type=str | None, default=None, help="Map of --model: flow (default), whitening or raw."
-    )
-    add_options(model, "device")
+    parser.add_argument("--output", type=str, required=True, help="File to write, ending in .npy or .parquet.")
+    parser.add_function_arguments(encode, skip={"column", "output", "encoder", "device", "progress"})
+    add_options(parser, "column", "device")
     add_encoder_options(parser)
     return parser
 
@@ -40,7 +30,7 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    output = check_output(options.output, "--output", (".npy", ".parquet"))
+    output = check_output(options.output, (".npy", ".parquet"))
     asked = {name: options[name] for name in ("input", "column", "model", "method")}
     encoder, device = dict(options.encoder.as_dict()), chosen_device(options.device)
     vectors = encode(options.sentences, **asked, output=output, encoder=encoder, device=device, progress=True)

@@ -6,7 +6,7 @@ from flowbert.calibration import methods
 from flowbert.cli.options import OPTIONS, add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.evaluation.embeddings import EncoderSettings
-from flowbert.report import print_comparison
+from flowbert.report.comparison import print_comparison
 from flowbert.runs.compare import compare
 from flowbert.tasks import KINDS
 
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
     """
     options = make_parser().parse_args(argv[1:]).as_dict()
     options.pop("config")
-    output = check_output(options.pop("output"), "--output", (".json",))
+    output = check_output(options.pop("output"), (".json",))
     encoder, device = EncoderSettings(**options.pop("encoder")), chosen_device(options.pop("device"))
     print_comparison(compare(encoder, output=output, device=device, **options))
     print(f"written: {output}, {output.with_suffix('.md')}, {output.with_suffix('.csv')}")

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -85,10 +87,7 @@ def add_options(group: Any, *names: str, several: bool = False, defaults: Mappin
 
 def _or_list(kind: Any) -> Any:
     """The type, or a list of its values."""
-    item: Any = None
-    for each in get_args(kind) or (kind,):
-        if each is not type(None):
-            item = each if item is None else item | each
+    item: Any = reduce(or_, (each for each in get_args(kind) or (kind,) if each is not type(None)))
     return kind | list[item]
 
 
@@ -113,7 +112,7 @@ def chosen_device(name: str) -> torch.device:
     return torch.device(here[0] if name == "auto" else name)
 
 
-def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
+def check_output(path: str, suffixes: tuple[str, ...]) -> Path:
     """Path of a file that a command is going to write.
 
     Raises:
@@ -121,8 +120,8 @@ def check_output(path: str, option: str, suffixes: tuple[str, ...]) -> Path:
     """
     output = Path(path)
     if output.is_dir() or output.suffix not in suffixes:
-        raise UserError(f"{option}: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
+        raise UserError(f"--output: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
     existing = next(folder for folder in output.absolute().parents if folder.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise UserError(f"{option}: {existing} is not a folder that can be written; allowed: one that is")
+        raise UserError(f"--output: {existing} is not a folder that can be written; allowed: one that is")
     return output

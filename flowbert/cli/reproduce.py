@@ -1,6 +1,8 @@
 """``reproduce``: published rows with their setting here, ours beside theirs."""
 
-from flowbert.cli.options import add_options, check_output, chosen_device
+from inspect import signature
+
+from flowbert.cli.options import OPTIONS, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.errors import UserError
 from flowbert.reproduction import published_row, published_rows, reproduce
@@ -27,15 +29,10 @@ def make_parser() -> ToolParser:
     rows = parser.add_argument_group("Which rows")
     rows.add_argument("--list", action="store_true", help="Print every row with its setting, and stop.")
     rows.add_argument("--explain", type=str | None, default=None, help="Print a row with each ambiguity, and stop.")
-    rows.add_argument("--table", type=str | None, default=None, help="Source or table: li2020, li2020-2, su2021, ...")
-    rows.add_argument("--rows", type=str | list[str] | None, default=None, help="Ids of rows, comma-separated.")
-    add_options(parser.add_argument_group("The encoder"), "encoder.path", defaults={"encoder.path": None})
-    add_options(parser.add_argument_group("The data"), "tasks", "senteval", "nli")
-    add_options(
-        parser.add_argument_group("The run"),
-        *("seeds", "output", "bootstrap", "bootstrap_seed", "store_dir", "device"),
-        defaults={"output": "reproduce.json"},
-    )
+    shared = [name for name in OPTIONS if name in signature(reproduce).parameters]
+    parser.add_function_arguments(reproduce, skip={"encoder", *shared})
+    defaults = {"encoder.path": None, "output": "reproduce.json"}
+    add_options(parser.add_argument_group("The run"), "encoder.path", *shared, defaults=defaults)
     return parser
 
 
@@ -45,31 +42,21 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options, or if no row can be run.
     """
-    options = make_parser().parse_args(argv[1:])
-    if options.list:
-        for row in published_rows():
-            print(f"{row.id}\n  {row.setting}")
+    options = make_parser().parse_args(argv[1:]).as_dict()
+    options.pop("config")
+    show_all, row = options.pop("list"), options.pop("explain")
+    if show_all:
+        for each in published_rows():
+            print(f"{each.id}\n  {each.setting}")
         return
-    if options.explain is not None:
-        print(published_row(options.explain).explain())
+    if row is not None:
+        print(published_row(row).explain())
         return
-    output = check_output(options.output, "--output", (".json",))
-    found = reproduce(
-        options.rows,
-        table=options.table,
-        encoder=options.encoder.path,
-        senteval=options.senteval,
-        nli=options.nli,
-        tasks=options.tasks,
-        seeds=options.seeds,
-        bootstrap=options.bootstrap,
-        bootstrap_seed=options.bootstrap_seed,
-        output=output,
-        store_dir=options.store_dir,
-        device=chosen_device(options.device),
-    )
-    for each in found:
-        print(each.text())
+    output = check_output(options.pop("output"), (".json",))
+    encoder, device = options.pop("encoder")["path"], chosen_device(options.pop("device"))
+    found = reproduce(encoder=encoder, output=output, device=device, **options)
+    for reproduction in found:
+        print(reproduction.text())
     files = write_reproductions(found, output)
     if not any(each.comparisons for each in found):
         raise UserError(f"none of the {len(found)} rows could be run; the notes above say why")

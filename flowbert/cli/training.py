@@ -24,7 +24,8 @@ from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder, run_folder_shared
 from flowbert.modules import EmbeddingModule, MLMModule
 from flowbert.notices import quiet_lightning
-from flowbert.report import print_table, spearman_table
+from flowbert.report.render import print_table
+from flowbert.report.table import spearman_table
 from flowbert.runs import Run
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit import TRAINER_DEFAULTS

@@ -2,7 +2,7 @@
 
 import hashlib
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
@@ -23,12 +23,5 @@ def code_digest() -> str:
             digest.update(name.as_posix().encode() + b"\0")
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
     for library in _LIBRARIES:
-        digest.update(f"{library} {_version(library)}\n".encode())
+        digest.update(f"{library} {version(library)}\n".encode())
     return digest.hexdigest()
-
-
-def _version(library: str) -> str | None:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return None

@@ -130,7 +130,7 @@ def _layers_of(
     distinct = sorted({each for averaged in stored.values() for each in averaged})
     encoder.select(distinct)
     keys: dict[Hashable, Any] = {layers: encoder.key_of(layers) for layers in distinct}
-    stores = LayerStores(encoder, encoder.layer_dim, keys, lambda each: _open(each, store_dir))
+    stores = LayerStores(encoder, encoder.layer_dim, keys, lambda each: EmbeddingStore(store_dir, each))
 
     def source(layers: Layers, averaged: Sequence[Layers]) -> Source:
         return Source(
@@ -156,7 +156,7 @@ def _word_vectors(
 
 
 def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | None) -> Source:
-    store = _open(encoder, store_dir)
+    store = EmbeddingStore(store_dir, encoder)
     return Source(
         columns=columns,
         key=encoder.key(),
@@ -164,10 +164,6 @@ def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | N
         embed=store.embeddings,
         prepare=lambda sentences: store.add(sentences, progress=True),
     )
-
-
-def _open(encoder: Encoder, store_dir: str | Path | None) -> EmbeddingStore:
-    return EmbeddingStore(None if store_dir is None else Path(store_dir), encoder)
 
 
 def encoder_columns(encoder: SentenceEncoder, layers: Layers | None = None) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
-from flowbert.evaluation.results import Row, config_hash, rows_of
+from flowbert.evaluation.results import Row, rows_of
+from flowbert.io.digest import digest_json
 from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.chain import LabelledPairs
 from flowbert.tasks.base import Measured, Task
@@ -82,13 +83,13 @@ class Cell:
         if self.labels:
             labels = sentences_digest([*self._labelled, *(str(subset.scores.tolist()) for subset in self.labels)])
         corpus = None if self.corpus is None else self.corpus.digest
-        return config_hash({"source": self.source.key, "corpus": corpus, "labels": labels, **names})
+        return digest_json({"source": self.source.key, "corpus": corpus, "labels": labels, **names}, compact=True)
 
     @cached_property
     def setting(self) -> str:
         """Digest of everything that decides the figures but the code."""
         # The number is what it was when it stood for the code, so that older rows are still found, and replaced.
-        return config_hash({"fit": self.fit_key, "job": self.task.key, "version": "0.1.0"})
+        return digest_json({"fit": self.fit_key, "job": self.task.key, "version": "0.1.0"}, compact=True)
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -4,10 +4,9 @@ import datetime
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -143,9 +142,10 @@ def fingerprint(
         seed: Seed of the run.
     """
     device = torch.device(device)
+    versions = {library: version(library) for library in _LIBRARIES}
     return {
-        "versions": {"python": platform.python_version(), "flowbert": __version__, **_versions()},
-        "config_hash": config_hash(config or {}),
+        "versions": {"python": platform.python_version(), "flowbert": __version__, **versions},
+        "config_hash": digest_json(config or {}, compact=True),
         "corpus_hash": corpus_hash,
         "device": str(device),
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
@@ -154,11 +154,6 @@ def fingerprint(
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "seed": seed,
     }
-
-
-def config_hash(config: Mapping[str, Any]) -> str:
-    """BLAKE2b digest (32 hex digits) of the canonical JSON of a configuration; the order of keys plays no role."""
-    return digest_json(config, compact=True)
 
 
 def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> Path:
@@ -215,38 +210,33 @@ _IN_FILES = {"value": ("spearman",), "metric": ("metric", "value")}
 COLUMNS = tuple(column for name in _FIELDS for column in _IN_FILES.get(name, (name,)))
 """The columns of a results file in order: ``spearman`` stands in the place of ``value``, which follows ``metric``."""
 
-_Check = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
-_CHECKS: dict[Any, _Check] = {
-    str: ("text", lambda value: isinstance(value, str), str),
-    int: ("a whole number", lambda value: isinstance(value, int), int),
-    float: (
-        "a number or null",
-        lambda value: value is None or (isinstance(value, int | float) and not isinstance(value, bool)),
-        lambda value: math.nan if value is None else float(value),
-    ),
-    tuple: ("a list", lambda value: isinstance(value, list), tuple),
+_KINDS: dict[Any, tuple[str, Any]] = {
+    str: ("text", str),
+    int: ("a whole number", int),
+    float: ("a number or null", int | float | None),
+    tuple: ("a list", list),
 }
-"""Type of a field -> what is allowed in a file, whether a value is, and how it is read; other types hold anything."""
+"""Type of a field -> what is allowed in a file, and the type of that; fields of other types hold anything."""
 
 
-def _row(value: Any, where: str) -> Row:
-    if not isinstance(value, dict):
-        raise UserError(f"{where} is {type(value).__name__}; allowed: an object")
+def _row(record: Any, where: str) -> Row:
+    if not isinstance(record, dict):
+        raise UserError(f"{where} is {type(record).__name__}; allowed: an object")
     needed = ["spearman", *(name for name, field in _FIELDS.items() if field.default is MISSING and name != "value")]
     for name in needed:
-        if name not in value:
+        if name not in record:
             raise UserError(f"{where} lacks {name!r}; needed: {', '.join(COLUMNS)}")
-    checked = {}
-    for name, content in value.items():
+    checked: dict[str, Any] = {}
+    for name, content in record.items():
         if name not in COLUMNS:
             raise UserError(f"{where}: unknown field {name!r}; {choices(COLUMNS, name)}")
         annotation = float if name == "spearman" else _FIELDS[name].type
-        checked[name] = content
-        if (get_origin(annotation) or annotation) in _CHECKS:
-            allowed, holds, read = _CHECKS[get_origin(annotation) or annotation]
-            if not holds(content):
-                raise UserError(f"{where}: {name} is {content!r}; allowed: {allowed}")
-            checked[name] = read(content)
+        kind: Any = get_origin(annotation) or annotation
+        allowed, types = _KINDS.get(kind, ("", object))
+        if not isinstance(content, types) or (kind in (int, float) and isinstance(content, bool)):
+            raise UserError(f"{where}: {name} is {content!r}; allowed: {allowed}")
+        value = math.nan if kind is float and content is None else content
+        checked[name] = kind(value) if kind in _KINDS else value
     aggregation, spearman = checked["aggregation"], checked.pop("spearman")
     if aggregation not in AGGREGATIONS:
         raise UserError(f"{where}: aggregation is {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
@@ -263,11 +253,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found

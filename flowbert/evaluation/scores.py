@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.results import config_hash
 from flowbert.io.container import read_container, write_container
+from flowbert.io.digest import digest_json
 from flowbert.io.lock import locked
 
 Items = Mapping[str, NDArray[np.float64]]
@@ -53,7 +53,7 @@ class ScoreFolder:
     def _path(self, cell: Cell) -> Path:
         # What other code computed lies in other files.
         key = {"source": cell.source.key, "job": cell.task.key, "code": code_digest()}
-        return self.folder / f"{config_hash(key)}.safetensors"
+        return self.folder / f"{digest_json(key, compact=True)}.safetensors"
 
     def _load(self, path: Path) -> Items:
         if path not in self._items and path.is_file():

@@ -48,10 +48,11 @@ class LayerChoice:
         """The choice in one line, figures x 100."""
         dev, test, best = (f"{100 * figure:.2f}" for figure in (self.dev, self.test, self.test_best))
         fitted = "" if self.corpus == "none" else f" ({self.corpus})"
+        compared = f"{self.settings} settings of {self.encoder}, {self.pooling}"
         left_out = "".join(f"; {line}" for line in self.left_out)
         return (
             f"{self.method}{fitted}: best by dev ({', '.join(self.dev_tasks)}) {self.by_dev}: dev {dev}, test {test}; "
-            f"best by test {self.by_test}: test {best} (of {self.settings} settings){left_out}"
+            f"best by test {self.by_test}: test {best} (of {compared}){left_out}"
         )
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,20 @@ from flowbert.report.comparison import comparison_to_markdown
 def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
     """Write one line per figure with every column of a row but the figures by subset. Returns the path."""
     names = [name for name in COLUMNS if name != "subsets"]
+    return write_lines(path, names, ([_plain(getattr(row, name)) for name in names] for row in rows))
+
+
+def write_lines(path: str | Path, names: Iterable[str], lines: Iterable[Iterable[Any]]) -> Path:
+    """Write names of columns and lines of values as CSV. Returns the path."""
     with written_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([_plain(getattr(row, name)) for name in names] for row in rows)
+        writer.writerows(lines)
     return Path(path)
 
 
 def write_markdown(path: str | Path, comparison: Comparison) -> Path:
-    """Write :func:`flowbert.report.comparison_to_markdown`. Returns the path."""
+    """Write :func:`flowbert.report.comparison.comparison_to_markdown`. Returns the path."""
     with written_atomically(path) as temporary:
         temporary.write_text(comparison_to_markdown(comparison), encoding="utf-8")
     return Path(path)

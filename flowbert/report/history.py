@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flowbert.errors import UserError, choices
-from flowbert.io.atomic import written_atomically
+from flowbert.report.files import write_lines
 from flowbert.tasks.protocol import AGGREGATIONS
 
 METRICS = "metrics.csv"
@@ -80,11 +80,8 @@ def curves_to_markdown(curves: Sequence[Curve]) -> str:
 
 def write_curves(curves: Sequence[Curve], path: str | Path) -> Path:
     """Write one line per point as CSV. Returns the path."""
-    with written_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("run", "method", "task", *(field.name for field in fields(Point))))
-        writer.writerows((curve.run, curve.method, curve.task, *astuple(p)) for curve in curves for p in curve.points)
-    return Path(path)
+    names = ("run", "method", "task", *(field.name for field in fields(Point)))
+    return write_lines(path, names, ((c.run, c.method, c.task, *astuple(p)) for c in curves for p in c.points))
 
 
 def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:

@@ -1,6 +1,5 @@
 """A published row beside what the same setting gives here, as text and as files."""
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flowbert.io.atomic import written_atomically
+from flowbert.report.files import write_lines
 from flowbert.reproduction.published import PublishedRow
 
 
@@ -100,10 +100,7 @@ def write_reproductions(found: Sequence[Reproduction], path: Path) -> tuple[Path
     """Write all comparisons as CSV, and their texts as Markdown, beside ``path``. Returns both files."""
     table, text = path.with_suffix(".csv"), path.with_suffix(".md")
     records = [record for each in found for record in each.records()]
-    with written_atomically(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(records[0] if records else ())
-        writer.writerows([_cell(value) for value in record.values()] for record in records)
+    write_lines(table, records[0] if records else (), ([_cell(v) for v in record.values()] for record in records))
     with written_atomically(text) as temporary:
         temporary.write_text("\n\n".join(f"```\n{each.text()}\n```" for each in found) + "\n", encoding="utf-8")
     return table, text

@@ -9,14 +9,14 @@ import torch
 
 from flowbert.data.sts import load_task
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Request, Source
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
+from flowbert.evaluation.grid import Cell, Request, Source
 from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.request import corpus_loader, run_fingerprint
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.methods.registry import parse_methods
 from flowbert.reproduction.published import PublishedRow
-from flowbert.tasks import STS, Task
+from flowbert.tasks import STS
 from flowbert.tasks.replicates import Replicates
 
 
@@ -123,16 +123,13 @@ class PublishedGrid:
         for task in dict.fromkeys(cell.task for cell in cells):
             settings = [cell.setting for cell in cells if cell.task is task]
             rows = [each for setting in settings for each in self.results.by_setting[setting]]
+            replicates = self.intervals.of_task(task, row.setting.aggregation)
             found[task.name] = Figures(
                 tuple(100 * each.spearman for each in rows if each.aggregation == row.setting.aggregation),
-                self._mean_of_seeds(task, settings, row.setting.aggregation),
+                None if replicates is None else replicates.pooled({"ours": settings}),
                 tuple(dict.fromkeys(each.reason for each in rows if each.reason)),
             )
         return found
-
-    def _mean_of_seeds(self, task: Task, settings: Sequence[str], aggregation: str) -> Replicates | None:
-        replicates = self.intervals.of_task(task, aggregation)
-        return None if replicates is None else replicates.pooled({"ours": settings})
 
     def _encoder_of(self, row: PublishedRow) -> EncoderSettings:
         """What is loaded for a row, without its layers."""

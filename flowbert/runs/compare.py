@@ -26,7 +26,7 @@ from flowbert.evaluation.request import (
     score_limits,
 )
 from flowbert.evaluation.resumable import ResumableRun
-from flowbert.report import write_csv, write_markdown
+from flowbert.report.files import write_csv, write_markdown
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
 

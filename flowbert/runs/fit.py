@@ -14,8 +14,8 @@ from pytorch_lightning import Callback, Trainer
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
 from flowbert.errors import UserError
-from flowbert.evaluation import Row, fingerprint, rows_of, write_results
 from flowbert.evaluation.embeddings import encoder_columns
+from flowbert.evaluation.results import Row, fingerprint, rows_of, write_results
 from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder

@@ -99,7 +99,7 @@ class AnswerRanking(Task, kind="answers"):
 
     def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
         """The same on resamples of the questions."""
-        methods = [_ResampledRanking(self.data, each) if np.isfinite(each).all() else None for each in items]
+        methods = [_resampled_ranking(self.data, each) if np.isfinite(each).all() else None for each in items]
 
         def figures(counts: Counts) -> Floats:
             nothing = np.full((len(self.measures), len(counts)), np.nan)
@@ -150,27 +150,23 @@ def question_values(task: AnswerTask, scores: Floats) -> Floats:
     return found
 
 
-class _ResampledRanking:
-    """One method's pairs, sorted once: its figures on any resample of the questions from their multiplicities."""
+def _resampled_ranking(task: AnswerTask, scores: Floats) -> Callable[[Counts], Floats]:
+    """One method's AUC, MAP and MRR on any resample of the questions: shape ``(3, R)``, NaN where one does not exist.
 
-    def __init__(self, task: AnswerTask, scores: Floats) -> None:
-        order = np.argsort(scores, kind="stable")
-        self.by_question = question_values(task, scores)
-        self.question_of, self.labels = task.question_of[order], task.labels[order]
-        self.starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
+    The pairs are sorted once; multiplicities of the questions decide the rest.
+    """
+    order = np.argsort(scores, kind="stable")
+    by_question = question_values(task, scores)
+    question_of, labels = task.question_of[order], task.labels[order]
+    starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
 
-    def __call__(self, counts: Counts) -> Floats:
-        """AUC, MAP and MRR on every resample: shape ``(3, R)``; NaN where one does not exist."""
-        return np.concatenate([self._areas(counts)[None], unit_means(self.by_question, counts)])
-
-    def _areas(self, counts: Counts) -> Floats:
-        """Area under the curve, equal scores by half: shape ``(R,)``."""
-        weights = counts[:, self.question_of].astype(np.float64)
-        positive, negative = (
-            np.add.reduceat(weights * chosen, self.starts, axis=1) for chosen in (self.labels, ~self.labels)
-        )
-        below = np.cumsum(negative, axis=1) - negative / 2
+    def figures(counts: Counts) -> Floats:
+        weights = counts[:, question_of].astype(np.float64)
+        positive, negative = (np.add.reduceat(weights * chosen, starts, axis=1) for chosen in (labels, ~labels))
+        below = np.cumsum(negative, axis=1) - negative / 2  # equal scores by half
         product = positive.sum(axis=1) * negative.sum(axis=1)
         product[product == 0] = np.nan
-        areas: Floats = (positive * below).sum(axis=1) / product
-        return areas
+        areas = (positive * below).sum(axis=1) / product
+        return np.concatenate([areas[None], unit_means(by_question, counts)])
+
+    return figures

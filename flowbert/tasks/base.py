@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +15,7 @@ from flowbert.errors import NoFigureError, UserError
 from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.protocol import Embed, Floats, Transform
 from flowbert.tasks.replicates import Replicates
-from flowbert.tasks.resampling import Counts, resampled
+from flowbert.tasks.resampling import Counts, blocks
 
 Measure = tuple[str, str]
 """Metric and aggregation, e.g. ``("spearman", "wmean")``."""
@@ -205,15 +206,14 @@ class Task(ABC):
         methods = {**self.references, **items}
         if not methods:
             raise ValueError(f"{self.name}: no method to resample; allowed: at least one")
-        values = resampled(
-            self.estimator(list(methods.values())),
-            self.name,
-            self.strata,
-            self.item_shape[-1],
-            resamples=resamples,
-            seed=seed,
-            threads=threads,
-        )
+        for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0), ("threads", threads, 1)):
+            if value < least:
+                raise UserError(f"{name}: received {value}; allowed: a whole number of at least {least}")
+        estimate = self.estimator(list(methods.values()))
+        drawn = blocks(self.name, self.item_shape[-1], resamples, seed)
+        with ThreadPoolExecutor(threads) as pool:
+            figures = list(pool.map(lambda block: estimate(block.multiplicities(self.strata)), drawn))
+        values = np.concatenate(figures, axis=-1)
         points = np.array([self.aggregate(each) for each in methods.values()]).T
         return {
             measure: Replicates(self.title(measure[0]), tuple(methods), points[row], values[row])

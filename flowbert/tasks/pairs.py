@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.data.sts import STSTask, Subset
+from flowbert.data.sts import STSTask, Subset, sentence_pairs
 from flowbert.errors import FlowbertWarning
 from flowbert.metrics import alignment, mean_cosine, no_spearman, uniformity
 from flowbert.metrics.arrays import unit_rows
@@ -40,11 +40,6 @@ class PairEmbeddings:
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     embeddings: Tensor
-
-    @property
-    def gold(self) -> Floats:
-        """Gold scores over all subsets, shape ``(N,)``."""
-        return gold_scores(self.subsets)
 
 
 @dataclass(frozen=True)
@@ -117,16 +112,13 @@ def embed_pairs(task: STSTask, split: str, embed: Embed) -> PairEmbeddings:
         ValueError: If ``embed`` gives another number of rows.
     """
     subsets = tuple(task.split(split))
-    rows: dict[str, int] = {}
-    for sentence in task.sentences([split]):
-        rows.setdefault(sentence, len(rows))
+    rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(task.sentences([split])))}
     embeddings = torch.as_tensor(embed(list(rows)))
     if embeddings.ndim != 2 or len(embeddings) != len(rows):
         received = tuple(embeddings.shape)
         raise ValueError(f"embed gave the shape {received} for {len(rows)} sentences; allowed: ({len(rows)}, D)")
     left, right = (
-        np.array([rows[sentence] for subset in subsets for sentence in getattr(subset, name)], dtype=np.int64)
-        for name in ("sentences1", "sentences2")
+        np.array([rows[sentence] for sentence in sentences], dtype=np.int64) for sentences in sentence_pairs(subsets)
     )
     return PairEmbeddings(task.name, split, subsets, left, right, embeddings)
 
@@ -173,7 +165,7 @@ def evaluate_pairs(
     """
     # The map of a calibration or a flow is a method of it, and it knows what it was fitted on.
     flaw = flaw or getattr(getattr(transform, "__self__", None), "flaw", None)
-    sentences, positive = len(pairs.embeddings), pairs.gold > positive_above
+    sentences, positive = len(pairs.embeddings), gold_scores(pairs.subsets) > positive_above
     count = sentences if uniformity_limit is None else min(uniformity_limit, sentences)
     nothing = torch.full((sentences, 1), math.nan, dtype=torch.float64)
     unit = nothing if flaw is not None else _mapped_units(pairs, transform)
@@ -209,7 +201,7 @@ def evaluate_task(task: STSTask, split: str, embed: Embed, transform: Transform 
     """All figures of a split in one go: :func:`embed_pairs`, then :func:`evaluate_pairs`.
 
     Example:
-        >>> from flowbert.data.sts import STSTask, Subset
+        >>> from flowbert.data.sts import STSTask, Subset, sentence_pairs
         >>> pairs = Subset("T", ("a", "a", "a"), ("a", "bb", "ccc"), np.array([5.0, 3.0, 1.0]))
         >>> figures = evaluate_task(
         ...     STSTask("T", {"test": [pairs]}), "test", lambda texts: np.array([[1.0, len(text)] for text in texts])

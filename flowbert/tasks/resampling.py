@@ -1,14 +1,12 @@
 """Resamples with replacement as multiplicities: by seed, block by block, the same whoever computes them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.errors import UserError
 from flowbert.seeding import Stream
 
 Counts = NDArray[np.int32]
@@ -47,43 +45,6 @@ def blocks(task: str, values: int, resamples: int, seed: int) -> Iterator[Block]
     # The streams are numbered, so a block's draws do not depend on who computes it or on what comes after.
     for number, start in enumerate(range(0, resamples, size)):
         yield Block(min(size, resamples - start), Stream(seed, "bootstrap", batch=number, of=task))
-
-
-def resampled(
-    estimate: Callable[[Counts], Floats],
-    task: str,
-    strata: Sequence[int],
-    values: int,
-    *,
-    resamples: int,
-    seed: int,
-    threads: int = 1,
-) -> Floats:
-    """Estimates on every resample.
-
-    Args:
-        estimate: From multiplicities of shape ``(R, units)`` to figures of shape ``(..., R)``.
-        task: Name of the task.
-        strata: Numbers of units by stratum.
-        values: How many numbers a resample needs.
-        resamples: Number R of resamples.
-        seed: Seed.
-        threads: Threads that share the work.
-
-    Raises:
-        UserError: If a number is out of range.
-
-    Example:
-        >>> shares = resampled(lambda counts: counts[:, 0] / 4, "T", (4,), 4, resamples=1000, seed=0)
-        >>> bool(abs(shares.mean() - 1 / 4) < 0.02)
-        True
-    """
-    for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0), ("threads", threads, 1)):
-        if value < least:
-            raise UserError(f"{name}: received {value}; allowed: a whole number of at least {least}")
-    with ThreadPoolExecutor(threads) as pool:
-        drawn = pool.map(lambda block: estimate(block.multiplicities(strata)), blocks(task, values, resamples, seed))
-        return np.concatenate(list(drawn), axis=-1)
 
 
 def unit_means(values: Floats, counts: Counts) -> Floats:

@@ -12,7 +12,7 @@ from flowbert.data.sts import STSTask
 from flowbert.errors import NoFigureError, UserError
 from flowbert.metrics.arrays import Array, unit_rows
 from flowbert.tasks.expected_ranks import reciprocal_rank_in_run
-from flowbert.tasks.pairs import POSITIVE_ABOVE
+from flowbert.tasks.pairs import POSITIVE_ABOVE, gold_scores
 from flowbert.tasks.protocol import COSINE_DECIMALS, Embed, Floats, Transform
 from flowbert.tasks.resampling import Counts, unit_means
 from flowbert.tasks.sts import PairTask
@@ -50,24 +50,22 @@ class Retrieval(PairTask, kind="retrieval"):
     def __init__(self, data: STSTask, split: str = "test", positive_above: float = POSITIVE_ABOVE) -> None:
         super().__init__(data, split)
         self.positive_above = positive_above
-        queries: dict[str, int] = {}
-        documents: dict[str, int] = {}
-        relevant: dict[tuple[int, int], None] = {}
-        for subset in self.subsets:
-            for first, second, score in zip(subset.sentences1, subset.sentences2, subset.scores, strict=True):
-                document = documents.setdefault(second, len(documents))
-                if score > positive_above:
-                    relevant[queries.setdefault(first, len(queries)), document] = None
-        if not relevant:
-            highest = max(float(subset.scores.max()) for subset in self.subsets)
+        pairs, scores = list(zip(*self.pairs(), strict=True)), gold_scores(self.subsets)
+        positive = [pair for pair, score in zip(pairs, scores, strict=True) if score > positive_above]
+        if not positive:
             raise UserError(
-                f"positive_above: received {positive_above:g}; no pair has a score above "
-                f"{positive_above:g} in {self.name} {split} (the highest is {highest:g}); allowed: a number below that"
+                f"positive_above: received {positive_above:g}; no pair has a score above {positive_above:g} in "
+                f"{self.name} {split} (the highest is {scores.max():g}); allowed: a number below that"
             )
+        queries, documents = (
+            {text: row for row, text in enumerate(dict.fromkeys(texts))}
+            for texts in ((query for query, _ in positive), (document for _, document in pairs))
+        )
         self.queries, self.documents = tuple(queries), tuple(documents)
-        self.relevant = np.array(list(relevant), dtype=np.int64)
-        self.item_shape = (len(self.measures), len(queries))
-        self.strata = (len(queries),)
+        relevant = [(queries[query], documents[document]) for query, document in dict.fromkeys(positive)]
+        self.relevant = np.array(relevant, dtype=np.int64)
+        self.item_shape = (len(self.measures), len(self.queries))
+        self.strata = (len(self.queries),)
         self._texts = {text: row for row, text in enumerate(dict.fromkeys((*self.queries, *self.documents)))}
 
     @property

@@ -11,7 +11,7 @@ import pytest
 from flowbert import SentenceEncoder, Whitening, evaluate_task, load_task
 from flowbert.cli import main
 from flowbert.data.sample import sample_pairs
-from flowbert.evaluation import load_results
+from flowbert.evaluation.results import load_results
 
 PAIRS = 120
 

@@ -11,7 +11,8 @@ import pytest
 
 from flowbert.cli import main
 from flowbert.data.sample import sample_pairs
-from flowbert.evaluation import Row, code, load_results, merge_results, write_results
+from flowbert.evaluation import code
+from flowbert.evaluation.results import Row, load_results, merge_results, write_results
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def pairs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def other_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Call ``setattr(code, "_version", ...)`` on it to change what computes the figures."""
+    """Call ``setattr(code, "version", ...)`` on it to change what computes the figures."""
     yield monkeypatch
     monkeypatch.undo()
     code.code_digest.cache_clear()
@@ -66,7 +67,7 @@ def test_what_other_code_computed_is_computed_anew_if_asked_for(
     (old,) = {row.code for row in first}
     # As if the first run had computed something else:
     write_results(output, [replace(row, value=0.5) for row in first], {})
-    other_code.setattr(code, "_version", lambda library: f"next {library}")
+    other_code.setattr(code, "version", lambda library: f"next {library}")
     code.code_digest.cache_clear()
     capsys.readouterr()
     second = evaluate(output, pairs, "raw,nulling-2")

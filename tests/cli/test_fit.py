@@ -16,7 +16,7 @@ from flowbert import load_embedder
 from flowbert.cli import main
 from flowbert.cli.training import train
 from flowbert.errors import FlowbertWarning
-from flowbert.evaluation import load_results
+from flowbert.evaluation.results import load_results
 from flowbert.modules import FlowModule
 
 SMALL = [

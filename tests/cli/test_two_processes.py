@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from flowbert.evaluation import load_results
+from flowbert.evaluation.results import load_results
 
 ROOT = Path(__file__).parents[2]
 FLOW = ["--encoder.layers", "first_last", "--max_sentences", "600", "--trainer.max_epochs", "1"]

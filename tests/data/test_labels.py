@@ -17,7 +17,8 @@ from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import Cell, Request, Source, rows_of, run
+from flowbert.evaluation.grid import Cell, Request, Source, run
+from flowbert.evaluation.results import rows_of
 from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, AnswerRanking, Lexical, Retrieval, Task
 

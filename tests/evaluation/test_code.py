@@ -27,7 +27,7 @@ def test_sources_and_libraries_count(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for text in ("x = 1\n", "x = 2\n"):
         (tmp_path / "calibration" / "a.py").write_text(text)
         digests.add(digest())
-    monkeypatch.setattr(code, "_version", lambda library: f"next {library}")
+    monkeypatch.setattr(code, "version", lambda library: f"next {library}")
     assert len(digests | {digest()}) == 4
 
 

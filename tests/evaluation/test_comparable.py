@@ -15,13 +15,16 @@ from rich.console import Console
 from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
-from flowbert.evaluation import Cell, Row, Source, rows_of
 from flowbert.evaluation.comparison import Comparison
+from flowbert.evaluation.grid import Cell, Source
 from flowbert.evaluation.intervals import Intervals
+from flowbert.evaluation.results import Row, rows_of
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
 from flowbert.methods import Chain, Method
-from flowbert.report import print_table, spearman_table, table_to_markdown, write_csv, write_markdown
+from flowbert.report.files import write_csv, write_markdown
+from flowbert.report.render import print_table, table_to_markdown
+from flowbert.report.table import spearman_table
 from flowbert.tasks import STS, Measured
 from flowbert.tasks.protocol import AGGREGATIONS
 from flowbert.tasks.replicates import Replicates

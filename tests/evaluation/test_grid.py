@@ -12,7 +12,8 @@ from flowbert.calibration import LearnedRemoval, Whitening
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Request, Source, reference_rows, rows_of, run
+from flowbert.evaluation.grid import Cell, Request, Source, reference_rows, run
+from flowbert.evaluation.results import rows_of
 from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, Lexical, Retrieval, Task
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from flowbert.calibration import Standardization
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
-from flowbert.evaluation import Cell, Request, Source, reference_rows, rows_of
+from flowbert.evaluation.grid import Cell, Request, Source, reference_rows
 from flowbert.evaluation.intervals import Intervals
+from flowbert.evaluation.results import rows_of
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.methods import Chain, Method
 from flowbert.tasks import STS, Lexical, Retrieval

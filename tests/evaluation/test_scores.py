@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation import Cell, Source
+from flowbert.evaluation.grid import Cell, Source
 from flowbert.evaluation.scores import ScoreFolder, load_items, save_items
 from flowbert.methods import Method
 from flowbert.tasks import STS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flowbert.evaluation import Row
+from flowbert.evaluation.results import Row
 from flowbert.evaluation.sweep import best_layers
 
 
@@ -16,6 +16,7 @@ def test_dev_chooses_and_test_reports() -> None:
     assert (choice.by_dev, choice.dev, choice.test) == ("1", 0.8, 0.5)
     assert (choice.by_test, choice.test_best, choice.settings) == ("2", 0.6, 2)
     assert choice.text().startswith("raw: best by dev (STSB) 1: dev 80.00, test 50.00; best by test 2: test 60.00")
+    assert choice.text().endswith("(of 2 settings of enc, mean)")  # several encoders have a line each
 
 
 def test_tasks_without_dev_count_in_the_test_average_and_seeds_are_averaged() -> None:

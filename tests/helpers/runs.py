@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from flowbert.evaluation import load_results
+from flowbert.evaluation.results import load_results
 
 _PARTS = ("state_dict", "optimizer_states", "lr_schedulers")
 

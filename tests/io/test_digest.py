@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from flowbert.data.corpus import sentences_digest
-from flowbert.evaluation.results import config_hash
 from flowbert.io.digest import digest_bytes, digest_chunks, digest_json, digest_tensors, raw_digest
 
 STATE = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.ones(2, dtype=torch.bfloat16), "n": torch.tensor(3)}
@@ -13,7 +12,7 @@ def test_values_never_change() -> None:
     """They name folders of stored embeddings and stand in result files."""
     assert digest_tensors(STATE) == "9c67bfa962a403dec90dc5b84ad90940"
     assert digest_json(VALUE) == "a6393fa07c56a77df1cf45d7058d16df"
-    assert config_hash(VALUE) == digest_json(VALUE, compact=True) == "2e80e7373d7c6370d3f42a9448226807"
+    assert digest_json(VALUE, compact=True) == "2e80e7373d7c6370d3f42a9448226807"
     assert sentences_digest(["a", "é b", ""]) == "065467a7b71a61c8dcb95ff7c3f5f621"
     assert digest_json({"name": "counting", "layers": [1, 2]}) == "3812787bd7f425657ed38ec003b81102"
     assert raw_digest("été".encode()).hex() == "3dd618763c3815c2d201b466b8e6219e"

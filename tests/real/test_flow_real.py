@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flowbert.cli import main
-from flowbert.evaluation import load_results
+from flowbert.evaluation.results import load_results
 
 
 @pytest.mark.real

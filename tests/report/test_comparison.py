@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from flowbert.evaluation import Row
 from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.intervals import Intervals
-from flowbert.report import comparison_to_markdown, print_comparison
+from flowbert.evaluation.results import Row
+from flowbert.report.comparison import comparison_to_markdown, print_comparison
 
 ROW = Row("whitening", "enc", "1,12", "mean", "target", "STSB", "test", "wmean", 0.5, 9, float("nan"), -2.0, 0.3)
 ROWS = [replace(ROW, aggregation=name, low=0.4, high=0.6) for name in ("all", "mean", "wmean")]

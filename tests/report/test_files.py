@@ -5,8 +5,8 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from flowbert.evaluation import Row
-from flowbert.report import write_csv
+from flowbert.evaluation.results import Row
+from flowbert.report.files import write_csv
 
 ROW = Row("whitening", "enc", "1,12", "mean", "target", "STSB", "test", "wmean", 0.5, 9, math.nan, -2.0, 0.3)
 ROWS = [replace(ROW, aggregation=name, low=0.4, high=0.6, layer_numbers=(1, 12)) for name in ("all", "mean", "wmean")]

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from flowbert.evaluation import Row
-from flowbert.report import other_table, print_table, spearman_table, table_to_markdown
-from flowbert.report.table import Averages
+from flowbert.evaluation.results import Row
+from flowbert.report.render import print_table, table_to_markdown
+from flowbert.report.table import Averages, other_table, spearman_table
 
 
 def row(method: str, task: str, spearman: float, corpus: str = "target", seed: int | None = None) -> Row:

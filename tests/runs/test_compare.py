@@ -7,8 +7,8 @@ import pytest
 from flowbert import SentenceEncoder
 from flowbert.cli import main
 from flowbert.data.sample import sample_pairs
-from flowbert.evaluation import load_results
 from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.evaluation.results import load_results
 from flowbert.runs import compare
 
 

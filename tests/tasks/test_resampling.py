@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from flowbert.errors import UserError
 from flowbert.tasks import resampling
-from flowbert.tasks.resampling import blocks, resampled, unit_means
+from flowbert.tasks.resampling import blocks, unit_means
 
 
 def drawn(task: str = "T", sizes: tuple[int, ...] = (30, 7), resamples: int = 50, seed: int = 0) -> resampling.Counts:
@@ -64,25 +63,3 @@ def test_equal_rows_have_exactly_equal_means(rows: int, units: int, resamples: i
     for _ in range(5):
         found = unit_means(np.repeat(generator.uniform(size=(1, units)), rows, axis=0), counts)
         assert (found == found[:1]).all()
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_estimates_of_all_blocks_are_joined(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "_BLOCK_VALUES", 100)
-    found = resampled(
-        lambda counts: counts.T.astype(np.float64), "T", (30, 7), 37, resamples=50, seed=0, threads=threads
-    )
-    np.testing.assert_array_equal(found, drawn().T)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"resamples": 0}, "resamples: received 0; allowed: a whole number of at least 1"),
-        ({"seed": -1}, "seed: received -1; allowed: a whole number of at least 0"),
-        ({"threads": 0}, "threads: received 0"),
-    ],
-)
-def test_bad_numbers(change: dict[str, int], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        resampled(lambda counts: counts.astype(np.float64), "T", (3,), 3, **({"resamples": 1, "seed": 0} | change))

@@ -180,3 +180,16 @@ def test_the_key_follows_what_decides_a_figure() -> None:
         STS(task.data, "test", 4, 9),
     ]
     assert all(task.key != other.key for other in others)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resamples": 0}, "resamples: received 0; allowed: a whole number of at least 1"),
+        ({"seed": -1}, "seed: received -1; allowed: a whole number of at least 0"),
+        ({"threads": 0}, "threads: received 0"),
+    ],
+)
+def test_bad_numbers_of_resamples(change: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        made(GOLD).resample(METHODS, **change)
