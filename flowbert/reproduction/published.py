@@ -4,16 +4,17 @@ import csv
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
 
+Item = TypeVar("Item")
 # The settings of a flow that its name as a method carries, in this order.
 _FLOW_OPTIONS = (
     *("levels", "depth", "width", "coupling", "mixing", "noise", "weight_decay", "schedule", "learning_rate"),
@@ -125,7 +126,7 @@ class PublishedRow:
     @property
     def reference(self) -> Source:
         """The paper, post or leaderboard."""
-        return Source(key=self.source, **_content()["sources"][self.source])
+        return reference(self.source)
 
     @property
     def setting(self) -> Setting:
@@ -174,27 +175,50 @@ class PublishedRow:
         )
 
 
-def published_rows(table: str | None = None) -> tuple[PublishedRow, ...]:
+class PublishedFigure(NamedTuple):
+    """A published figure that is no row of STS tasks.
+
+    Attributes:
+        id: Stable name.
+        source: Key of the paper.
+        table: Table in it; empty if none.
+        quantity: What was measured, e.g. ``qnli_auc``.
+        subject: On what.
+        condition: Under which condition; empty if none.
+        value: The figure.
+    """
+
+    id: str
+    source: str
+    table: str
+    quantity: str
+    subject: str
+    condition: str
+    value: float
+
+
+def published_rows(table: str | None = None, **columns: str) -> tuple[PublishedRow, ...]:
     """Published rows, in the order of the data.
 
     Args:
-        table: A source (``li2020``) or one of its tables (``li2020-2``); default: all.
+        table: A source (``li2020``) or one of its tables (``li2020-2``).
+        columns: Values that the rows have: ``encoder``, ``method``, ``corpus``, ``aggregation``.
 
     Raises:
-        UserError: If there is no such source or table; the message gives those there are.
+        UserError: If no row at all has a value asked for; the message gives those there are.
 
     Example:
-        >>> len(published_rows()), [row.method for row in published_rows("li2020-2")][:4]
-        (60, ['mean', 'mean', 'cls', 'last'])
+        >>> len(published_rows()), [row.figures["STSB"] for row in published_rows("li2020", method="flow")][:2]
+        (60, [58.56, 70.72])
+        >>> [row.method for row in published_rows("li2020-2", encoder="bert-base-uncased")]
+        ['last', 'first_last', 'flow', 'flow']
     """
-    if table is None:
-        return _rows()
-    names = {row.id: (row.source, _identity(row.source, row.table)) for row in _rows()}
-    found = tuple(row for row in _rows() if table in names[row.id])
-    if not found:
-        known = dict.fromkeys(name for both in names.values() for name in both)
-        raise UserError(f"table: received {table!r}; {choices(known, table)}")
-    return found
+    rows = _rows()
+    if table is not None:
+        names = {row.id: (row.source, _identity(row.source, row.table)) for row in rows}
+        _check("table", table, (name for both in names.values() for name in both))
+        rows = tuple(row for row in rows if table in names[row.id])
+    return _having(rows, _rows(), columns)
 
 
 def published_row(row_id: str) -> PublishedRow:
@@ -211,6 +235,39 @@ def published_row(row_id: str) -> PublishedRow:
     if row_id not in rows:
         raise UserError(f"no published row {row_id!r}; {choices(rows, row_id)}")
     return rows[row_id]
+
+
+def published_figures(**columns: str) -> tuple[PublishedFigure, ...]:
+    """Published figures other than STS rows (word space, QNLI, edit distance, ablations), in the order of the data.
+
+    Args:
+        columns: Values that they have: ``source``, ``quantity``, ``subject``, ``condition``.
+
+    Raises:
+        UserError: If no figure at all has a value asked for.
+
+    Example:
+        >>> published_figures(source="li2020", quantity="spearman_with_edit_distance")[0].value
+        -24.61
+    """
+    return _having(_figures(), _figures(), columns)
+
+
+def reference(source: str) -> Source:
+    """The paper, post or leaderboard of a key."""
+    return Source(key=source, **_content()["sources"][source])
+
+
+def _having(found: tuple[Item, ...], known: Iterable[Item], columns: Mapping[str, str]) -> tuple[Item, ...]:
+    for name, value in columns.items():
+        _check(name, value, (getattr(item, name) for item in known))
+    return tuple(item for item in found if all(getattr(item, name) == value for name, value in columns.items()))
+
+
+def _check(name: str, value: str, known: Iterable[str]) -> None:
+    names = [each for each in dict.fromkeys(known) if each]
+    if value not in names:
+        raise UserError(f"{name}: received {value!r}; {choices(names, value)}")
 
 
 def _identity(*words: str) -> str:
@@ -235,3 +292,12 @@ def _rows() -> tuple[PublishedRow, ...]:
         names = [value for name, value in record.items() if name != "aggregation"]
         rows.append(PublishedRow(id=_identity(*names), **record, figures=MappingProxyType(figures)))
     return tuple(rows)
+
+
+@cache
+def _figures() -> tuple[PublishedFigure, ...]:
+    found = []
+    for record in csv.DictReader(_read("other.csv").splitlines()):
+        value = float(record.pop("value"))
+        found.append(PublishedFigure(id=_identity(*record.values()), **record, value=value))
+    return tuple(found)

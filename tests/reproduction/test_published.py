@@ -8,7 +8,7 @@ from flowbert.data.sts import TASKS
 from flowbert.encoders.layers import LAYER_NAMES
 from flowbert.errors import UserError
 from flowbert.methods import make_calibration
-from flowbert.reproduction.published import PublishedRow, published_row, published_rows
+from flowbert.reproduction.published import PublishedRow, published_figures, published_row, published_rows, reference
 from flowbert.tasks.protocol import AGGREGATIONS
 
 ROWS = published_rows()
@@ -80,11 +80,26 @@ def test_each_key_is_explained_once_per_row() -> None:
 
 
 def test_lookup() -> None:
-    assert {row.source for row in published_rows("su2021")} == {"su2021"}
+    assert [row.corpus for row in published_rows("su2021", encoder="bert-base-uncased", method="whitening")] == [
+        "nli",
+        "target",
+    ]
+    assert published_rows("su2021", method="flow") == ()
     with pytest.raises(UserError, match=r"table: received 'li2002'; allowed: li2020, .*'li2020'"):
         published_rows("li2002")
     with pytest.raises(UserError, match=r"no published row 'li2020-2-flow'; allowed: .*did you mean"):
         published_row("li2020-2-flow")
+
+
+def test_other_figures() -> None:
+    assert len(published_figures()) == 58
+    assert len({figure.id for figure in published_figures()}) == 58
+    (gold, *_) = published_figures(source="li2020", quantity="spearman_with_edit_distance")
+    assert (gold.value, gold.condition) == (-24.61, "stsb")
+    assert reference(published_figures(source="su2021-blog")[0].source).year == 2021
+    assert {reference(figure.source).key for figure in published_figures()} == {"li2020", "gao2021", "su2021-blog"}
+    with pytest.raises(UserError, match="quantity: received 'auc'; allowed: "):
+        published_figures(quantity="auc")
 
 
 def test_flow_rows_use_the_paper_setting() -> None:
@@ -102,8 +117,10 @@ def test_every_row_has_a_method() -> None:
     assert names == {"raw", "flow", "whitening", "whitening-256", "whitening-384", "simcse-unsup", "simcse-sup"}
 
 
-def test_rows_by_source_and_table() -> None:
+def test_rows_by_source_table_and_encoder() -> None:
     assert len(published_rows("li2020")) == 19
     assert {row.table for row in published_rows("li2020-3")} == {"3"}
+    assert {row.encoder for row in published_rows("su2021", encoder="bert-base-uncased")} == {"bert-base-uncased"}
+    assert published_rows("li2020", encoder="roberta-base") == ()
     with pytest.raises(UserError, match="did you mean 'li2020'"):
         published_rows("li202")
