@@ -58,7 +58,7 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
         parser.add_class_arguments(kind, group, skip=_GIVEN, instantiate=False, fail_untyped=False)
     if "loss" in vars(parser.get_defaults().model):
         parser.set_defaults({"model.loss": {"class_path": "flowbert.losses.info_nce.InfoNCE"}})
-    if method.frozen_encoder:
+    if method.module.frozen_encoder:
         parser.add_class_arguments(WhiteningBaseline, "whitening")
     parser.add_class_arguments(LastCheckpoint, "checkpoint", skip={"dirpath"})
     parser.add_class_arguments(Trainer, "trainer", instantiate=False, fail_untyped=False, sub_configs=True)
@@ -173,7 +173,7 @@ def _module(
     else:
         find_checkpoint(made.encoder.path, made.encoder.revision)
         data.load()
-        encoder = SentenceEncoder.from_pretrained(**made.encoder, frozen=method.frozen_encoder)
+        encoder = SentenceEncoder.from_pretrained(**made.encoder, frozen=method.module.frozen_encoder)
     module = kind(encoder=encoder, **options)
     if checkpoint is not None:
         module.on_load_checkpoint(checkpoint.content)
