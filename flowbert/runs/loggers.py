@@ -54,16 +54,12 @@ def _move_aside(metrics: Path) -> None:
 def _wandb_can_be_online() -> bool:
     if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
         return False
-    if os.environ.get("WANDB_API_KEY") or _key_in_netrc():
+    import wandb
+
+    if wandb.api.api_key:  # of the environment, or of ~/.netrc
         return True
     print("wandb: no API key found, logging offline; `wandb login` and `wandb sync` put it online", file=sys.stderr)
     return False
-
-
-def _key_in_netrc() -> bool:
-    import wandb
-
-    return bool(wandb.api.api_key)
 
 
 def _wandb(run_dir: Path, *, offline: bool) -> WandbLogger:
