@@ -119,9 +119,10 @@ def match_options(config: Namespace, checkpoint: SavedCheckpoint, defaults: Name
     Raises:
         UserError: If an option has another value than in the checkpoint.
     """
+    of_checkpoint = checkpoint.content.get("hyper_parameters", {})  # arguments of the module that wrote it
     for option in ("seed", *(f"model.{name}" for name in vars(config.model))):
         name, received = option.removeprefix("model."), _plain(config[option])
-        saved = checkpoint.options.get(name, received)
+        saved = of_checkpoint.get(name, received)
         if received == saved:
             continue
         if not adopt or received != _plain(defaults[option]):
