@@ -8,7 +8,6 @@ from typing import Any
 
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
-from torch import Tensor
 
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
@@ -70,7 +69,7 @@ class MetricsLog(Logger):
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         """Add a row."""
-        values = {name: _text(value) for name, value in metrics.items()}
+        values = {name: str(value) for name, value in metrics.items()}
         row = {**values, "step": str(self.count if step is None else step)}
         self._rows.append(row)
         self.digest = digest_rows([row], self.digest)
@@ -115,7 +114,3 @@ def digest_rows(rows: Sequence[dict[str, str]], before: str = "") -> str:
     for row in rows:
         before = digest_json([before, {name: value for name, value in row.items() if value}])
     return before
-
-
-def _text(value: Any) -> str:
-    return str(value.item() if isinstance(value, Tensor) else value)
