@@ -35,10 +35,6 @@ class WhiteningBaseline(Callback):
         """Key in a checkpoint: one per setting."""
         return self._generate_state_key(**self.calibration.config)
 
-    def check_dim(self, dim: int) -> None:
-        """Raise a UserError if more directions are wanted than embeddings of size ``dim`` have."""
-        self.calibration.output_dim(dim)
-
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit, unless a checkpoint brought the statistics, or a training, validation or test came before."""
         if not self.calibration.fitted:

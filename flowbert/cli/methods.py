@@ -22,11 +22,6 @@ class TrainingMethod:
     data: type[CorpusDataModule]
     summary: str
 
-    @property
-    def frozen_encoder(self) -> bool:
-        """Whether the encoder stays as it is, so that closed-form baselines belong beside the method."""
-        return self.module.frozen_encoder
-
 
 METHODS = {
     "flow": TrainingMethod(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),

@@ -59,7 +59,7 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
         parser.add_class_arguments(kind, group, skip=_GIVEN, instantiate=False, fail_untyped=False)
     if "loss" in vars(parser.get_defaults().model):
         parser.set_defaults({"model.loss": {"class_path": "flowbert.losses.info_nce.InfoNCE"}})
-    if method.frozen_encoder:
+    if method.module.frozen_encoder:
         parser.add_class_arguments(WhiteningBaseline, "whitening")
     parser.add_class_arguments(LastCheckpoint, "checkpoint", skip={"dirpath"})
     parser.add_class_arguments(Trainer, "trainer", instantiate=False, fail_untyped=False, sub_configs=True)
@@ -120,9 +120,10 @@ def match_options(config: Namespace, checkpoint: SavedCheckpoint, defaults: Name
     Raises:
         UserError: If an option has another value than in the checkpoint.
     """
+    of_checkpoint = checkpoint.content.get("hyper_parameters", {})  # arguments of the module that wrote it
     for option in ("seed", *(f"model.{name}" for name in vars(config.model))):
         name, received = option.removeprefix("model."), _plain(config[option])
-        saved = checkpoint.options.get(name, received)
+        saved = of_checkpoint.get(name, received)
         if received == saved:
             continue
         if not adopt or received != _plain(defaults[option]):
@@ -174,7 +175,7 @@ def _module(
     else:
         find_checkpoint(made.encoder.path, made.encoder.revision)
         data.load()
-        encoder = SentenceEncoder.from_pretrained(**made.encoder, frozen=method.frozen_encoder)
+        encoder = SentenceEncoder.from_pretrained(**made.encoder, frozen=method.module.frozen_encoder)
     module = kind(encoder=encoder, **options)
     if checkpoint is not None:
         module.on_load_checkpoint(checkpoint.content)

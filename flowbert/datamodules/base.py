@@ -42,6 +42,8 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     uses: ClassVar[frozenset[str]] = frozenset({"corpus", "tasks", "senteval", "nli", "column", "max_sentences"})
     """Fields of :class:`CorpusOptions` that play a role here."""
+    pool = 1
+    """Batches whose examples are sorted by length together."""
 
     def __init__(
         self,
@@ -147,7 +149,7 @@ class CorpusDataModule(LightningDataModule, ABC):
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled batches of the fitting examples, see :class:`flowbert.datamodules.batches.BatchSampler`."""
         index = self._fit_index
-        sampler = BatchSampler(self._lengths(index), self.batch_size, self._pool(), self.seed, *self._processes())
+        sampler = BatchSampler(self._lengths(index), self.batch_size, self.pool, self.seed, *self._processes())
 
         def build(epoch: int, chosen: list[int]) -> Any:
             return self.batch(epoch, index[chosen].tolist())
@@ -157,6 +159,10 @@ class CorpusDataModule(LightningDataModule, ABC):
             loader.load_state_dict(self._resumed)
         self._loader, self._resumed = loader, None
         return loader
+
+    def test_dataloader(self) -> Any:
+        """The same batches as in validation."""
+        return self.val_dataloader()
 
     def fetching(self) -> dict[str, Any]:
         """How loaders fetch batches: arguments of a DataLoader."""
@@ -173,10 +179,6 @@ class CorpusDataModule(LightningDataModule, ABC):
         Lightning restores the state of loaders, too, but not where a schedule has asked for the number of steps before.
         """
         self._resumed = state_dict
-
-    def _pool(self) -> int:
-        """Batches whose examples are sorted by length together."""
-        return 1
 
     def _lengths(self, index: npt.NDArray[np.int64]) -> Sequence[int]:
         """Length of some examples; all the same where it plays no role."""

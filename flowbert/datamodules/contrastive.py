@@ -5,9 +5,9 @@ from typing import Any
 
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
-from flowbert.datamodules.positives import Positive, make_positive
+from flowbert.datamodules.positives import POSITIVES, Positive
 from flowbert.datamodules.text import TextDataModule
-from flowbert.errors import UserError
+from flowbert.errors import UserError, choices
 from flowbert.seeding import Stream
 from flowbert.store.embedding_store import Encoder
 from flowbert.training.limits import check_limits
@@ -56,7 +56,9 @@ class ContrastiveDataModule(TextDataModule):
         if batch_size == 1:
             raise UserError("batch_size: received 1, so that a sentence has no negatives; allowed: at least 2")
         if isinstance(positive, str):
-            positive = make_positive(positive, positive_rate, mlm_path, hard_negatives)
+            if positive not in POSITIVES:
+                raise UserError(f"positive: received {positive!r}; {choices(POSITIVES, positive)}")
+            positive = POSITIVES[positive](positive_rate, mlm_path, hard_negatives)
         self.positive = positive
         self.positive.check(self.options)
 

@@ -164,10 +164,6 @@ class EmbeddingDataModule(CorpusDataModule):
         indices = [index for index in (fitting, self._held_index) if len(index)]
         return [in_order(self.batch, index, 4 * self.batch_size, **self.fetching()) for index in indices]
 
-    def test_dataloader(self) -> list[DataLoader[Any]]:
-        """The same two samples as in validation."""
-        return self.val_dataloader()
-
     def predict_dataloader(self) -> DataLoader[Any]:
         """Embeddings of the file ``predict``, or of the whole corpus, in order."""
         store = self._embedder()

@@ -7,7 +7,7 @@ from flowbert.data.augment import MaskedReplacement, edit_sentence
 from flowbert.data.nli import load_nli
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError
 
 
 class Positive:
@@ -144,21 +144,6 @@ class Entailment(Positive):
 POSITIVES: dict[str, type[Positive]] = {
     kind.name: kind for kind in (Positive, Crop, WordDeletion, OneWordDeleted, NextSentence, ReplacedWords, Entailment)
 }
-
-
-def make_positive(name: str, rate: float = 0.1, mlm_path: str | None = None, hard_negatives: bool = True) -> Positive:
-    """Positives by name; the other arguments are those of :class:`Positive`.
-
-    Raises:
-        UserError: If the name is unknown, or something that it needs is missing.
-
-    Example:
-        >>> make_positive("next_sentence").name
-        'next_sentence'
-    """
-    if name not in POSITIVES:
-        raise UserError(f"positive: received {name!r}; {choices(POSITIVES, name)}")
-    return POSITIVES[name](rate, mlm_path, hard_negatives)
 
 
 def nli_triples(source: str) -> Examples:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.batches import cut_by_length, in_order
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.store.embedding_store import Encoder
@@ -23,21 +24,6 @@ _CHUNK = 8192  # sentences per block when a whole corpus streams by
 _VALIDATION = 1024  # examples at most: the loss there is a side figure
 
 Batch = dict[str, Any]
-
-
-@runtime_checkable
-class TokenEncoder(Encoder, Protocol):
-    """What these modules ask of an encoder beyond its embeddings."""
-
-    max_length: int
-
-    def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
-        """Padded token features, each ``(B, T)``."""
-        ...
-
-    def lengths(self, sentences: Sequence[str]) -> list[int]:
-        """Tokens of each sentence."""
-        ...
 
 
 class TextDataModule(CorpusDataModule):
@@ -86,14 +72,14 @@ class TextDataModule(CorpusDataModule):
         self.load()
         self.check_size(self.examples, self._processes()[1])
 
-    def training_encoder(self) -> TokenEncoder:
+    def training_encoder(self) -> SentenceEncoder:
         """A second view of the encoder, which cuts sentences at ``max_length``: the same tokenizer and weights.
 
         Raises:
             UserError: If the encoder does not tokenize.
         """
         encoder = self.encoder
-        if not isinstance(encoder, TokenEncoder):
+        if not isinstance(encoder, SentenceEncoder):
             raise UserError(f"encoder: received {type(encoder).__name__}; allowed: an encoder that tokenizes")
         view = copy.copy(encoder)
         view.max_length = min(self.max_length, encoder.max_length)
@@ -127,9 +113,6 @@ class TextDataModule(CorpusDataModule):
             batch["targets"] = torch.from_numpy(self.examples.targets[np.asarray(indices)])
         return batch
 
-    def _pool(self) -> int:
-        return self.pool
-
     def _lengths(self, index: npt.NDArray[np.int64]) -> Sequence[int]:
         """Tokens of some examples, all their columns together."""
         if self.pool == 1:
@@ -143,10 +126,6 @@ class TextDataModule(CorpusDataModule):
         index = self._held_index if len(self._held_index) > 1 else self._fit_index
         chosen = np.sort(Stream(self.seed, "sample").rng().permutation(index)[:_VALIDATION])
         return in_order(self.batch, chosen, min(self.batch_size, len(chosen)), drop_last=True, **self.fetching())
-
-    def test_dataloader(self) -> DataLoader[Any]:
-        """The same batches as in validation."""
-        return self.val_dataloader()
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Lists of sentences of the file ``predict``, or of the examples' first column, in order."""

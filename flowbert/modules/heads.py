@@ -3,22 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from flowbert.errors import UserError, choices
 from flowbert.seeding import Stream
 
 HEADS = ("mlp_train_only", "mlp", "none")
 _INIT_STD = 0.02  # BERT's own
-
-
-def check_head(head: str) -> str:
-    """Give ``head`` back if it is one of :data:`HEADS`.
-
-    Raises:
-        UserError: If it is not.
-    """
-    if head not in HEADS:
-        raise UserError(f"head: received {head!r}; {choices(HEADS, head)}")
-    return head
 
 
 class DenseTanh(nn.Module):

@@ -17,61 +17,6 @@ IGNORED = -100  # label of a position that takes no part in the loss: torch's cr
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
 
 
-def mask_tokens(
-    input_ids: Tensor,
-    maskable: Tensor,
-    *,
-    mask_id: int,
-    vocab_size: int,
-    fraction: float,
-    generator: torch.Generator,
-    continues: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Choose tokens to predict: 80% of them become ``[MASK]``, 10% a random token, 10% stay as they are.
-
-    With ``continues`` whole words are chosen; what becomes of each of their tokens is still drawn one by one, as in
-    BERT's own whole-word masking.
-
-    References:
-        BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
-        https://arxiv.org/abs/1810.04805
-
-    Args:
-        input_ids: Token ids of shape ``(B, T)``.
-        maskable: Which tokens may be chosen (not special, not padding), bool of shape ``(B, T)``.
-        mask_id: Id of ``[MASK]``.
-        vocab_size: Ids of random tokens are drawn below this.
-        fraction: Chance of each maskable token, or word, to be chosen.
-        generator: Source of randomness, on the CPU whatever the device of the ids, so that every device masks alike.
-        continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
-
-    Returns:
-        Inputs and labels of shape ``(B, T)``; the label is the old id where a token was chosen, else ``IGNORED``.
-
-    Example:
-        >>> ids = torch.arange(8).reshape(2, 4)
-        >>> generator = torch.Generator().manual_seed(0)
-        >>> _, labels = mask_tokens(ids, ids > 3, mask_id=1, vocab_size=8, fraction=1.0, generator=generator)
-        >>> labels.tolist()
-        [[-100, -100, -100, -100], [4, 5, 6, 7]]
-    """
-    draw = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
-    if continues is not None:
-        draw = draw.gather(1, _word_starts(continues))
-    chosen = (draw < fraction) & maskable
-    fate = torch.rand(input_ids.shape, generator=generator).to(input_ids.device)
-    random_ids = torch.randint(vocab_size, input_ids.shape, generator=generator).to(input_ids.device)
-    inputs = torch.where(chosen & (fate < _MASKED), mask_id, input_ids)
-    inputs = torch.where(chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM), random_ids, inputs)
-    return inputs, torch.where(chosen, input_ids, IGNORED)
-
-
-def _word_starts(continues: Tensor) -> Tensor:
-    """Position of the first token of each token's word, ``(B, T)``."""
-    numbers = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
-    return torch.where(continues, 0, numbers).cummax(dim=1).values
-
-
 def mask_features(
     features: dict[str, Tensor],
     tokenizer: Any,
@@ -79,27 +24,50 @@ def mask_features(
     generator: torch.Generator,
     continues: Tensor | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Token features with masks, and their labels, by :func:`mask_tokens`: special tokens and padding are spared.
+    """Choose tokens to predict: 80% of them become ``[MASK]``, 10% a random token, 10% stay as they are.
+
+    Special tokens and padding are spared. With ``continues`` whole words are chosen; what becomes of each of their
+    tokens is still drawn one by one, as in BERT's own whole-word masking.
+
+    References:
+        BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
+        https://arxiv.org/abs/1810.04805
 
     Args:
         features: ``input_ids`` and ``attention_mask`` of shape ``(B, T)``, and what else the encoder reads.
         tokenizer: The tokenizer they came from; it has a mask token.
         fraction: Chance of each token, or word, to be chosen.
-        generator: Source of randomness, on the CPU.
+        generator: Source of randomness, on the CPU whatever the device of the ids, so that every device masks alike.
         continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
+
+    Returns:
+        Features with masks, and labels of shape ``(B, T)``: the old id where a token was chosen, else ``IGNORED``.
+
+    Example:
+        >>> encoder = SentenceEncoder.from_pretrained("builtin-sample")
+        >>> features = encoder.tokenize(["a dog runs"])
+        >>> _, labels = mask_features(features, encoder.tokenizer, 1.0, torch.Generator().manual_seed(0))
+        >>> (labels == IGNORED).tolist()  # [CLS] and [SEP]
+        [[True, False, False, False, False, True]]
     """
     ids = features["input_ids"]
     special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
-    inputs, labels = mask_tokens(
-        ids,
-        features["attention_mask"].bool() & ~torch.isin(ids, special),
-        mask_id=tokenizer.mask_token_id,
-        vocab_size=len(tokenizer),
-        fraction=fraction,
-        generator=generator,
-        continues=continues,
-    )
-    return {**features, "input_ids": inputs}, labels
+    maskable = features["attention_mask"].bool() & ~torch.isin(ids, special)
+    draw = torch.rand(ids.shape, generator=generator).to(ids.device)
+    if continues is not None:
+        draw = draw.gather(1, _word_starts(continues))
+    chosen = (draw < fraction) & maskable
+    fate = torch.rand(ids.shape, generator=generator).to(ids.device)
+    random_ids = torch.randint(len(tokenizer), ids.shape, generator=generator).to(ids.device)
+    inputs = torch.where(chosen & (fate < _MASKED), tokenizer.mask_token_id, ids)
+    inputs = torch.where(chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM), random_ids, inputs)
+    return {**features, "input_ids": inputs}, torch.where(chosen, ids, IGNORED)
+
+
+def _word_starts(continues: Tensor) -> Tensor:
+    """Position of the first token of each token's word, ``(B, T)``."""
+    numbers = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
+    return torch.where(continues, 0, numbers).cummax(dim=1).values
 
 
 def new_predictor(config: Any, seed: int) -> Any:

@@ -239,6 +239,13 @@ class MLMModule(TrainableEncoderModule):
         self.check_loss(loss, batch_idx)
         return loss
 
+    def on_validation_epoch_start(self) -> None:
+        """Begin the held-out figures anew: those of a validation outside of a fit cannot go on in one."""
+        self.held_out_loss.reset()
+        self.held_out_accuracy.reset()
+
+    on_test_epoch_start = on_validation_epoch_start
+
     def validation_step(self, batch: dict[str, Tensor], batch_idx: int) -> None:
         """Loss and accuracy of a batch under its fixed masks."""
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
+from flowbert.errors import UserError, choices
 from flowbert.losses.base import ContrastiveLoss
 from flowbert.losses.info_nce import InfoNCE
-from flowbert.modules.heads import DenseTanh, check_head
+from flowbert.modules.heads import HEADS, DenseTanh
 from flowbert.modules.masking import mask_features, predict_chosen, predictor_above
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
 from flowbert.training.gather import gather_rows
@@ -67,7 +67,8 @@ class SimCSEModule(TrainableEncoderModule):
         **shared: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, warmup=warmup, **shared)
-        check_head(head)
+        if head not in HEADS:
+            raise UserError(f"head: received {head!r}; {choices(HEADS, head)}")
         self.loss = loss_from(loss)
         self.save_hyperparameters({"loss": describe_loss(self.loss)})
         self.head: DenseTanh | None = None

@@ -50,11 +50,6 @@ class SavedCheckpoint:
             raise UserError(f"ckpt_path: {path} is not a checkpoint of flowbert (it names no encoder)")
         return cls(Path(path), content)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The constructor's arguments of the module that wrote it."""
-        return dict(self.content.get("hyper_parameters", {}))
-
     def earlier_metrics(self) -> list[dict[str, str]]:
         """What the run had logged by then, from the ``metrics.csv`` of its folder; empty if that is another by now."""
         file = RunFolder.of_checkpoint(self.path).metrics

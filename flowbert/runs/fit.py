@@ -76,7 +76,7 @@ class Run:
         datamodule.load()
         self.whitening = WhiteningBaseline() if whitening is None and module.frozen_encoder else whitening
         if self.whitening is not None:
-            self.whitening.check_dim(module.encoder.dim)
+            self.whitening.calibration.output_dim(module.encoder.dim)  # there may be fewer than n_components
         self.best = self._best_checkpoint()
         self.is_main_process = True  # known once there is a trainer
 

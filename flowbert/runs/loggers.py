@@ -40,7 +40,10 @@ def make_loggers(names: Sequence[str], run: RunFolder, earlier: Sequence[dict[st
         if name == "tensorboard":
             loggers.append(TensorBoardLogger(run.path, name="tensorboard", version=""))
         else:
-            loggers.append(_wandb(run.path, offline=name == "wandb-offline" or not _wandb_can_be_online()))
+            run.path.mkdir(parents=True, exist_ok=True)
+            offline = name == "wandb-offline" or not _wandb_can_be_online()
+            settings: dict[str, Any] = {"project": "flowbert", "name": run.path.name, "save_dir": run.path}
+            loggers.append(WandbLogger(offline=offline, **settings))
     return loggers
 
 
@@ -54,19 +57,9 @@ def _move_aside(metrics: Path) -> None:
 def _wandb_can_be_online() -> bool:
     if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
         return False
-    if os.environ.get("WANDB_API_KEY") or _key_in_netrc():
+    import wandb
+
+    if wandb.api.api_key:  # of the environment, or of ~/.netrc
         return True
     print("wandb: no API key found, logging offline; `wandb login` and `wandb sync` put it online", file=sys.stderr)
     return False
-
-
-def _key_in_netrc() -> bool:
-    import wandb
-
-    return bool(wandb.api.api_key)
-
-
-def _wandb(run_dir: Path, *, offline: bool) -> WandbLogger:
-    run_dir.mkdir(parents=True, exist_ok=True)
-    settings: dict[str, Any] = {"project": "flowbert", "name": run_dir.name, "save_dir": run_dir}
-    return WandbLogger(offline=offline, **settings)

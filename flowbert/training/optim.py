@@ -1,7 +1,7 @@
 """The optimizer of BERT's own code."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, overload
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,14 +58,8 @@ class BertAdam(Optimizer):
             raise UserError(f"BertAdam: betas {betas} received, allowed: two numbers in [0, 1)")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure: Any = None) -> Any:
         """Update every parameter that has a gradient.
 
         Args:

@@ -55,9 +55,9 @@ def test_its_statistics_travel_with_the_checkpoint() -> None:
 
 
 def test_more_directions_than_there_are_is_told_before_the_fit() -> None:
-    WhiteningBaseline(n_components=8).check_dim(8)
+    WhiteningBaseline(n_components=8).calibration.output_dim(8)
     with pytest.raises(UserError, match="n_components: received 9; allowed: 1 to 8"):
-        WhiteningBaseline(n_components=9).check_dim(8)
+        WhiteningBaseline(n_components=9).calibration.output_dim(8)
 
 
 def test_too_few_sentences_are_a_flaw() -> None:

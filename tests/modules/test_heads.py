@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from flowbert.errors import UserError
-from flowbert.modules.heads import DenseTanh, check_head
+from flowbert.modules import SimCSEModule
+from flowbert.modules.heads import DenseTanh
 
 
 def test_published_form_and_seeded_start() -> None:
@@ -18,6 +19,5 @@ def test_published_form_and_seeded_start() -> None:
 
 
 def test_names() -> None:
-    assert check_head("mlp") == "mlp"
     with pytest.raises(UserError, match=r"received 'mpl'; allowed: mlp_train_only, mlp, none \(did you mean 'mlp'"):
-        check_head("mpl")
+        SimCSEModule(head="mpl")

@@ -26,7 +26,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.datamodules.mlm import MLMDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.modules.masking import IGNORED, mask_tokens
+from flowbert.modules.masking import IGNORED, mask_features
 from flowbert.modules.mlm import MLMModule
 from flowbert.seeding import Stream
 
@@ -70,11 +70,23 @@ def _word_embeddings(module: MLMModule) -> Tensor:
     return weights.detach()
 
 
+class _Tokenizer:
+    """Special is the mask token alone, 4 among 1,000."""
+
+    mask_token_id = 4
+    all_special_ids = (4,)
+
+    def __len__(self) -> int:
+        return 1000
+
+
 def _mask(
     ids: Tensor, maskable: Tensor, fraction: float = 0.15, seed: int = 0, **options: Any
 ) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return mask_tokens(ids, maskable, mask_id=4, vocab_size=1000, fraction=fraction, generator=generator, **options)
+    features = {"input_ids": ids, "attention_mask": maskable}
+    masked, labels = mask_features(features, _Tokenizer(), fraction, generator, **options)
+    return masked["input_ids"], labels
 
 
 # -------------------------------------------------------------------- masks
