@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torchmetrics.functional.classification import multiclass_accuracy
+from torchmetrics import MeanMetric
 from transformers import AutoTokenizer, BertConfig
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import tokenizer_files, tokenizer_of
 from flowbert.encoders.wordpiece import train_wordpiece
 from flowbert.errors import UserError
@@ -99,6 +98,7 @@ class MLMModule(TrainableEncoderModule):
                 f"num_attention_heads: received {num_attention_heads}; allowed: what divides hidden_size {hidden_size}"
             )
         self.predictor: Any = None
+        self.held_out_loss, self.held_out_accuracy = MeanMetric(), MeanMetric()
         self.register_buffer("continuing_ids", None, persistent=False)
         if encoder is not None:
             self._use_encoder(encoder)
@@ -170,8 +170,8 @@ class MLMModule(TrainableEncoderModule):
         """
         if encoder.pooling == "cls_pooler":
             raise UserError(
-                "pooling: 'cls_pooler' reads a layer that masked language modelling does not train; allowed: "
-                + ", ".join(TOKEN_POOLINGS)
+                "pooling: 'cls_pooler' reads a layer that masked language modelling does not train; allowed: mean, "
+                "cls, max"
             )
         if encoder.tokenizer.mask_token_id is None:
             raise UserError(f"path: the tokenizer of {encoder.path} has no mask token; allowed: one trained with masks")
@@ -219,10 +219,8 @@ class MLMModule(TrainableEncoderModule):
         """
         logits, wanted = predict_chosen(self.predictor, self.encoder, [features], [labels])
         total = functional.cross_entropy(logits.float(), wanted, reduction="sum")
-        if not len(wanted):
-            return total, total.detach(), 0
-        accuracy = multiclass_accuracy(logits, wanted, logits.shape[-1], average="micro", validate_args=False)
-        return total / len(wanted), accuracy, len(wanted)
+        right = (logits.argmax(-1) == wanted).sum()
+        return total / max(len(wanted), 1), right / max(len(wanted), 1), len(wanted)
 
     def word_cosine(self) -> Tensor:
         """Mean cosine over all pairs of word embeddings."""
@@ -250,8 +248,11 @@ class MLMModule(TrainableEncoderModule):
         """Loss and accuracy of a batch under its fixed masks."""
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
         loss, accuracy, count = self.loss(*self.masked(batch, masks))
-        values = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
-        self.log_dict(values, batch_size=max(count, 1), on_epoch=True, sync_dist=True)
+        # Weighted by the chosen tokens, over all batches of all processes.
+        self.held_out_loss.update(loss, max(count, 1))
+        self.held_out_accuracy.update(accuracy, max(count, 1))
+        self.log("val/mlm_loss", self.held_out_loss, on_epoch=True)
+        self.log("val/mlm_accuracy", self.held_out_accuracy, on_epoch=True)
 
     test_step = validation_step
 

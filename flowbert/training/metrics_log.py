@@ -1,6 +1,7 @@
 """metrics.csv: one row for each time figures are logged; what a resumed run had logged before stays."""
 
 import csv
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
 from flowbert.io.run_folder import RunFolder
 
-_AT_ONCE = 100  # rows until the file is written anew; every checkpoint writes it, too
+_AT_ONCE = 100  # rows that wait in memory; every checkpoint writes what waits
 
 
 class MetricsLog(Logger):
@@ -38,8 +39,9 @@ class MetricsLog(Logger):
     def __init__(self, folder: str | Path, rows: Sequence[dict[str, str]] = ()) -> None:
         super().__init__()
         self.path = RunFolder(Path(folder)).metrics
-        self._rows = list(rows)
-        self._written = 0
+        self._columns: list[str] = []
+        self._waiting = list(rows)
+        self._count = 0
         self.digest = digest_rows(rows)
 
     @property
@@ -60,7 +62,7 @@ class MetricsLog(Logger):
     @property
     def count(self) -> int:
         """Rows so far, those of before included."""
-        return len(self._rows)
+        return self._count + len(self._waiting)
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
@@ -71,22 +73,30 @@ class MetricsLog(Logger):
         """Add a row."""
         values = {name: str(value) for name, value in metrics.items()}
         row = {**values, "step": str(self.count if step is None else step)}
-        self._rows.append(row)
+        self._waiting.append(row)
         self.digest = digest_rows([row], self.digest)
-        if self.count - self._written >= _AT_ONCE:
+        if len(self._waiting) >= _AT_ONCE:
             self.save()
 
     @rank_zero_only
     def save(self) -> None:
-        """Bring every row to the disk."""
-        if self._written == self.count:
+        """Bring every row to the disk: behind the others, or all anew where there is a new column."""
+        if not self._waiting:
             return
-        columns = sorted({name for row in self._rows for name in row})
-        with written_atomically(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, columns, lineterminator="\n")
-            table.writeheader()
-            table.writerows(self._rows)
-        self._written = self.count
+        columns = sorted({name for row in self._waiting for name in row}.union(self._columns))
+        if columns == self._columns:
+            with self.path.open("a", newline="", encoding="utf-8") as file:
+                _write(file, columns, self._waiting)
+                file.flush()
+                os.fsync(file.fileno())
+        else:
+            rows = [*(read_metrics(self.path) if self._columns else []), *self._waiting]
+            with written_atomically(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerow(columns)
+                _write(file, columns, rows)
+        self._columns = columns
+        self._count += len(self._waiting)
+        self._waiting = []
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -114,3 +124,7 @@ def digest_rows(rows: Sequence[dict[str, str]], before: str = "") -> str:
     for row in rows:
         before = digest_json([before, {name: value for name, value in row.items() if value}])
     return before
+
+
+def _write(file: Any, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
+    csv.DictWriter(file, columns, lineterminator="\n").writerows(rows)
