@@ -4,8 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1] / "flowbert"
 FILES = sorted(ROOT.rglob("*.py"))
 BELOW = [path for path in FILES if path.relative_to(ROOT).parts[0] != "cli"]
@@ -67,10 +65,13 @@ def test_options_are_found_in_texts() -> None:
     assert options_in("model.safetensors and encoder.json: a model. Data: 3 -- or more") == []
 
 
-@pytest.mark.parametrize("path", BELOW, ids=name_of)
-def test_options_are_named_in_the_command_line_only(path: Path) -> None:
-    found = {f"{node.lineno}: {node.value!r}" for node in texts(parsed(path)) if options_in(str(node.value))}
-    assert not found
+def test_options_are_named_in_the_command_line_only() -> None:
+    assert not {
+        f"{name_of(path)}:{node.lineno}: {node.value!r}"
+        for path in BELOW
+        for node in texts(parsed(path))
+        if options_in(str(node.value))
+    }
 
 
 def test_every_group_of_options_is_watched() -> None:
@@ -103,9 +104,9 @@ def _is_own(node: ast.Attribute, tree: ast.Module) -> bool:
     return not any(isinstance(base, ast.Name) and base.id in foreign for base in owner.bases)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in ADAPTERS], ids=name_of)
-def test_nothing_private_of_a_library_is_used(path: Path) -> None:
-    assert list(private_uses(parsed(path))) == []
+def test_nothing_private_of_a_library_is_used() -> None:
+    found = {name_of(path): list(private_uses(parsed(path))) for path in FILES if name_of(path) not in ADAPTERS}
+    assert not {name: uses for name, uses in found.items() if uses}
 
 
 def test_private_uses_are_found() -> None:
@@ -118,15 +119,15 @@ def test_private_uses_are_found() -> None:
     assert sorted(private_uses(tree)) == ["1: _core", "2: _x", "6: _actions", "6: _parser"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_no_file_is_too_long(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+def test_no_file_is_too_long() -> None:
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert not {name: length for name, length in lengths.items() if length > LONGEST}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_names_say_enough(path: Path) -> None:
-    classes = {node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)}
-    assert not {name for name in (path.stem, *classes) if name.strip("_").lower() in VAGUE}
+def test_names_say_enough() -> None:
+    for path in FILES:
+        classes = {node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)}
+        assert not {name for name in (path.stem, *classes) if name.strip("_").lower() in VAGUE}, path
 
 
 def test_adapters_are_there() -> None:
