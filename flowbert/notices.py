@@ -19,7 +19,7 @@ HARMLESS = (
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
+def transformers_notices_off() -> Iterator[None]:
     """Keep transformers' load reports and progress bars off the terminal; the caller checks what matters in them."""
     from transformers.utils import logging as log
 
@@ -35,7 +35,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 @contextmanager
-def quiet_lightning() -> Iterator[None]:
+def lightning_notices_filtered() -> Iterator[None]:
     """Let Lightning (imported before) log warnings and errors only, without those that are known and harmless."""
     loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
     levels = [logger.level for logger in loggers]

@@ -32,3 +32,14 @@ def real() -> Path:
     if not (path / "models").is_dir():
         pytest.skip(f"FLOWBERT_REAL={root} has no folder models/")
     return path
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """A file of 60 pairs of one's own."""
+    path = tmp_path / "mine.tsv"
+    from flowbert.data.sample import sample_pairs
+
+    lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("test")[:60]]
+    path.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n", encoding="utf-8")
+    return path

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from transformers.utils import logging as transformers_logging
 
-from flowbert.notices import HARMLESS, quiet_lightning, quiet_transformers
+from flowbert.notices import HARMLESS, lightning_notices_filtered, transformers_notices_off
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
@@ -45,7 +45,7 @@ def test_lightning_is_as_loud_as_before_afterwards() -> None:
     before = logger.level
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with suppress(KeyboardInterrupt), quiet_lightning():
+        with suppress(KeyboardInterrupt), lightning_notices_filtered():
             assert logger.level == logging.WARNING
             warnings.warn("Checkpoint directory x exists and is not empty.", stacklevel=1)
             warnings.warn("something else", stacklevel=1)
@@ -56,7 +56,7 @@ def test_lightning_is_as_loud_as_before_afterwards() -> None:
 
 def test_transformers_is_as_loud_as_before_afterwards() -> None:
     before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    with quiet_transformers():
+    with transformers_notices_off():
         assert transformers_logging.get_verbosity() == logging.ERROR
         assert not transformers_logging.is_progress_bar_enabled()
     assert (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()) == before

@@ -29,11 +29,12 @@ class WhiteningBaseline(Callback):
 
     def __init__(self, n_components: int | None = None, shrinkage: float | str = 0.0, exponent: float = -0.5) -> None:
         self.calibration = Whitening(n_components=n_components, shrinkage=shrinkage, exponent=exponent)
+        self._state_key = self._generate_state_key(**self.calibration.config)  # Lightning asks for it in every step
 
     @property
     def state_key(self) -> str:
         """Key in a checkpoint: one per setting."""
-        return self._generate_state_key(**self.calibration.config)
+        return self._state_key
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit, unless a checkpoint brought the statistics, or a training, validation or test came before."""

@@ -23,7 +23,7 @@ from flowbert.encoders.loading import SAMPLE_PATH, find_checkpoint
 from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder, run_folder_shared
 from flowbert.modules import EmbeddingModule, MLMModule
-from flowbert.notices import quiet_lightning
+from flowbert.notices import lightning_notices_filtered
 from flowbert.report.render import print_table
 from flowbert.report.table import spearman_table
 from flowbert.runs import Run
@@ -79,7 +79,7 @@ def train(argv: Sequence[str]) -> None:
     if not 0 <= config.seed < 2**32:
         raise UserError(f"seed: received {config.seed}; allowed: a whole number from 0 to 4294967295")
     checkpoint = _checkpoint(command, config, method)
-    with quiet_lightning(), run_folder_shared():
+    with lightning_notices_filtered(), run_folder_shared():
         seed_everything(config.seed, workers=True)
         run = _build(parser, config, method, checkpoint)
         if command == "predict":

@@ -48,20 +48,17 @@ def delete_one_word(words: Sequence[str], _rate: float, rng: random.Random) -> l
     return [word for i, word in enumerate(words) if i != gone]
 
 
-EDITS: dict[str, Edit] = {"crop": crop, "word_deletion": delete_words, "delete_one_word": delete_one_word}
-
-
-def edit_sentence(sentence: str, edit: str, rate: float, rng: random.Random) -> str:
-    """Apply one of :data:`EDITS` to a sentence.
+def edit_sentence(sentence: str, edit: Edit, rate: float, rng: random.Random) -> str:
+    """Apply an edit to the words of a sentence of more than one.
 
     Args:
         sentence: At least one word.
-        edit: ``crop``, ``word_deletion`` or ``delete_one_word``.
-        rate: Share of the words that go, in (0, 1); ``delete_one_word`` does not use it.
+        edit: For example :func:`crop`.
+        rate: Share of the words that go, in (0, 1).
         rng: Source of randomness.
     """
     words = sentence.split()
-    return " ".join(EDITS[edit](words, rate, rng)) if len(words) > 1 else sentence
+    return " ".join(edit(words, rate, rng)) if len(words) > 1 else sentence
 
 
 class MaskedReplacement:

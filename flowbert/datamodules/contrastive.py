@@ -29,8 +29,8 @@ class ContrastiveDataModule(TextDataModule):
             are left out.
         batch_size: Examples per step and process; each is a negative of the others. Accumulated gradients average over
             batches and add no negatives: ``chunk_size`` of the module is the way to a large batch on little memory.
-        pool: Batches whose sentences are sorted by length together. 1: random batches, as published. 32 is about 1.4
-            times as fast, but the negatives then are of about the length of their sentence.
+        pool: Batches whose sentences are sorted by length together. 1: random batches, as published. 32 is about 1.1
+            times as fast (docs/benchmarks.md), but the negatives then are of about the length of their sentence.
         **shared: Further arguments of :class:`TextDataModule`.
 
     Raises:

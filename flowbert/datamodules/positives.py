@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from flowbert.data.augment import MaskedReplacement, edit_sentence
+from flowbert.data.augment import Edit, MaskedReplacement, crop, delete_one_word, delete_words, edit_sentence
 from flowbert.data.nli import load_nli
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
@@ -58,11 +58,13 @@ class Positive:
 
 
 class EditedSentence(Positive):
-    """The sentence after the edit of :data:`flowbert.data.augment.EDITS` that has its name."""
+    """The sentence after an edit of its words."""
+
+    edit_words: Edit
 
     def edit(self, sentences: Sequence[str], rngs: Sequence[random.Random]) -> list[str]:
         """Edit each sentence."""
-        return [edit_sentence(text, self.name, self.rate, rng) for text, rng in zip(sentences, rngs, strict=True)]
+        return [edit_sentence(text, self.edit_words, self.rate, rng) for text, rng in zip(sentences, rngs, strict=True)]
 
 
 class Crop(EditedSentence):
@@ -74,18 +76,21 @@ class Crop(EditedSentence):
     """
 
     name = "crop"
+    edit_words = staticmethod(crop)
 
 
 class WordDeletion(EditedSentence):
     """The sentence without ``rate`` of its words."""
 
     name = "word_deletion"
+    edit_words = staticmethod(delete_words)
 
 
 class OneWordDeleted(EditedSentence):
     """The sentence without one of its words."""
 
     name = "delete_one_word"
+    edit_words = staticmethod(delete_one_word)
 
 
 class ReplacedWords(Positive):

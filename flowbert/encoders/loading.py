@@ -14,7 +14,7 @@ from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import check_unchanged
 from flowbert.errors import UserError, choices
 from flowbert.io.run_folder import RunFolder
-from flowbert.notices import quiet_transformers
+from flowbert.notices import transformers_notices_off
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SAMPLE_PATH = "builtin-sample"
@@ -46,7 +46,7 @@ def load_checkpoint(
         raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
     folder, revision = find_checkpoint(path, revision)
     check_unchanged(str(folder))
-    with quiet_transformers():
+    with transformers_notices_off():
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

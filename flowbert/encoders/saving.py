@@ -12,7 +12,7 @@ from flowbert.errors import UserError
 from flowbert.io.atomic import folder_written_atomically
 from flowbert.io.digest import digest_file, digest_json
 from flowbert.io.run_folder import RunFolder
-from flowbert.notices import quiet_transformers
+from flowbert.notices import transformers_notices_off
 
 SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
 _FILES = "files"  # in it: digests of the files beside it
@@ -30,7 +30,7 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
             that a damaged one is not used; default: no such file.
     """
     with folder_written_atomically(target) as folder:
-        with quiet_transformers():
+        with transformers_notices_off():
             network.save_pretrained(folder)
         if tokenizer.is_fast:
             # What the last batch left behind; other programs would cut every sentence there.

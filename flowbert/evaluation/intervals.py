@@ -21,7 +21,7 @@ Group = tuple[str, ...]
 """Encoder, layers, pooling, split, corpus: what methods in one verdict share."""
 
 
-class Comparison(NamedTuple):
+class PairedComparison(NamedTuple):
     """Methods, or encoders, on the same resamples.
 
     Attributes:
@@ -86,7 +86,7 @@ class Intervals:
 
         return [with_interval(row) for row in rows]
 
-    def comparisons(self, aggregation: str = "wmean") -> list[Comparison]:
+    def comparisons(self, aggregation: str = "wmean") -> list[PairedComparison]:
         """Everything that is compared: the average over tasks by group, single tasks by group, encoders."""
         return [*self._averages(aggregation), *self._single_tasks(aggregation), *self._encoders(aggregation)]
 
@@ -130,7 +130,7 @@ class Intervals:
             for found, each in self._of_several(aggregation)
         }
 
-    def _of_several(self, aggregation: str) -> list[tuple[Comparison, Replicates]]:
+    def _of_several(self, aggregation: str) -> list[tuple[PairedComparison, Replicates]]:
         found = [(each, each.replicates) for each in self.comparisons(aggregation)]
         return [(each, replicates) for each, replicates in found if replicates and len(replicates.methods) > 1]
 
@@ -143,7 +143,7 @@ class Intervals:
             if name == aggregation or (metric, aggregation) not in by_measure
         ]
 
-    def _averages(self, aggregation: str) -> list[Comparison]:
+    def _averages(self, aggregation: str) -> list[PairedComparison]:
         headlines = [(task, self.of_task(task, aggregation)) for task in self.replicates if task.averaged]
         found = []
         for group in self._groups():
@@ -151,10 +151,10 @@ class Intervals:
             there = [each for each in by_task if each is not None]
             if there:
                 averaged = _average(there, f"averages and verdicts ({', '.join(group)})")
-                found.append(Comparison("average", group, True, *averaged))
+                found.append(PairedComparison("average", group, True, *averaged))
         return found
 
-    def _single_tasks(self, aggregation: str) -> list[Comparison]:
+    def _single_tasks(self, aggregation: str) -> list[PairedComparison]:
         """Each metric of every task that enters no average."""
         found = []
         for task in self.replicates:
@@ -166,10 +166,10 @@ class Intervals:
                         lacking = ", ".join(method for method in each.methods if method not in usable)
                         line = f"left out of the verdict on {each.name} ({', '.join(group)}): {lacking}"
                         told = [line] if lacking and decides else []
-                        found.append(Comparison("task", group, decides, each.only(usable), told))
+                        found.append(PairedComparison("task", group, decides, each.only(usable), told))
         return found
 
-    def _encoders(self, aggregation: str) -> list[Comparison]:
+    def _encoders(self, aggregation: str) -> list[PairedComparison]:
         """One method on several encoders, all else equal."""
         shared: dict[tuple[str, ...], dict[Task, dict[str, list[str]]]] = {}
         for cell in self.cells:
@@ -186,7 +186,7 @@ class Intervals:
             if len(seeds) > 1 and pooled:
                 title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
                 averaged = _average(pooled, f"the comparison of encoders ({title})")
-                found.append(Comparison("encoders", (title,), True, *averaged))
+                found.append(PairedComparison("encoders", (title,), True, *averaged))
         return found
 
     def _groups(self) -> list[Group]:

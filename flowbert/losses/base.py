@@ -1,9 +1,11 @@
 """The contract of contrastive losses."""
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 
-class ContrastiveLoss(nn.Module):
+class ContrastiveLoss(nn.Module, ABC):
     """A loss on the embeddings of B sentences and of their positives; what the batch holds beside are negatives.
 
     A new loss is one file in ``flowbert/losses/`` with a subclass, whose constructor takes its settings and keeps each
@@ -14,6 +16,7 @@ class ContrastiveLoss(nn.Module):
         first, second, hard: ``(B, D)``; result: ``()``.  B: batch, D: embedding size.
     """
 
+    @abstractmethod
     def forward(self, first: Tensor, second: Tensor, hard: Tensor | None = None) -> Tensor:
         """The loss.
 
@@ -22,7 +25,6 @@ class ContrastiveLoss(nn.Module):
             second: Embeddings of their positives.
             hard: One hard negative for each sentence, where the data have them.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
 
 def check_shapes(*embeddings: Tensor | None) -> None:

@@ -15,7 +15,7 @@ from flowbert.calibration.few_rows import DistinctRows, few_rows
 from flowbert.datamodules.batches import BatchSampler, TrainingLoader
 from flowbert.errors import UserError
 from flowbert.modules.flow import FlowModule
-from flowbert.notices import quiet_lightning
+from flowbert.notices import lightning_notices_filtered
 from flowbert.seeding import Stream
 
 _TRAINING: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -38,10 +38,14 @@ def check_flow_options(options: Mapping[str, Any], dim: int = _TRIAL_DIM) -> Non
     Raises:
         UserError: If a value is not allowed.
     """
+    _check_training(options)
+    FlowModule(dim, **{name: value for name, value in options.items() if name not in _TRAINING})
+
+
+def _check_training(options: Mapping[str, Any]) -> None:
     for name, (holds, allowed) in _TRAINING.items():
         if name in options and not holds(options[name]):
             raise UserError(f"{name}: received {options[name]}; allowed: {allowed}")
-    FlowModule(dim, **{name: value for name, value in options.items() if name not in _TRAINING})
 
 
 def fit_flow(
@@ -83,13 +87,12 @@ def fit_flow(
     rows = torch.as_tensor(embeddings, dtype=torch.float32)
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"embeddings: received shape {tuple(rows.shape)}; allowed: (N, D), N at least 2")
-    training = {"epochs": epochs, "batch_size": batch_size, "start_size": start_size}
-    check_flow_options(training | options, rows.shape[1])
+    _check_training({"epochs": epochs, "batch_size": batch_size, "start_size": start_size})
+    module = FlowModule(rows.shape[1], seed=seed, **options)
     if epochs < 1:
         order = torch.randperm(len(rows), generator=Stream(seed, "subset").generator())
         rows = rows[order[: max(2, round(epochs * len(rows)))]]
-    module = FlowModule(rows.shape[1], seed=seed, **options)
-    with tempfile.TemporaryDirectory() as scratch, quiet_lightning():
+    with tempfile.TemporaryDirectory() as scratch, lightning_notices_filtered():
         trainer = Trainer(
             max_epochs=max(1, int(epochs)),
             accelerator=accelerator,

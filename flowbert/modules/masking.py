@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.notices import quiet_transformers
+from flowbert.notices import transformers_notices_off
 from flowbert.seeding import Stream
 
 IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out
@@ -89,7 +89,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
     folder = backbone.name_or_path  # where transformers found the weights; empty for a new network
     try:
         if folder and Path(folder).is_dir():
-            with quiet_transformers(), Stream(seed, "network").as_torch():
+            with transformers_notices_off(), Stream(seed, "network").as_torch():
                 model: Any = AutoModelForMaskedLM.from_pretrained(
                     folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
                 )

@@ -186,11 +186,12 @@ def loss_from(loss: ContrastiveLoss | Mapping[str, Any] | None) -> ContrastiveLo
         return InfoNCE() if loss is None else loss
     for kind in _subclasses(ContrastiveLoss):
         if f"{kind.__module__}.{kind.__qualname__}" == loss["class_path"]:
-            return kind(**loss["init_args"])
+            found: ContrastiveLoss = kind(**loss["init_args"])
+            return found
     raise UserError(f"loss: received {loss['class_path']!r}; allowed: a loss that is imported before it is loaded")
 
 
-def _subclasses(kind: type[ContrastiveLoss]) -> list[type[ContrastiveLoss]]:
+def _subclasses(kind: type[Any]) -> list[type[Any]]:
     return [found for child in kind.__subclasses__() for found in (child, *_subclasses(child))]
 
 

@@ -7,10 +7,9 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flowbert.errors import UserError, choices
+from flowbert.io.run_folder import RunFolder
 from flowbert.report.files import write_lines
 from flowbert.tasks.protocol import AGGREGATIONS
-
-METRICS = "metrics.csv"
 
 
 @dataclass(frozen=True)
@@ -85,9 +84,9 @@ def write_curves(curves: Sequence[Curve], path: str | Path) -> Path:
 
 
 def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
-    path = run / METRICS
+    path = RunFolder(run).metrics
     if not path.is_file():
-        raise UserError(f"{run}: no {METRICS} in it; allowed: the run folder of a fit")
+        raise UserError(f"{run}: no {path.name} in it; allowed: the run folder of a fit")
     with path.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     suffix = f"/dev/spearman_{aggregation}"

@@ -12,7 +12,7 @@ from flowbert.reproduction.published import PublishedRow
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FigureComparison:
     """One figure x 100 here and in the paper.
 
     Attributes:
@@ -54,7 +54,7 @@ class Reproduction:
     """
 
     row: PublishedRow
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[FigureComparison, ...]
     context: bool
     note: str = ""
 
@@ -114,5 +114,5 @@ def _with_std(value: float, std: float) -> str:
     return f"{value:.2f}" if math.isnan(std) else f"{value:.2f} \u00b1{std:.2f}"
 
 
-def _ends(found: Comparison) -> str:
+def _ends(found: FigureComparison) -> str:
     return "-" if math.isnan(found.low) else f"[{found.low:.1f}, {found.high:.1f}]"

@@ -11,7 +11,7 @@ import torch
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.request import as_list, as_numbers
-from flowbert.reproduction.comparison import Comparison, Reproduction
+from flowbert.reproduction.comparison import FigureComparison, Reproduction
 from flowbert.reproduction.grid import Figures, PublishedGrid
 from flowbert.reproduction.published import PublishedRow, Setting, published_row, published_rows
 from flowbert.tasks.replicates import Replicates, average
@@ -141,10 +141,10 @@ def _same_name(path: str, setting: Setting) -> bool:
     return setting.encoder is not None and not setting.trained and Path(path).name == setting.encoder.split("/")[-1]
 
 
-def _comparison(task: str, figures: Sequence[float], replicates: Replicates | None, theirs: float) -> Comparison:
+def _comparison(task: str, figures: Sequence[float], replicates: Replicates | None, theirs: float) -> FigureComparison:
     low = high = math.nan
     if replicates is not None:
         interval = replicates.interval("ours")
         low, high = 100 * interval.low, 100 * interval.high
     std = statistics.stdev(figures) if len(figures) > 1 and all(map(math.isfinite, figures)) else math.nan
-    return Comparison(task, statistics.fmean(figures), low, high, theirs, std)
+    return FigureComparison(task, statistics.fmean(figures), low, high, theirs, std)

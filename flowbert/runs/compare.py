@@ -144,8 +144,9 @@ def compare(
         run = ResumableRun(file, cells, run_fingerprint(cells, device))
         run.compute()
         found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
-        write_markdown(file.with_suffix(".md"), found)
-        write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
+        if output is not None:
+            write_markdown(file.with_suffix(".md"), found)
+            write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
     return found
 
 

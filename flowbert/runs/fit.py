@@ -20,7 +20,7 @@ from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
-from flowbert.notices import quiet_lightning
+from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.loggers import check_log_to, make_loggers
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
@@ -256,7 +256,7 @@ def fit(
 def _lightning() -> Iterator[None]:
     """Lightning's notices and errors as ours."""
     try:
-        with quiet_lightning():
+        with lightning_notices_filtered():
             yield
     except MisconfigurationException as error:
         raise UserError(f"trainer: {error}") from error

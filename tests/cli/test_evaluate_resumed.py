@@ -10,17 +10,8 @@ from typing import Any
 import pytest
 
 from flowbert.cli import main
-from flowbert.data.sample import sample_pairs
 from flowbert.evaluation import code
 from flowbert.evaluation.results import Row, load_results, merge_results, write_results
-
-
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    path = tmp_path / "mine.tsv"
-    lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("test")[:60]]
-    path.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n", encoding="utf-8")
-    return path
 
 
 @pytest.fixture

@@ -217,6 +217,7 @@ def test_loss_and_gradient_are_those_of_all_logits() -> None:
 
 def test_logits_of_another_architecture_are_chosen_alike() -> None:
     tokenizer: Any = SentenceEncoder.from_pretrained("builtin-sample").tokenizer
+    torch.manual_seed(0)
     backbone = DistilBertModel(
         DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=32)
     )

@@ -6,18 +6,9 @@ import pytest
 
 from flowbert import SentenceEncoder
 from flowbert.cli import main
-from flowbert.data.sample import sample_pairs
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.evaluation.results import load_results
 from flowbert.runs import compare
-
-
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    path = tmp_path / "mine.tsv"
-    lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("test")[:60]]
-    path.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n", encoding="utf-8")
-    return path
 
 
 def test_the_command_is_this_call(pairs: Path, tmp_path: Path) -> None:
