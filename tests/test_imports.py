@@ -11,6 +11,7 @@ ORDER = (
     "errors",
     "notices",
     "seeding",
+    "spec",
     "io",
     "losses",
     "metrics",

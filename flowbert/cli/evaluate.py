@@ -16,8 +16,9 @@ _EXAMPLE = f"""examples:
       --corpus target --tasks STS13,STSB --senteval DIR --output results.json
   python train.py evaluate --config configs/compare.yaml --encoder.path DIR --tasks STSB,SICKR --senteval DIR
 
-encoder.layers: singles, pairs, triples stand for all settings of so many layers; encoder.path: text files of word
-  vectors (GloVe, word2vec; .gz too) are averaged, with --encoder.sif by frequency; encoder.max_length 0: no cut.
+encoder.layers: singles, pairs, triples stand for all settings of so many layers; encoder.max_length 0: no cut.
+encoder.path: text files of word vectors (GloVe, word2vec; .gz too) are averaged, with --encoder.pooling sif by
+  frequency.
 methods: {_METHODS}, flow;
   learned-removal learns from labels; options after colons: whitening:shrinkage=0.1, whitening:exponent=-0.35,
   nulling-3:standardize=true, flow:mixing=reverse:epochs=1; compositions: whitening-128+flow.
@@ -36,12 +37,6 @@ def make_parser() -> ToolParser:
     )
     add_encoder_options(parser, several=True)
     words = parser.add_argument_group("Word vectors")
-    words.add_argument(
-        "--encoder.sif",
-        type=float | None,
-        default=None,
-        help="Weight words by a / (a + frequency in the tasks' sentences) with this a, e.g. 1e-3. Default: plain mean.",
-    )
     words.add_argument("--encoder.max_words", type=int | None, default=None, help="Read only the first ones.")
     shared = [name for name in OPTIONS if name in signature(compare).parameters]
     add_options(parser.add_argument_group("What to compare, and how"), *shared, several=True)

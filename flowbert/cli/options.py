@@ -34,6 +34,14 @@ _CORPUS = (
     "What methods are fitted on: target (all sentences of the task, labels unused), train_only, nli, builtin-sample, "
     "files (a path, a glob, a comma-separated list), or hub:NAME."
 )
+_POOLING = (
+    f"{', '.join(POOLINGS)}; options after colons: idf:exponent=0.5, sif:a=0.01, weighted_mean:exponent=0.5, "
+    "idf:special=true (the special tokens, too). Default: as trained, else mean."
+)
+_COUNTS = (
+    "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (all "
+    "sentences of the run), the run folder of a fit, or a corpus as above. Default: as trained, else corpus."
+)
 _TABLES = " ".join(TABLES)
 _TASKS = (
     f"Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs ({_TABLES}). Default: SAMPLE; of "
@@ -43,7 +51,8 @@ OPTIONS = {
     "encoder.path": Option(str, "builtin-sample", _ENCODER),
     "encoder.revision": Option(str | None, None, "Commit, branch or tag on the hub."),
     "encoder.layers": Option(str | int | list[int] | None, None, f"{_LAYERS} Default: as trained, else last."),
-    "encoder.pooling": Option(str | None, None, f"{', '.join(POOLINGS)}. Default: as trained, else mean."),
+    "encoder.pooling": Option(str | None, None, _POOLING),
+    "encoder.counts": Option(str | None, None, _COUNTS),
     "encoder.max_length": Option(int | None, None, "Tokens where sentences are cut. Default: as trained, else 128."),
     "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
     "corpus": Option(str, "target", _CORPUS),

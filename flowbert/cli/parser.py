@@ -18,6 +18,7 @@ RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
     "data.task": "tasks",
     "data.eval_tasks": "tasks",
     "encoder": "encoder.path",
+    "encoder.sif": "encoder.pooling",
     "model.hard_negative_weight": "model.loss.hard_negative_weight",
     "model.temperature": "model.loss.temperature",
     "seed_everything": "seed",

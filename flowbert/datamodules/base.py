@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,13 @@ from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from flowbert.data.corpus import read_sentences
+from flowbert.data.corpus import Corpus, load_corpus, read_sentences
 from flowbert.data.sts import STSTask
 from flowbert.datamodules.batches import BatchSampler, Position, TrainingLoader
 from flowbert.datamodules.examples import Examples, split_held_out
 from flowbert.datamodules.options import CorpusOptions
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.counting import Counted, choose_counted, weigh_tokens
 from flowbert.errors import UserError
 from flowbert.store.embedding_store import Encoder
 from flowbert.training.lightning_adapter import batches_processed
@@ -121,6 +124,31 @@ class CorpusDataModule(LightningDataModule, ABC):
         if self._examples is None:
             raise RuntimeError("the data module was asked for its examples before load()")
         return self._examples
+
+    def weigh_tokens(self) -> None:
+        """Count the tokens that the encoder's pooling weighs, every process its share, unless there are counts."""
+        if not isinstance(self.encoder, SentenceEncoder):
+            return
+        strategy = None if self.trainer is None else self.trainer.strategy
+
+        def merge(counts: Tensor) -> Tensor:
+            return (
+                counts if strategy is None else strategy.reduce(counts.to(strategy.root_device), reduce_op="sum").cpu()
+            )
+
+        weigh_tokens(self.encoder, self._counted, self._processes(), merge)
+
+    def _counted(self) -> Counted:
+        """What token weights are counted over; held-out sentences are part of the corpus."""
+        found, options = self.examples, self.options
+        fitted = [text for column in found.distinct_columns() for text in column]
+        tasks = [task.sentences() for task in self.tasks]
+        return choose_counted(
+            self.encoder.count_over,
+            lambda: Corpus.of(found.name, fitted),
+            lambda: chain(fitted, *tasks),
+            lambda name: load_corpus(name, nli=options.nli, column=options.column),
+        )
 
     # ------------------------------------------------------------ embeddings
 

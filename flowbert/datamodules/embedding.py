@@ -83,6 +83,7 @@ class EmbeddingDataModule(CorpusDataModule):
         if self._store is not None:
             return
         self.load()
+        self.weigh_tokens()
         rank, world_size = self._processes()
         if self.trainer is not None and isinstance(self.encoder, torch.nn.Module):
             self.encoder.to(self.trainer.strategy.root_device)

@@ -71,6 +71,7 @@ class TextDataModule(CorpusDataModule):
         """Read what :meth:`load` reads, if it was not called."""
         self.load()
         self.check_size(self.examples, self._processes()[1])
+        self.weigh_tokens()
 
     def training_encoder(self) -> SentenceEncoder:
         """A second view of the encoder, which cuts sentences at ``max_length``: the same tokenizer and weights.

@@ -1,7 +1,7 @@
 """Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -16,10 +16,11 @@ from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import load_checkpoint
-from flowbert.encoders.pooling import TOKEN_POOLINGS, check_pooling, mix_layers, pool
+from flowbert.encoders.pooling import POOLER, TOKEN_POOLINGS, Pooling, make_pooling, mix_layers
 from flowbert.encoders.position_embeddings import check_max_length, first_position, longest_input
 from flowbert.encoders.saving import trained_settings
-from flowbert.encoders.tokens import TokenRow, input_names, pad_tokens, plan_batches, tokenize
+from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
+from flowbert.encoders.tokens import TokenRow, count_tokens, input_names, pad_tokens, plan_batches, tokenize
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.digest import digest_tensors
 
@@ -28,6 +29,10 @@ from flowbert.io.digest import digest_tensors
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
 _VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
+
+
+Setting = tuple[tuple[int, ...], Pooling]
+"""Layers to average, as indices into the hidden states, and what pools the tokens."""
 
 
 class SentenceEncoder(nn.Module):
@@ -41,12 +46,14 @@ class SentenceEncoder(nn.Module):
         backbone: A Hugging Face encoder; its configuration says D (``hidden_size``) and L (``num_hidden_layers``).
         tokenizer: The tokenizer that belongs to it.
         layers: Layers to average: a name or numbers, see :func:`flowbert.encoders.layers.resolve_layers`.
-        pooling: One of :data:`flowbert.encoders.POOLINGS`, over real tokens; ``cls_pooler`` is the backbone's own
-            layer over position 0, only with the last layer.
+        pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, over real tokens, with its options after colons;
+            ``cls_pooler`` is the backbone's own layer over position 0, only with the last layer.
         max_length: Tokens, special ones included, after which a sentence is cut.
         path: Where the encoder came from, for messages and results.
         revision: Commit on the hub, if it came from there.
         frozen: Whether the weights stay as they are.
+        counts: Token counts, which ``idf``, ``sif`` and ``weighted_mean`` need, or what to count later, see
+            :func:`flowbert.encoders.counting.choose_counted`.
 
     Shapes:
         features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
@@ -75,6 +82,7 @@ class SentenceEncoder(nn.Module):
         path: str = "",
         revision: str | None = None,
         frozen: bool = True,
+        counts: TokenCounts | str = FITTED_ON,
     ) -> None:
         super().__init__()
         config: Any = backbone.config
@@ -83,8 +91,10 @@ class SentenceEncoder(nn.Module):
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.layers = resolve_layers(layers, self.num_layers)
-        self.settings: tuple[tuple[int, ...], ...] = (self.layers,)
-        self.pooling = check_pooling(pooling)
+        self._pooling = make_pooling(pooling)
+        self.settings: tuple[Setting, ...] = ((self.layers, self._pooling),)
+        self.counts: TokenCounts | None = None
+        self.count_over = counts if isinstance(counts, str) else ""
         self.max_length = max_length
         self.path = path
         self.revision = revision
@@ -97,6 +107,8 @@ class SentenceEncoder(nn.Module):
         self.register_load_state_dict_post_hook(_forget_digests)  # type: ignore[no-untyped-call]
         self.requires_grad_(not frozen)
         self.train(not frozen)
+        if isinstance(counts, TokenCounts):
+            self.use_counts(counts)
 
     @classmethod
     def from_pretrained(
@@ -109,6 +121,7 @@ class SentenceEncoder(nn.Module):
         max_length: int | None = None,
         dtype: str = "float32",
         frozen: bool = True,
+        counts: TokenCounts | str | None = None,
     ) -> Self:
         """Load an encoder from a folder, the hub, a run folder, or ``builtin-sample``.
 
@@ -120,32 +133,54 @@ class SentenceEncoder(nn.Module):
             layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
                 (0 is the embedding layer, 1 the first block, -1 the last). Default: those an encoder was trained with
                 here, else ``last``.
-            pooling: One of :data:`flowbert.encoders.POOLINGS`. Default: as trained, else ``mean``.
+            pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, with its options after colons: ``idf``,
+                ``sif:a=0.01``. Default: as trained, else ``mean``.
             max_length: Tokens after which a sentence is cut. Default: as trained, else 128.
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
+            counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
+                ``run`` (all sentences of the run), a run folder, or a corpus. Default: as trained, else ``corpus``.
 
         Raises:
             UserError: If the encoder cannot be loaded, or an option does not fit it.
         """
         trained = trained_settings(path)
-        given = {"layers": layers, "pooling": pooling, "max_length": max_length}
-        usual = {"layers": "last", "pooling": "mean", "max_length": 128}
+        given = {"layers": layers, "pooling": pooling, "max_length": max_length, "counts": counts}
+        usual = {"layers": "last", "pooling": "mean", "max_length": 128, "counts": FITTED_ON}
         used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
-        keep_pooler = check_pooling(used["pooling"]) == "cls_pooler"
-        backbone, tokenizer, revision = load_checkpoint(
-            str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler
-        )
-        encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
+        keep_pooler = make_pooling(used["pooling"]).name == POOLER
+        loaded = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
+        encoder = cls(*loaded[:2], path=str(path), revision=loaded[2], frozen=frozen, **used)
         for name in ("layers", "pooling"):
             here = encoder.describe()[name]
             if trained.get(name, here) != here:
-                warnings.warn(
-                    f"encoder {path!r} was trained with {name} {trained[name]}, and is used with {here}",
-                    FlowbertWarning,
-                    stacklevel=2,
-                )
+                message = f"encoder {path!r} was trained with {name} {trained[name]}, and is used with {here}"
+                warnings.warn(message, FlowbertWarning, stacklevel=2)
         return encoder
+
+    @property
+    def pooling(self) -> str:
+        """Pooling as an option names it."""
+        return self._pooling.text
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether the pooling weighs tokens by counts and there are none yet."""
+        return self._pooling.counted and self.counts is None
+
+    def count_tokens(self, sentences: Iterable[str], name: str = "") -> TokenCounts:
+        """Count the tokens of sentences, every occurrence, as they are cut here; the name is for tables."""
+        return count_tokens(self.tokenizer, sentences, self.max_length, name)
+
+    def use_counts(self, counts: TokenCounts) -> None:
+        """Weigh tokens by these counts, where the pooling does.
+
+        Raises:
+            UserError: If they are of another vocabulary, or of no token.
+        """
+        self._pooling = self._pooling.with_counts(counts, self.tokenizer)
+        self.counts = counts if self._pooling.counted else None
+        self.settings = ((self.layers, self._pooling),)
 
     @property
     def device(self) -> torch.device:
@@ -261,29 +296,29 @@ class SentenceEncoder(nn.Module):
             self._digests["config"] = digest_config(self.backbone.config)  # type: ignore[arg-type]
             self._digests["tokenizer"] = digest_tokenizer(self.tokenizer)
         identity = {name: value for name, value in self.describe().items() if name not in ("path", "revision")}
-        return {name: self._digests[name] for name in ("config", "tokenizer")} | identity
+        return {name: self._digests[name] for name in ("config", "tokenizer")} | identity | self._pooling.key()
 
     def _embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         return self._embed_packed(chunks) if self.packs else torch.cat([self._embed(chunk) for chunk in chunks])
 
     def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
         output = self.backbone(**features, output_hidden_states=True, return_dict=True)
-        if self.pooling == "cls_pooler":
+        if self._pooling.name == POOLER:
             pooled: Tensor = output.pooler_output
             return pooled.float()
-        mask = features["attention_mask"]
-        columns = [pool(mix_layers(output.hidden_states, layers), mask, self.pooling) for layers in self.settings]
-        return torch.cat(columns, dim=1)
+        mixed = {layers: mix_layers(output.hidden_states, layers) for layers, _ in self.settings}
+        mask, ids = features["attention_mask"], features["input_ids"]
+        return torch.cat([pool(mixed[layers], mask, ids) for layers, pool in self.settings], dim=1)
 
     def _embed_packed(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
         packing = self.pack(chunks)
         states = self.backbone(**packing.inputs(), output_hidden_states=True, return_dict=True).hidden_states
-        masks = [chunk["attention_mask"] for chunk in chunks]
-        columns = []
-        for layers in self.settings:
-            tokens = packing.unpack(mix_layers(states, layers))
-            columns.append(torch.cat([pool(x, mask, self.pooling) for x, mask in zip(tokens, masks, strict=True)]))
-        return torch.cat(columns, dim=1)
+        mixed = {layers: packing.unpack(mix_layers(states, layers)) for layers, _ in self.settings}
+        rows = []
+        for number, chunk in enumerate(chunks):
+            mask, ids = chunk["attention_mask"], chunk["input_ids"]
+            rows.append(torch.cat([pool(mixed[layers][number], mask, ids) for layers, pool in self.settings], dim=1))
+        return torch.cat(rows)
 
     def _tokens(self, sentences: Sequence[str]) -> list[TokenRow]:
         return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone))
@@ -300,12 +335,10 @@ class SentenceEncoder(nn.Module):
                 module.training = True
 
     def _check_pooler(self) -> None:
-        if self.pooling != "cls_pooler":
-            return
-        if getattr(self.backbone, "pooler", None) is None:
+        if self._pooling.name == POOLER and getattr(self.backbone, "pooler", None) is None:
             allowed = ", ".join(TOKEN_POOLINGS)
             raise UserError(f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: {allowed}")
-        if self.layers != (self.num_layers,):
+        if self._pooling.name == POOLER and self.layers != (self.num_layers,):
             raise UserError(
                 f"layers: received {list(self.layers)}; allowed with pooling cls_pooler: last ({self.num_layers})"
             )

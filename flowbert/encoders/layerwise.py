@@ -1,24 +1,25 @@
-"""Several layer settings from one pass of a backbone."""
+"""Several settings of layers and pooling from one pass of a backbone."""
 
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.encoder import SentenceEncoder, Setting
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.pooling import TOKEN_POOLINGS
+from flowbert.encoders.pooling import POOLER
 from flowbert.errors import UserError
 
 Layers = tuple[int, ...]
 
 
 class LayerwiseEncoder(SentenceEncoder):
-    r"""The vectors of S layer settings side by side, ``(N, S * D)``, from one pass; made by ``from_pretrained``.
+    r"""The vectors of S settings, layers and pooling each, side by side, ``(N, S * D)``, from one pass.
 
     Example:
         >>> import torch
         >>> encoder = LayerwiseEncoder.from_pretrained("builtin-sample")
-        >>> encoder.select([(1,), (4,), (1, 4)])
+        >>> mean = make_pooling("mean")
+        >>> encoder.select([((1,), mean), ((4,), mean), ((1, 4), mean)])
         >>> first, last, both = torch.tensor(encoder.encode(["a dog runs"])).chunk(3, dim=1)
         >>> torch.allclose((first + last) / 2, both, atol=1e-5)
         True
@@ -28,35 +29,32 @@ class LayerwiseEncoder(SentenceEncoder):
         super().__init__(*args, **kwargs)
         self.layer_dim = self.dim
 
-    def select(self, settings: Sequence[Layers]) -> None:
-        """Choose the settings, as :func:`flowbert.encoders.resolve_layers` gives them.
+    def select(self, settings: Sequence[Setting]) -> None:
+        """Choose the settings: layers as :func:`flowbert.encoders.resolve_layers` gives them, and poolings.
 
         Raises:
-            UserError: If the pooling is ``cls_pooler``, which reads the last layer alone, and it is not asked for.
+            UserError: If a pooling is ``cls_pooler``, which reads the last layer alone, and it is not asked for alone.
         """
-        if self.pooling == "cls_pooler" and tuple(settings) != ((self.num_layers,),):
-            raise UserError(f"layers: received {settings}; allowed with pooling cls_pooler: last")
+        if any(pooling.name == POOLER for _, pooling in settings) and settings != [((self.num_layers,), self._pooling)]:
+            raise UserError(f"layers: received {[layers for layers, _ in settings]}; allowed with cls_pooler: last")
         self.settings = tuple(settings)
         self.dim = len(self.settings) * self.layer_dim
 
-    def key(self) -> dict[str, Any]:
-        """Identity of the embeddings, as JSON values."""
-        return super().key() | {"layers": [list(layers) for layers in self.settings]}
-
-    def key_of(self, layers: Layers) -> dict[str, Any]:
-        """Identity of the embeddings of one setting: that of a :class:`SentenceEncoder` with these layers."""
-        return super().key() | {"layers": list(layers)}
+    def key_of(self, setting: Setting) -> dict[str, Any]:
+        """Identity of the embeddings of one setting: that of a :class:`SentenceEncoder` with it."""
+        layers, pooling = setting
+        return super().key() | {"layers": list(layers)} | pooling.key()
 
 
-def single_layers(layers: Layers, pooling: str) -> tuple[Layers, ...]:
-    """Settings whose vectors average to those of ``layers``: single layers, wherever the pooling is linear.
+def single_layers(setting: Setting) -> tuple[Setting, ...]:
+    """Settings whose vectors average to those of one: of single layers, wherever the pooling is linear.
 
     Example:
-        >>> single_layers((1, 12), "mean"), single_layers((1, 12), "max")
-        (((1,), (12,)), ((1, 12),))
+        >>> [layers for layers, _ in single_layers(((1, 12), make_pooling("mean")))]
+        [(1,), (12,)]
     """
-    linear = pooling in TOKEN_POOLINGS and TOKEN_POOLINGS[pooling].linear
-    return tuple((layer,) for layer in layers) if linear else (layers,)
+    layers, pooling = setting
+    return tuple(((layer,), pooling) for layer in layers) if pooling.linear else (setting,)
 
 
 _COMBINATIONS = {"singles": 1, "pairs": 2, "triples": 3}

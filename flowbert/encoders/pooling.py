@@ -1,12 +1,21 @@
 """From hidden states to one vector per sentence: average layers, then pool over tokens."""
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
+from flowbert.encoders.token_counts import TokenCounts, frequencies
+from flowbert.encoders.tokens import special_tokens
 from flowbert.errors import UserError, choices
+from flowbert.spec import parse_spec
+
+POOLER = "cls_pooler"
+_SMOOTHING = 1e-6  # added to frequencies, so that a token that was never counted has a weight
 
 
 def mix_layers(hidden_states: Sequence[Tensor], layers: Sequence[int]) -> Tensor:
@@ -42,33 +51,194 @@ class TokenPooling(NamedTuple):
     linear: bool
 
 
+def _weighted(tokens: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+    return (tokens.masked_fill(~mask, 0.0) * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+def _position_mean(tokens: Tensor, mask: Tensor) -> Tensor:
+    r""":math:`\sum_t t\, x_t / \sum_t t`: later tokens weigh more, as those of a decoder have seen more (SGPT)."""
+    return _weighted(tokens, mask, mask.cumsum(dim=1) * mask)
+
+
+def _last_token(tokens: Tensor, mask: Tensor) -> Tensor:
+    return tokens.take_along_dim(mask.sum(dim=1, keepdim=True) - 1, dim=1).squeeze(1)
+
+
 TOKEN_POOLINGS = {
     "mean": TokenPooling(lambda tokens, mask: tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1), linear=True),
     "cls": TokenPooling(lambda tokens, _: tokens[:, 0], linear=True),
     "max": TokenPooling(lambda tokens, mask: tokens.masked_fill(~mask, -torch.inf).amax(dim=1), linear=False),
+    "position_mean": TokenPooling(_position_mean, linear=True),
+    "last_token": TokenPooling(_last_token, linear=True),
 }
-"""Every pooling that is a function of the tokens; a new one is one entry here."""
-
-POOLINGS = (*TOKEN_POOLINGS, "cls_pooler")
-"""All poolings: ``cls_pooler`` is a layer of the backbone."""
+"""Every pooling that is a function of the tokens' vectors and places; a new one is one entry here."""
 
 
-def check_pooling(pooling: str) -> str:
-    """Give ``pooling`` back if it is one of :data:`POOLINGS`.
+def idf(counts: TokenCounts, exponent: float = 1.0) -> Tensor:
+    r"""Inverse document frequency :math:`\log^e \frac{N + 1}{df(t) + 1}`, a sentence being a document.
+
+    A token of every sentence weighs nothing, one that was never counted :math:`\log^e(N + 1)`. That frequent words
+    disturb the space is of the paper below; that idf weights mend much of it is measured here.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
+        https://arxiv.org/abs/2011.05864
+    """
+    return torch.log((counts.sentences + 1) / (counts.documents.double() + 1)) ** exponent
+
+
+def sif(counts: TokenCounts, a: float = 1e-3) -> Tensor:
+    r"""Smooth inverse frequency :math:`a / (a + p(t))`; a token that was never counted weighs 1.
+
+    The removal of the first direction that the paper adds is a calibration of its own (``nulling-1``).
+
+    References:
+        A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
+        https://openreview.net/forum?id=SyK00v5xx
+    """
+    return a / (a + frequencies(counts))
+
+
+def weighted_mean(counts: TokenCounts, exponent: float = 0.25) -> Tensor:
+    r"""A power of the frequency, :math:`(p(t) + 10^{-6})^{-e}`; a token that was never counted weighs :math:`10^{6e}`.
+
+    Ours: between the plain mean (e = 0) and the inverse frequency (e = 1).
+    """
+    return (frequencies(counts) + _SMOOTHING) ** -exponent
+
+
+WEIGHTINGS: dict[str, Callable[..., Tensor]] = {"idf": idf, "sif": sif, "weighted_mean": weighted_mean}
+"""Every weighting of tokens by their counts: arguments after the counts are options; a new one is one entry here."""
+
+POOLINGS = (*TOKEN_POOLINGS, *WEIGHTINGS, POOLER)
+"""Names of all poolings: ``cls_pooler`` is a layer of the backbone."""
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """A pooling as it is written, ``mean``, ``sif:a=0.01``, with the weights of the tokens if it has any.
+
+    Special tokens have no part in the weightings by counts unless ``special=true``. A sentence whose tokens weigh
+    nothing all together, such as an empty one, gets its plain mean.
+
+    Attributes:
+        text: The option, what is default left out: equal poolings have equal texts.
+        name: Its name.
+        digest: Of the counts; empty without.
+        counted_over: What they are of.
+        weights: Weight of each token of the vocabulary, ``(V,)``, float32; None where all tokens are alike.
+
+    Example:
+        >>> make_pooling("sif:a=0.001").text, make_pooling("idf:exponent=0.5").text
+        ('sif', 'idf:exponent=0.5')
+    """
+
+    text: str
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+    digest: str = ""
+    counted_over: str = ""
+    weights: Tensor | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pooling) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.digest))
+
+    @property
+    def counted(self) -> bool:
+        """Whether it weighs tokens by their counts."""
+        return self.name in WEIGHTINGS
+
+    @property
+    def linear(self) -> bool:
+        """Whether averaging layers before and after it is the same."""
+        return self.counted or (self.name in TOKEN_POOLINGS and TOKEN_POOLINGS[self.name].linear)
+
+    @property
+    def label(self) -> str:
+        """The option, and what was counted, for tables: ``idf of target``."""
+        return f"{self.text} of {self.counted_over}" if self.counted_over else self.text
+
+    def key(self) -> dict[str, str]:
+        """Identity as JSON values."""
+        return {"pooling": self.text} | ({"counts": self.digest} if self.digest else {})
+
+    def with_counts(self, counts: TokenCounts, tokenizer: PreTrainedTokenizerBase) -> "Pooling":
+        """The same with the weights that counts give the tokens; itself if it has none.
+
+        Raises:
+            UserError: If the counts are of another vocabulary, or of no sentence.
+        """
+        if not self.counted:
+            return self
+        if len(counts.occurrences) != len(tokenizer) or not counts.sentences:
+            raise UserError(
+                f"counts: received counts of {len(counts.occurrences)} tokens in {counts.sentences} sentences; "
+                f"allowed: of the encoder's {len(tokenizer)} tokens, in at least one sentence"
+            )
+        options = dict(self.options)
+        left_out = [] if options.pop("special", False) else sorted(special_tokens(tokenizer))
+        weights = WEIGHTINGS[self.name](counts.without(left_out), **options).float()
+        weights[left_out] = 0.0
+        return replace(self, digest=counts.digest, counted_over=counts.name, weights=weights)
+
+    def __call__(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence.
+
+        Args:
+            tokens: Token vectors of shape ``(B, T, D)``.
+            mask: Shape ``(B, T)``, nonzero where the token is real; at least one per sentence.
+            ids: Token numbers, ``(B, T)``.
+
+        Shapes:
+            result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
+
+        Raises:
+            UserError: If it needs counts and has none.
+        """
+        if not self.counted:
+            return pool(tokens, mask, self.name)
+        if self.weights is None:
+            raise UserError(f"pooling: {self.text} needs token counts; allowed without: {', '.join(TOKEN_POOLINGS)}")
+        real = mask.bool()
+        # Where the tokens are: the table is small, and one encoder may move between devices.
+        weights = self.weights.to(ids.device)[ids] * real
+        weights = torch.where(weights.sum(dim=1, keepdim=True) > 0, weights, real.to(weights.dtype))
+        return _weighted(tokens, real.unsqueeze(-1), weights.unsqueeze(-1))
+
+
+def make_pooling(text: str) -> Pooling:
+    """A pooling from ``name[:option=value]...``.
 
     Raises:
-        UserError: If it is not; the message gives the value received and the names allowed.
+        UserError: If the name or an option is unknown, or a value is not allowed.
     """
-    if pooling not in POOLINGS:
-        raise UserError(f"pooling: received {pooling!r}; {choices(POOLINGS, pooling)}")
-    return pooling
+    spec = parse_spec(text, POOLINGS, "pooling")
+    usual: dict[str, Any] = {}
+    if spec.name in WEIGHTINGS:
+        parameters = inspect.signature(WEIGHTINGS[spec.name]).parameters
+        usual = {name: each.default for name, each in parameters.items() if name != "counts"} | {"special": False}
+    options = {**usual, **spec.arguments(usual)}
+    for name, value in options.items():
+        if name == "special" and not isinstance(value, bool):
+            raise UserError(f"pooling {text!r}: special is {value!r}; allowed: true, false")
+        if name != "special" and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+            raise UserError(f"pooling {text!r}: {name} is {value!r}; allowed: a number above 0")
+    changed = {name: value for name, value in options.items() if value != usual[name]}
+    written = [f":{name}={str(value).lower()}" for name, value in changed.items()]
+    return Pooling("".join([spec.name, *written]), spec.name, tuple(options.items()))
 
 
 def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
     r"""One vector per sentence, for instance the mean over real tokens :math:`\sum_t m_t x_t / \sum_t m_t`.
 
-    ``mean`` and ``max`` run over the real tokens, the special ones at both ends included and padding excluded; ``cls``
-    is position 0. The pooling ``cls_pooler`` is a layer of the backbone, not a function of the tokens alone.
+    All run over the real tokens, the special ones at both ends included and padding (on the right) excluded; ``cls`` is
+    position 0. ``position_mean`` weighs a token by its place, from 1 (``weightedmean`` of sentence-transformers).
+
+    References:
+        SGPT: GPT Sentence Embeddings for Semantic Search (Muennighoff, 2022). https://arxiv.org/abs/2202.08904
 
     Args:
         tokens: Token vectors of shape ``(B, T, D)``.
@@ -82,8 +252,9 @@ def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
         ValueError: For another name.
 
     Example:
-        >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[1, 1, 0]]), "mean")
-        tensor([[2.]])
+        >>> tokens, mask = torch.tensor([[[1.0], [4.0], [9.0]]]), torch.tensor([[1, 1, 0]])
+        >>> pool(tokens, mask, "mean"), pool(tokens, mask, "position_mean"), pool(tokens, mask, "last_token")
+        (tensor([[2.5000]]), tensor([[3.]]), tensor([[4.]]))
     """
     if pooling not in TOKEN_POOLINGS:
         raise ValueError(f"pooling: received {pooling!r}; {choices(TOKEN_POOLINGS, pooling)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
+from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
 from flowbert.io.atomic import folder_written_atomically
 from flowbert.io.digest import digest_file, digest_json
@@ -15,11 +16,18 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.notices import transformers_notices_off
 
 SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
+_COUNTS_FILE = "flowbert.counts"  # beside it: token counts, where the pooling needs them
 _FILES = "files"  # in it: digests of the files beside it
 _DIGEST = "digest"  # of all that it holds beside this
 
 
-def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str, Any] | None = None) -> None:
+def write_encoder(
+    target: Path,
+    network: Any,
+    tokenizer: Any,
+    settings: dict[str, Any] | None = None,
+    counts: TokenCounts | None = None,
+) -> None:
     """Write a network and its tokenizer; the folder appears complete or not at all, an older one is replaced.
 
     Args:
@@ -28,6 +36,7 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
         tokenizer: The tokenizer that belongs to it.
         settings: JSON values for ``flowbert.json`` in the folder, which also gets the digests of all other files, so
             that a damaged one is not used; default: no such file.
+        counts: Token counts of its pooling, if it needs them.
     """
     with folder_written_atomically(target) as folder:
         with transformers_notices_off():
@@ -37,6 +46,8 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
             tokenizer.backend_tokenizer.no_truncation()
             tokenizer.backend_tokenizer.no_padding()
         tokenizer.save_pretrained(folder)
+        if counts is not None:
+            counts.save(folder / _COUNTS_FILE)
         if settings is not None:
             settings = settings | {_FILES: {path.name: digest_file(path) for path in sorted(folder.iterdir())}}
             settings |= {_DIGEST: digest_json(settings)}
@@ -44,15 +55,20 @@ def write_encoder(target: Path, network: Any, tokenizer: Any, settings: dict[str
 
 
 def trained_settings(path: str) -> dict[str, Any]:
-    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``; else empty.
+    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``, ``counts``.
 
     Args:
         path: The folder of an encoder, or a run folder; anything else has no settings.
 
+    Returns:
+        The settings that it has; ``counts`` are :class:`TokenCounts`, where its pooling needs them.
+
     Raises:
         UserError: If the file with them is damaged.
     """
-    return {name: value for name, value in _read_settings(path).items() if name != _FILES}
+    settings = {name: value for name, value in _read_settings(path).items() if name != _FILES}
+    counts = [TokenCounts.load(folder / _COUNTS_FILE) for folder in _folders(path) if (folder / _COUNTS_FILE).is_file()]
+    return settings | ({"counts": counts[0]} if counts else {})
 
 
 def check_unchanged(path: str) -> None:
@@ -70,10 +86,15 @@ def check_unchanged(path: str) -> None:
             )
 
 
-def _read_settings(path: str) -> dict[str, Any]:
+def _folders(path: str) -> list[Path]:
+    """Where the files of an encoder may lie: in the model of a run, or in the folder itself."""
     folder = Path(path).expanduser()
-    for file in (RunFolder(folder).encoder / SETTINGS_FILE, folder / SETTINGS_FILE):
-        if path and file.is_file():
+    return [RunFolder(folder).encoder, folder] if path else []
+
+
+def _read_settings(path: str) -> dict[str, Any]:
+    for file in (folder / SETTINGS_FILE for folder in _folders(path)):
+        if file.is_file():
             try:
                 settings = json.loads(file.read_text(encoding="utf-8"))
             except (ValueError, OSError, RecursionError) as error:

@@ -127,6 +127,13 @@ class StaticEncoder:
         words, vectors = _read_vectors(path, max_words)
         return cls(words, vectors, lowercase=lowercase, counts=counts, sif_a=sif_a)
 
+    def with_counts(self, counts: Mapping[str, int], sif_a: float = 1e-3) -> "StaticEncoder":
+        """The same vectors with SIF weights of these counts."""
+        words = list(self._rows)
+        return StaticEncoder(
+            words, self.vectors, lowercase=self.lowercase, counts=counts, sif_a=sif_a, digest=self._digest
+        )
+
     @property
     def dim(self) -> int:
         """Embedding size D."""

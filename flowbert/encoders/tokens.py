@@ -1,18 +1,21 @@
 """Sentences as tokens: cut by a tokenizer, put into batches of similar length, padded."""
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
 
 TokenRow = Mapping[str, list[int]]
 """One sentence: name of an input of the network -> a number per token."""
 
 _AT_ONCE = 1024  # sentences
+_COUNTED_AT_ONCE = 16384  # sentences whose tokens are in memory together
 
 
 def input_names(network: nn.Module) -> Collection[str]:
@@ -44,6 +47,29 @@ def tokenize(
         if not row["input_ids"]:
             raise UserError(f"sentence {sentence!r} has no tokens; allowed with this tokenizer: at least one")
     return rows
+
+
+def count_tokens(
+    tokenizer: PreTrainedTokenizerBase, sentences: Iterable[str], max_length: int, name: str = ""
+) -> TokenCounts:
+    """Count the tokens of sentences, special ones included, in one pass and bounded memory.
+
+    Args:
+        tokenizer: The tokenizer.
+        sentences: Any sentences; every occurrence counts.
+        max_length: Tokens after which a sentence is cut.
+        name: What they are, for tables.
+    """
+    counts, rest = TokenCounts.of([], len(tokenizer), name), iter(sentences)
+    while block := list(islice(rest, _COUNTED_AT_ONCE)):
+        rows = tokenize(tokenizer, block, max_length, ["input_ids"])
+        counts += TokenCounts.of((row["input_ids"] for row in rows), len(tokenizer))
+    return counts
+
+
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Numbers of the tokens that stand for no text; the one for unknown text does."""
+    return set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
 
 
 def pad_tokens(tokenizer: PreTrainedTokenizerBase, rows: Sequence[TokenRow]) -> dict[str, Tensor]:

@@ -1,19 +1,25 @@
 """Frozen embeddings to compare methods on: encoders x poolings x layers, each encoder read once; word vectors."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
+from flowbert.encoders.counting import Counted
+from flowbert.encoders.encoder import Setting
 from flowbert.encoders.layerwise import Layers, LayerwiseEncoder, expand_layers, single_layers
+from flowbert.encoders.pooling import POOLER, Pooling, make_pooling
+from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
 from flowbert.evaluation.grid import Source
 from flowbert.evaluation.request import as_list
 from flowbert.store.embedding_store import EmbeddingStore, Encoder
-from flowbert.store.layer_stores import LayerStores
+from flowbert.store.setting_stores import SettingStores
 
 _NO_LIMIT = 4096  # tokens, for an encoder that has none: longer than any sentence
 
@@ -32,16 +38,14 @@ class EncoderSettings:
         layers: Hidden states to average: last, last2, first_last, embedding_last, or numbers (0 is the embedding layer,
             1 the first block, -1 the last): '1,12' is one setting. Several settings: last,first_last, or a list
             '[last, [1, 2, 4]]'; singles, pairs, triples stand for all of that size. Default: as trained, else last.
-        pooling: Comma-separated, or a list, of :data:`flowbert.encoders.POOLINGS`. Default: as trained, else mean.
+        pooling: Comma-separated, or a list, of :data:`flowbert.encoders.pooling.POOLINGS`, with options after colons:
+            mean,idf,sif:a=0.01. Word vectors: mean, sif. Default: as trained, else mean.
         max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, else
             128.
         dtype: float32, float16 or bfloat16.
-        sif: Word vectors: weight each word by a / (a + frequency) with this a, e.g. 1e-3; frequencies are those of the
-            tasks' sentences. Default: plain mean.
+        counts: What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run
+            (all sentences of the run), a run folder, or a corpus. Default: as trained, else corpus.
         max_words: Word vectors: read only the first ones.
-
-    Raises:
-        UserError: If ``sif`` is not above 0.
     """
 
     path: str | list[str] = "builtin-sample"
@@ -50,12 +54,8 @@ class EncoderSettings:
     pooling: str | list[str] | None = None
     max_length: int | None = None
     dtype: str = "float32"
-    sif: float | None = None
+    counts: str | None = None
     max_words: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.sif is not None and not self.sif > 0:
-            raise UserError(f"sif: received {self.sif}; allowed: a number above 0")
 
 
 def layer_specs(value: LayerSpecs) -> tuple[LayerSpec, ...]:
@@ -81,18 +81,14 @@ def layer_specs(value: LayerSpecs) -> tuple[LayerSpec, ...]:
 
 
 def load_embeddings(
-    settings: EncoderSettings | SentenceEncoder,
-    device: torch.device | str = "cpu",
-    store_dir: str | Path | None = None,
-    corpus: Callable[[], Iterable[str]] = list,
+    settings: EncoderSettings | SentenceEncoder, device: torch.device | str = "cpu", store_dir: str | Path | None = None
 ) -> list[Source]:
-    """Load every encoder once per pooling; each of its layer settings, fed by the same pass, is one item.
+    """Load every encoder once; each of its settings, layers and pooling, fed by the same pass, is one item.
 
     Args:
         settings: The encoders, or one that is loaded.
         device: Where they run.
         store_dir: Folder of the embedding stores; None for the default one.
-        corpus: Gives the sentences that word frequencies are counted over.
 
     Raises:
         UserError: If an encoder cannot be loaded or an option does not fit it.
@@ -100,59 +96,101 @@ def load_embeddings(
     if isinstance(settings, SentenceEncoder):
         return [_stored(settings, encoder_columns(settings), store_dir)]
     found = []
+    poolings = as_list(settings.pooling, "pooling")
     for path in as_list(settings.path, "path"):
         if Path(path).expanduser().is_file():
-            found.append(_word_vectors(path, settings, store_dir, corpus))
+            found += [_word_vectors(path, make_pooling(each), settings, store_dir) for each in poolings or ["mean"]]
             continue
-        for pooling in as_list(settings.pooling, "pooling") or (None,):
-            found += _layers_of(path, pooling, settings, device, store_dir)
+        # The pooler is a layer of its own, with which other poolings would be another encoder.
+        apart = [each for each in poolings if make_pooling(each).name == POOLER]
+        together = [each for each in poolings if each not in apart]
+        for several in (together, apart) if poolings else (None,):
+            if several is None or several:
+                found += _settings_of(path, several, settings, device, store_dir)
     return found
 
 
-def _layers_of(
-    path: str, pooling: str | None, settings: EncoderSettings, device: torch.device | str, store_dir: str | Path | None
+def _settings_of(
+    path: str,
+    poolings: Sequence[str] | None,
+    settings: EncoderSettings,
+    device: torch.device | str,
+    store_dir: str | Path | None,
 ) -> list[Source]:
-    """One pass for all layer settings; a single one has the store that ``fit`` uses, too."""
+    """One pass for all settings; a single one has the store that ``fit`` uses, too."""
     specs = layer_specs(settings.layers)
     first = next((spec for spec in specs if spec not in ("singles", "pairs", "triples")), "last" if specs else None)
     encoder = LayerwiseEncoder.from_pretrained(
         path,
         revision=settings.revision,
         layers=first,
-        pooling=pooling,
+        pooling=None if poolings is None else poolings[0],
         max_length=settings.max_length or None,
         dtype=settings.dtype,
+        counts=settings.counts,
     ).to(device)
     if settings.max_length == 0:
         encoder.max_length = encoder.longest or _NO_LIMIT
     wanted = expand_layers(specs, encoder.num_layers) if specs else (encoder.layers,)
-    stored = {layers: (layers,) if len(wanted) == 1 else single_layers(layers, encoder.pooling) for layers in wanted}
-    distinct = sorted({each for averaged in stored.values() for each in averaged})
-    encoder.select(distinct)
-    keys: dict[Hashable, Any] = {layers: encoder.key_of(layers) for layers in distinct}
-    stores = LayerStores(encoder, encoder.layer_dim, keys, lambda each: EmbeddingStore(store_dir, each))
+    stores = SettingStores(encoder, lambda each: EmbeddingStore(store_dir, each))
+    found = _Settings(encoder, stores, alone=len(wanted) == 1)
+    of = [make_pooling(each) for each in ([encoder.pooling] if poolings is None else poolings)]
+    if encoder.counts is not None:
+        of = [pooling.with_counts(encoder.counts, encoder.tokenizer) for pooling in of]
+    return [found.source((layers, pooling)) for pooling in of for layers in wanted]
 
-    def source(layers: Layers, averaged: Sequence[Layers]) -> Source:
+
+class _Settings:
+    """Sources of one encoder, which share its pass."""
+
+    def __init__(self, encoder: LayerwiseEncoder, stores: SettingStores, alone: bool) -> None:
+        self._encoder, self._stores, self._alone = encoder, stores, alone
+        self._counts = cache(self._count)
+
+    def source(self, setting: Setting) -> Source:
+        encoder, (layers, pooling) = self._encoder, setting
+        averaged = (setting,) if self._alone else single_layers(setting)
+
+        def prepare(sentences: Iterable[str]) -> None:
+            self._stores.expect(sentences, averaged)
+            self._stores.fill(progress=True)
+
+        @cache
+        def with_counts(counted: Counted) -> Source:
+            return self.source((layers, pooling.with_counts(self._counts(counted), encoder.tokenizer)))
+
         return Source(
-            columns=encoder_columns(encoder, layers),
-            key=encoder.key_of(layers),
+            columns=encoder_columns(encoder, layers, pooling),
+            key=encoder.key_of(setting),
             dim=encoder.layer_dim,
-            embed=lambda sentences: stores.embeddings(sentences, averaged),
-            prepare=lambda sentences: stores.add(sentences, progress=True),
+            embed=lambda sentences: self._stores.embeddings(sentences, averaged),
+            prepare=prepare,
+            expect=lambda sentences: self._stores.expect(sentences, averaged),
+            with_counts=with_counts if pooling.counted and pooling.weights is None else None,
         )
 
-    return [source(layers, averaged) for layers, averaged in stored.items()]
+    def _count(self, counted: Counted) -> TokenCounts:
+        if isinstance(counted, TokenCounts):
+            return counted
+        return self._encoder.count_tokens(counted.sentences, counted.name)
 
 
-def _word_vectors(
-    path: str, settings: EncoderSettings, store_dir: str | Path | None, corpus: Callable[[], Iterable[str]]
-) -> Source:
-    weighting: dict[str, Any] = {}
-    if settings.sif is not None:
-        weighting = {"counts": count_words(corpus()), "sif_a": settings.sif}
-    encoder = StaticEncoder.from_file(path, max_words=settings.max_words, **weighting)
-    pooling = "mean" if settings.sif is None else f"sif {settings.sif:g}"
-    return _stored(encoder, {"encoder": path, "layers": "words", "pooling": pooling, "dtype": "float32"}, store_dir)
+def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_dir: str | Path | None) -> Source:
+    columns = {"encoder": path, "layers": "words", "pooling": pooling.text, "dtype": "float32"}
+    if pooling.name not in ("mean", "sif"):
+        raise UserError(f"pooling: received {pooling.text!r}; allowed with word vectors ({path}): mean, sif")
+    encoder = StaticEncoder.from_file(path, max_words=settings.max_words)
+    if pooling.name == "mean":
+        return _stored(encoder, columns, store_dir)
+
+    @cache
+    def with_counts(counted: Counted) -> Source:
+        if not isinstance(counted, Corpus):
+            raise UserError("counts: received counts of an encoder's tokens; allowed with word vectors: a corpus")
+        weighted = encoder.with_counts(count_words(counted.sentences), dict(pooling.options)["a"])
+        return _stored(weighted, columns | {"pooling": f"{pooling.text} of {counted.name}"}, store_dir)
+
+    return replace(_stored(encoder, columns, store_dir), with_counts=with_counts)
 
 
 def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | None) -> Source:
@@ -166,12 +204,19 @@ def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | N
     )
 
 
-def encoder_columns(encoder: SentenceEncoder, layers: Layers | None = None) -> dict[str, Any]:
-    """Columns of a results row that say what the embeddings are; layers by name, if they have one, and number."""
+def encoder_columns(
+    encoder: SentenceEncoder, layers: Layers | None = None, pooling: Pooling | None = None
+) -> dict[str, Any]:
+    """Columns of a results row that say what the embeddings are.
+
+    Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``.
+    """
     description = encoder.describe()
-    layers = encoder.layers if layers is None else layers
+    used_layers, used_pooling = encoder.settings[0]
+    layers = used_layers if layers is None else layers
     return {
-        **{name: description[name] for name in ("pooling", "revision", "dtype", "max_length")},
+        **{name: description[name] for name in ("revision", "dtype", "max_length")},
+        "pooling": (used_pooling if pooling is None else pooling).label,
         "encoder": description["path"],
         "layers": name_layers(layers, encoder.num_layers),
         "layer_numbers": layers,

@@ -12,6 +12,7 @@ from torch import Tensor
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sts import Subset, sentence_pairs
+from flowbert.encoders.counting import Counted
 from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.results import Row, rows_of
@@ -34,6 +35,8 @@ class Source:
         dim: Their size D.
         embed: From M sentences to embeddings ``(M, D)``.
         prepare: Encodes what is missing of some sentences, with progress.
+        expect: Notes sentences that are going to be asked for: the next pass of the encoder serves all sources.
+        with_counts: The source with the token counts of some sentences, where its pooling needs them; else None.
     """
 
     columns: Mapping[str, Any]
@@ -41,6 +44,8 @@ class Source:
     dim: int
     embed: Embed
     prepare: Callable[[Iterable[str]], None]
+    expect: Callable[[Iterable[str]], None] = lambda _: None
+    with_counts: Callable[[Counted], "Source"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +132,7 @@ class Request:
         labels_of: Labelled pairs for supervised methods on a task.
         seeds: Seeds of the methods with a random start.
         drop_overlap: Learn without the labelled pairs that are measured, in place of refusing.
+        counted_for: What token weights are counted over, for the corpus of a name and a task.
     """
 
     embeddings: Sequence[Source]
@@ -137,21 +143,30 @@ class Request:
     labels_of: Callable[[Task], Sequence[Subset]]
     seeds: Sequence[int] = field(default=(0,))
     drop_overlap: bool = False
+    counted_for: Callable[[str, Task], Counted] | None = None
 
     def cells(self) -> list[Cell]:
         """All cells, in the order of the tables: by source, task, corpus, method, seed; ready maps once per task."""
         return [cell for source in self.embeddings for task in self.tasks for cell in self._of(source, task)]
 
     def _of(self, source: Source, task: Task) -> Iterator[Cell]:
-        for number, name in enumerate(self.corpora):
+        ready: set[tuple[Source, Method]] = set()
+        for name in self.corpora:
+            here = self._counted(source, name, task)
             for method in self.methods:
                 if method.build is None:
-                    if number == 0:
-                        yield Cell(source, task, method, None, None)
+                    if (here, method) not in ready:
+                        yield Cell(here, task, method, None, None)
+                    ready.add((here, method))
                     continue
                 labels = self._labels(task) if method.supervised else ()
                 for seed in self.seeds if method.seeded else (None,):
-                    yield Cell(source, task, method, self.corpus_of(name, task), seed, labels)
+                    yield Cell(here, task, method, self.corpus_of(name, task), seed, labels)
+
+    def _counted(self, source: Source, name: str, task: Task) -> Source:
+        if source.with_counts is None or self.counted_for is None:
+            return source
+        return source.with_counts(self.counted_for(name, task))
 
     def _labels(self, task: Task) -> tuple[Subset, ...]:
         labels = tuple(self.labels_of(task))
@@ -166,6 +181,8 @@ def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
     """
     for source, method in dict.fromkeys((cell.source, cell.method) for cell in cells):
         method.check_embeddings(source.key, source.dim)
+    for cell in cells:
+        cell.source.expect(cell.needed())
     for source in dict.fromkeys(cell.source for cell in cells):
         mine = [cell for cell in cells if cell.source is source]
         source.prepare(text for cell in mine for text in cell.needed())

@@ -9,6 +9,8 @@ import torch
 
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.sts import STSTask, Subset, is_table
+from flowbert.encoders.counting import Counted, saved_counts
+from flowbert.encoders.token_counts import FITTED_ON, OF_RUN
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import fingerprint
@@ -104,6 +106,32 @@ def corpus_loader(
         return corpus if max_sentences is None else corpus.sample(max_sentences, seed)
 
     return load
+
+
+def counted_loader(
+    source: str, tasks: Sequence[Task], corpus_of: Callable[[str, Task], Corpus], load: Callable[[str, Task], Corpus]
+) -> Callable[[str, Task], Counted]:
+    """What token weights are counted over, for the corpus of a name and a task.
+
+    Args:
+        source: Word of the option ``counts``, see :func:`flowbert.encoders.counting.choose_counted`.
+        tasks: All tasks of the run.
+        corpus_of: Loads what is fitted on, by the name of a corpus and a task.
+        load: Loads a whole corpus by its name, for a task.
+    """
+
+    @cache
+    def of_run() -> Corpus:
+        return Corpus.of(OF_RUN, (text for task in tasks for text in task.sentences()))
+
+    named = cache(saved_counts)
+
+    def counted(corpus: str, task: Task) -> Counted:
+        if source == OF_RUN:
+            return of_run()
+        return corpus_of(corpus, task) if source == FITTED_ON else named(source) or load(source, task)
+
+    return counted
 
 
 def methods_of(methods: Methods, flow: str | None, device: str | torch.device) -> list[Method]:

@@ -28,6 +28,7 @@ class RunFolder:
         model: Folder of what was fitted.
         encoder: Folder of the encoder that was trained, as transformers loads it.
         encoder_identity: Which encoder the fitted maps belong to.
+        token_counts: What its pooling weighs tokens by, if it does.
 
     Example:
         >>> run = RunFolder("runs/first")
@@ -45,6 +46,7 @@ class RunFolder:
         self.model = self.path / "model"
         self.encoder = self.model / "encoder"
         self.encoder_identity = self.model / "encoder.json"
+        self.token_counts = self.model / "tokens.counts"
 
     @classmethod
     def choose(cls, run_dir: str | Path | None = None, config: str | Path | None = None) -> Self:

@@ -12,6 +12,7 @@ import torch
 
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.flows import load_flow
 from flowbert.io.atomic import written_atomically
@@ -86,7 +87,8 @@ def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = 
     settings = {name: description[name] for name in _SETTINGS}
     if path is not None:
         settings |= {"path": path, "revision": None}  # a copy of it; its weights are compared below
-    encoder = SentenceEncoder.from_pretrained(**settings)
+    file = RunFolder(Path(run_dir)).token_counts
+    encoder = SentenceEncoder.from_pretrained(**settings, counts=TokenCounts.load(file) if file.is_file() else None)
     check_same_encoder(description, encoder.key(), f"model in {run_dir}")
     return Embedder(encoder, fitted.transform)
 
@@ -112,9 +114,12 @@ def load_map(run_dir: str | Path, method: str) -> FittedMap:
 
 
 def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
-    """Write which encoder the maps in a folder belong to."""
+    """Write which encoder the maps in a folder belong to, and the token counts of its pooling."""
+    run = RunFolder(folder.parent)
+    if encoder.counts is not None:
+        encoder.counts.save(run.token_counts)
     description = encoder.describe() | encoder.key()
-    with written_atomically(RunFolder(folder.parent).encoder_identity) as temporary:
+    with written_atomically(run.encoder_identity) as temporary:
         text = json.dumps(description | {_DIGEST: digest_json(description)}, indent=2) + "\n"
         temporary.write_text(text, encoding="utf-8")
 

@@ -1,100 +1,26 @@
-"""The one registry of methods, and the one parser of their names: ``whitening-128:shrinkage=0.1+flow:epochs=1``."""
+"""The one registry of methods, and compositions of them: ``whitening-128:shrinkage=0.1+flow:epochs=1``."""
 
 import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from flowbert.calibration.base import Calibration, methods
 from flowbert.encoders import check_same_encoder
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError
 from flowbert.io.digest import digest_file
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Method
 from flowbert.methods.chain import Chain, Step
 from flowbert.methods.embedder import load_map, saved_encoder
+from flowbert.spec import Spec, parse_spec
 
 FLOW = "flow"
 FIT_HERE = "fit"
 _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
-_WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A method as it is written, taken apart: name, number after it, options in order."""
-
-    text: str
-    name: str
-    number: int | None
-    options: Mapping[str, Any]
-
-    def arguments(self, allowed: Iterable[str], size_option: str | None = None) -> dict[str, Any]:
-        """The options as arguments.
-
-        Args:
-            allowed: Names of the arguments there are.
-            size_option: The one that the number sets, if any.
-
-        Raises:
-            UserError: If an option is unknown (the nearest names are given), or the number has no meaning.
-        """
-        names = list(allowed)
-        for key, value in self.options.items():
-            if key not in names:
-                allowed_names = choices(names or ["none"], key)
-                raise UserError(f"method {self.text!r}: unknown option '{key}={value}'; {allowed_names}")
-        if self.number is None:
-            return dict(self.options)
-        if size_option is None:
-            raise UserError(f"method {self.text!r}: {self.name} takes no number; allowed: {self.name}")
-        return {size_option: self.number, **self.options}
-
-
-def parse_spec(spec: str, known: Collection[str]) -> Spec:
-    """Take ``name[-NUMBER][:option=value]...`` apart.
-
-    Args:
-        spec: The text.
-        known: Names there are.
-
-    Raises:
-        UserError: If the name is unknown or an option has no value.
-
-    Example:
-        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"])
-        Spec(text='whitening-128:shrinkage=0.1', name='whitening', number=128, options={'shrinkage': 0.1})
-    """
-    text = spec.strip()
-    name, *written = text.split(":")
-    number = None
-    if name not in known and (match := re.fullmatch(r"(.+)-(\d+)", name)):
-        name, number = match[1], int(match[2])
-    if name not in known:
-        raise UserError(f"unknown method {spec!r}; {choices(known, name)}")
-    options: dict[str, Any] = {}
-    for option in written:
-        key, equals, value = option.partition("=")
-        if not equals:
-            raise UserError(f"method {spec!r}: unknown option {option!r}; allowed: name=value")
-        options[key] = _plain(value)
-    return Spec(text, name, number, options)
-
-
-def _plain(text: str) -> Any:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def split_chain(spec: str) -> list[str]:

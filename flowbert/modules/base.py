@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.token_counts import counts_from
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.fast import FastTraining
@@ -21,7 +22,7 @@ from flowbert.training.schedules import check_schedule, make_schedule
 
 Transform = Callable[[Tensor], Tensor]
 _LOOK_EVERY = 50  # batches, on an accelerator
-_OF_ENCODER = ("encoder_key", "encoder", "tokenizer")  # what a checkpoint may say of its encoder
+_OF_ENCODER = ("encoder_key", "encoder", "counts", "tokenizer")  # what a checkpoint may say of its encoder
 
 
 class EmbeddingModule(LightningModule, ABC):
@@ -100,7 +101,9 @@ class EmbeddingModule(LightningModule, ABC):
 
     def load_encoder(self, saved: Mapping[str, Any]) -> SentenceEncoder:
         """The encoder that a checkpoint names, from where it came from."""
-        return SentenceEncoder.from_pretrained(**saved["encoder"], frozen=self.frozen_encoder)
+        return SentenceEncoder.from_pretrained(
+            **saved["encoder"], frozen=self.frozen_encoder, counts=counts_from(saved)
+        )
 
     def check_data(self, datamodule: Any) -> None:
         """Find out whether the data are such that this method can train on them.
@@ -192,6 +195,8 @@ class EmbeddingModule(LightningModule, ABC):
         if self._encoders:
             checkpoint["encoder_key"] = self.identity_of(self.encoder)
             checkpoint["encoder"] = self.encoder.describe()
+            if self.encoder.counts is not None:
+                checkpoint["counts"] = self.encoder.counts.state()
         if hasattr(self._datamodule(), "describe_corpus"):
             checkpoint["corpus"] = self._datamodule().describe_corpus()
         checkpoint["module"], checkpoint["flaw"] = type(self).__name__, self.flaw
@@ -216,6 +221,9 @@ class EmbeddingModule(LightningModule, ABC):
         if "encoder_key" not in checkpoint:
             return
         if self._encoders:
+            counts = counts_from(checkpoint)
+            if self.encoder.needs_counts and counts is not None:
+                self.encoder.use_counts(counts)
             check_same_encoder(checkpoint["encoder_key"], self.identity_of(self.encoder), "checkpoint")
         else:
             self._saved = {name: checkpoint[name] for name in _OF_ENCODER if name in checkpoint}

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer, BertConfig
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.saving import tokenizer_files, tokenizer_of
+from flowbert.encoders.token_counts import counts_from
 from flowbert.encoders.wordpiece import train_wordpiece
 from flowbert.errors import UserError
 from flowbert.losses.cosreg import mean_pair_cosine
@@ -202,7 +203,10 @@ class MLMModule(TrainableEncoderModule):
         if not self.hparams["scratch"]:
             return super().load_encoder(saved)
         used = {name: saved["encoder"][name] for name in ("layers", "pooling", "max_length")}
-        return self._new_encoder(tokenizer_of(saved["tokenizer"]), **used)
+        encoder, counts = self._new_encoder(tokenizer_of(saved["tokenizer"]), **used), counts_from(saved)
+        if counts is not None:
+            encoder.use_counts(counts)
+        return encoder
 
     # -------------------------------------------------------------- training
 

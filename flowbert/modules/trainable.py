@@ -109,7 +109,7 @@ class TrainableEncoderModule(EmbeddingModule):
 
     def start_encoder(self) -> SentenceEncoder:
         """The encoder that the training started from, loaded again."""
-        return SentenceEncoder.from_pretrained(**self._start)
+        return SentenceEncoder.from_pretrained(**self._start, counts=self.encoder.counts)
 
     def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Embeddings of the encoder that the training started from, also in a resumed run: ``(N, D)`` on the CPU."""
@@ -156,7 +156,7 @@ class TrainableEncoderModule(EmbeddingModule):
         """
         backbone, pooling = self.saved_backbone()
         settings = {"layers": list(self.encoder.layers), "pooling": pooling, "max_length": self.encoder.max_length}
-        write_encoder(folder / "encoder", backbone, self.encoder.tokenizer, settings)
+        write_encoder(folder / "encoder", backbone, self.encoder.tokenizer, settings, self.encoder.counts)
 
 
 def _dropouts(backbone: nn.Module) -> list[Any]:

@@ -9,6 +9,7 @@ import torch
 
 from flowbert.data.sts import SAMPLE, load_task
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.token_counts import FITTED_ON
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
@@ -20,6 +21,7 @@ from flowbert.evaluation.request import (
     as_numbers,
     corpus_loader,
     corpus_names,
+    counted_loader,
     labels_loader,
     methods_of,
     run_fingerprint,
@@ -126,15 +128,14 @@ def compare(
     measured = load_tasks(names, options)
     numbers = as_numbers(seeds, "seeds", int)
     settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
-    embeddings = load_embeddings(
-        settings, device, store_dir, lambda: (s for task in measured for s in task.sentences())
-    )
+    corpora = corpus_loader(nli, column, max_sentences, numbers[0])
     cells = Request(
-        embeddings=embeddings,
+        embeddings=load_embeddings(settings, device, store_dir),
         tasks=measured,
         methods=parsed,
         corpora=corpus_names(corpus),
-        corpus_of=corpus_loader(nli, column, max_sentences, numbers[0]),
+        corpus_of=corpora,
+        counted_for=counted_loader(_counts(settings), measured, corpora, corpus_loader(nli, column)),
         labels_of=labels_loader(labels, partial(load_task, senteval=senteval, columns=files)),
         seeds=numbers,
         drop_overlap=drop_overlap,
@@ -148,6 +149,10 @@ def compare(
             write_markdown(file.with_suffix(".md"), found)
             write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
     return found
+
+
+def _counts(settings: EncoderSettings | SentenceEncoder) -> str:
+    return (settings.counts or FITTED_ON) if isinstance(settings, EncoderSettings) else settings.count_over
 
 
 def _check(bootstrap: int, bootstrap_seed: int, lexical: str | None) -> None:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
-from flowbert.data.corpus import read_sentences
+from flowbert.data.corpus import Corpus, load_corpus, read_sentences
 from flowbert.encoders import SentenceEncoder, resolve_layers
+from flowbert.encoders.counting import choose_counted, weigh_tokens
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically
 from flowbert.methods.embedder import Embedder, load_embedder
@@ -60,7 +61,7 @@ def encode(
     texts = _read(input, column) if input is not None else list(sentences or ())
     if not texts:
         raise UserError("sentences: received no sentence; allowed: at least one")
-    embedder = _embedder(model, method, {"path": _SAMPLE, **(encoder or {})})
+    embedder = _embedder(model, method, {"path": _SAMPLE, **(encoder or {})}, Corpus.of("input", texts))
     embedder.encoder.to(device)
     with tqdm(total=len(texts), desc="encoding", unit="sentence", disable=not progress) as bar:
         vectors = embedder.encode(texts, on_batch=bar.update)
@@ -77,12 +78,16 @@ def _read(path: str, column: str | None) -> list[str]:
     return list(read.sentences)
 
 
-def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, Any]) -> Embedder:
+def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, Any], given: Corpus) -> Embedder:
     """The encoder as it is, or the fitted model with its own encoder settings."""
     if model is None:
         if method not in (None, "raw"):
             raise UserError(f"method: received {method!r}; allowed with model, the run folder of a finished `fit`")
-        return Embedder(SentenceEncoder.from_pretrained(**asked))
+        plain = SentenceEncoder.from_pretrained(**asked)
+        weigh_tokens(
+            plain, lambda: choose_counted(plain.count_over, lambda: given, lambda: given.sentences, load_corpus)
+        )
+        return Embedder(plain)
     embedder = load_embedder(model, method or "flow", None if asked["path"] == _SAMPLE else asked["path"])
     encoder = embedder.encoder
     for name in ("layers", "pooling", "max_length"):

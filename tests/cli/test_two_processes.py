@@ -11,7 +11,16 @@ from safetensors.numpy import load_file
 from flowbert.evaluation.results import load_results
 
 ROOT = Path(__file__).parents[2]
-FLOW = ["--encoder.layers", "first_last", "--max_sentences", "600", "--trainer.max_epochs", "1"]
+FLOW = [
+    "--encoder.layers",
+    "first_last",
+    "--encoder.pooling",
+    "idf",
+    "--max_sentences",
+    "600",
+    "--trainer.max_epochs",
+    "1",
+]
 # Without dropout, whose masks differ between processes, the edits make the positives.
 SIMCSE = ["--method", "simcse", "--corpus", "builtin-sample", "--data.positive", "crop", "--model.dropout", "0"]
 SIMCSE += ["--max_sentences", "256", "--model.learning_rate", "1e-3", "--trainer.max_epochs", "1"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flowbert import SentenceEncoder
+from flowbert.data.corpus import Corpus
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings, LayerSpecs, layer_specs, load_embeddings
 
@@ -60,10 +61,11 @@ def test_no_limit_is_as_long_as_the_encoder_reads(tmp_path: Path) -> None:
 def test_words_are_weighted_by_their_frequency_in_the_tasks(tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("a 1 0\ndog 0 1\n")
-    settings = EncoderSettings(str(vectors), sif=0.5)
-    (found,) = load_embeddings(settings, store_dir=tmp_path / "store", corpus=lambda: ["a a dog", "a"])
+    (unweighted,) = load_embeddings(EncoderSettings(str(vectors), pooling="sif:a=0.5"), store_dir=tmp_path / "store")
+    assert unweighted.with_counts is not None
+    found = unweighted.with_counts(Corpus.of("target", ["a a dog", "a"]))
     weights = 0.5 / (0.5 + 0.75), 0.5 / (0.5 + 0.25)
-    assert found.columns["pooling"] == "sif 0.5"
+    assert found.columns["pooling"] == "sif:a=0.5 of target"
     assert np.allclose(found.embed(["a dog"]), [[weights[0] / 2, weights[1] / 2]], atol=1e-6)
-    with pytest.raises(UserError, match=r"sif: received 0\.0; allowed: a number above 0"):
-        EncoderSettings(sif=0.0)
+    with pytest.raises(UserError, match=r"allowed with word vectors .*: mean, sif"):
+        load_embeddings(EncoderSettings(str(vectors), pooling="idf"), store_dir=tmp_path / "store")

@@ -7,7 +7,8 @@ from flowbert.calibration import Identity, RemoveDirections, Whitening, methods
 from flowbert.errors import UserError
 from flowbert.methods import Chain, Method, make_calibration, parse_methods
 from flowbert.methods.flow import Flow
-from flowbert.methods.registry import parse_spec, split_chain
+from flowbert.methods.registry import split_chain
+from flowbert.spec import parse_spec
 
 CPU = torch.device("cpu")
 
@@ -24,7 +25,7 @@ def test_names_numbers_and_options() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("whitning", "unknown method 'whitning'; allowed: .*did you mean 'whitening'"),
+        ("whitning", "method: received 'whitning'; allowed: .*did you mean 'whitening'"),
         ("whitning-128", "did you mean 'whitening'"),
         ("zca-3", "takes no number"),
         ("raw:a=1", "unknown option 'a=1'"),
@@ -32,7 +33,7 @@ def test_names_numbers_and_options() -> None:
         ("whitening:shrinkage", "unknown option 'shrinkage'"),
         ("whitening:shrinkage=3", "shrinkage: received 3"),
         ("whitening-0", "n_components: received 0"),
-        ("", "unknown method ''"),
+        ("", "method: received ''"),
     ],
 )
 def test_mistakes_of_a_calibration_name_what_is_allowed(spec: str, message: str) -> None:
@@ -81,7 +82,7 @@ def test_raw_and_learned_removal() -> None:
         ("flow", None, "flow: received none; allowed with method flow: a run folder of `fit`, or 'fit'"),
         ("flow:mixng=lu", None, "unknown option 'mixng=lu'; allowed: .*did you mean 'mixing'"),
         ("flow-3", None, "flow takes no number"),
-        ("whitening+flwo", None, "unknown method 'flwo'; .*did you mean 'flow'"),
+        ("whitening+flwo", None, "method: received 'flwo'; .*did you mean 'flow'"),
         ("flow:epochs", None, "unknown option 'epochs'; allowed: name=value"),
         ("flow:mixing=revers", None, "method 'flow:mixing=revers': .*did you mean 'reverse'"),
         ("whitening-8+flow:coupling=afine", None, "method 'flow:coupling=afine': .*did you mean 'affine'"),

@@ -1,0 +1,82 @@
+"""Which sentences token weights are counted over, as an option names them."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from torch import Tensor
+
+from flowbert.data.corpus import Corpus
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.saving import trained_settings
+from flowbert.encoders.token_counts import COUNTS_SUFFIX, FITTED_ON, OF_RUN, TokenCounts
+from flowbert.errors import UserError
+from flowbert.io.run_folder import RunFolder
+
+Counted = Corpus | TokenCounts
+"""What is counted, or was."""
+
+
+def choose_counted(
+    source: str, corpus: Callable[[], Corpus], run: Callable[[], Iterable[str]], load: Callable[[str], Corpus]
+) -> Counted:
+    """What a word of the option ``counts`` stands for.
+
+    Args:
+        source: ``corpus`` (what is fitted on), ``run`` (all sentences of the run), a run folder, the folder of an
+            encoder that was trained here or a file of counts, or else the name of a corpus.
+        corpus: Gives what is fitted on.
+        run: Gives all sentences of the run.
+        load: Loads a corpus by name.
+
+    Raises:
+        UserError: If the source is not there or is bad.
+    """
+    if source == FITTED_ON:
+        return corpus()
+    if source == OF_RUN:
+        return Corpus.of(OF_RUN, run())
+    saved = saved_counts(source)
+    return load(source) if saved is None else saved
+
+
+def weigh_tokens(
+    encoder: SentenceEncoder,
+    counted: Callable[[], Counted],
+    share: tuple[int, int] = (0, 1),
+    merge: Callable[[Tensor], Tensor] = lambda counts: counts,
+) -> None:
+    """Give an encoder the token counts that its pooling needs; nothing is counted if it needs none, or has them.
+
+    Args:
+        encoder: The encoder.
+        counted: Gives what to count.
+        share: Number of this process, and of all: each counts its share.
+        merge: Sums whole numbers over all processes.
+    """
+    if not encoder.needs_counts:
+        return
+    counts = counted()
+    if isinstance(counts, Corpus):
+        rank, world_size = share
+        mine = encoder.count_tokens(counts.sentences[rank::world_size])
+        summed = {name: merge(of) for name, of in mine.tensors().items()}
+        counts = TokenCounts(**summed, sentences=len(counts.sentences), name=counts.name)
+    encoder.use_counts(counts)
+
+
+def saved_counts(source: str) -> TokenCounts | None:
+    """Counts that a run, an encoder or a file holds; None if the source is neither.
+
+    Raises:
+        UserError: If a folder holds none, or the file is damaged.
+    """
+    path = Path(source).expanduser()
+    if path.suffix == COUNTS_SUFFIX:
+        return TokenCounts.load(path)
+    if not path.is_dir():
+        return None
+    run = RunFolder(path).token_counts
+    found = TokenCounts.load(run) if run.is_file() else trained_settings(source).get("counts")
+    if found is None:
+        raise UserError(f"counts: {source} holds no token counts; allowed: a folder of a `fit` with idf, sif, ...")
+    return found

@@ -1,0 +1,155 @@
+"""Token weights: their formulas, what they are counted over, and sentences that weigh nothing."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.encoders import make_encoder
+from torch import Tensor
+
+from flowbert.data.corpus import Corpus
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.counting import choose_counted, saved_counts, weigh_tokens
+from flowbert.encoders.pooling import WEIGHTINGS, make_pooling
+from flowbert.encoders.token_counts import TokenCounts
+from flowbert.encoders.tokens import special_tokens
+from flowbert.errors import UserError
+
+SENTENCES = ["the cat sleeps", "the dog runs on the mat", "the bird"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_encoder(tmp_path_factory.mktemp("encoder")))
+
+
+def counted(folder: str, pooling: str, over: list[str] | None = None) -> SentenceEncoder:
+    encoder = SentenceEncoder.from_pretrained(folder, pooling=pooling)
+    encoder.use_counts(encoder.count_tokens(SENTENCES if over is None else over))
+    return encoder
+
+
+def by_hand(folder: str, sentence: str, weights: dict[str, float], default: float) -> Tensor:
+    """Weighted mean of the last layer over the words alone."""
+    encoder = SentenceEncoder.from_pretrained(folder)
+    features = encoder.tokenize([sentence])
+    with torch.no_grad():
+        states = encoder.backbone(**features).last_hidden_state[0, 1:-1]
+    tokens = encoder.tokenizer.convert_ids_to_tokens(features["input_ids"][0, 1:-1].tolist())
+    of = torch.tensor([weights.get(token, default) for token in tokens]).unsqueeze(1)
+    mixed: Tensor = (of * states).sum(0) / of.sum()
+    return mixed
+
+
+def test_weights_by_hand(folder: str) -> None:
+    n, tokens = len(SENTENCES), 11  # words above; "the" occurs four times, in all three sentences
+    cases: dict[str, tuple[dict[str, float], float]] = {
+        "idf": ({"the": 0.0, "cat": np.log(4 / 2)}, np.log(n + 1)),
+        "idf:exponent=0.5": ({"the": 0.0, "cat": np.log(4 / 2) ** 0.5}, np.log(n + 1) ** 0.5),
+        "sif:a=0.01": ({"the": 0.01 / (0.01 + 4 / tokens), "cat": 0.01 / (0.01 + 1 / tokens)}, 1.0),
+        "weighted_mean:exponent=0.5": ({"the": (4 / 11 + 1e-6) ** -0.5, "cat": (1 / 11 + 1e-6) ** -0.5}, 1e3),
+    }
+    for pooling, (weights, unseen) in cases.items():
+        found = counted(folder, pooling).encode(["the cat sits"])[0]  # "sits" was never counted
+        np.testing.assert_allclose(found, by_hand(folder, "the cat sits", weights, unseen), atol=1e-5, err_msg=pooling)
+
+
+def test_special_tokens_weigh_what_their_frequency_gives_only_if_asked(folder: str) -> None:
+    out, within = counted(folder, "sif"), counted(folder, "sif:special=true")
+    special = sorted(special_tokens(out.tokenizer))
+    (_, left_out), (_, taken) = out.settings[0], within.settings[0]
+    assert left_out.weights is not None and taken.weights is not None
+    assert float(left_out.weights[special].abs().sum()) == 0
+    expected = 1e-3 / (1e-3 + 3 / 17)  # eleven words, three times [CLS] and [SEP]
+    assert taken.weights[out.tokenizer.cls_token_id].item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("pooling", WEIGHTINGS)
+def test_a_sentence_that_weighs_nothing_gets_its_plain_mean(folder: str, pooling: str) -> None:
+    encoder, plain = counted(folder, pooling, ["the the", "the"]), SentenceEncoder.from_pretrained(folder)
+    sentences = ["", "the"] if pooling == "idf" else [""]
+    np.testing.assert_allclose(encoder.encode(sentences), plain.encode(sentences), atol=1e-6)
+
+
+def test_counts_of_parts_add_up(folder: str) -> None:
+    encoder = SentenceEncoder.from_pretrained(folder)
+    sentences = SENTENCES * 3 + ["a a a"]
+    whole = encoder.count_tokens(sentences)
+    for parts in (2, 3, 5):
+        found = [encoder.count_tokens(sentences[rank::parts]) for rank in range(parts)]
+        assert sum(found[1:], found[0]).digest == whole.digest
+
+
+def test_saved_counts_are_found_in_files_and_folders(folder: str, tmp_path: Path) -> None:
+    counts = SentenceEncoder.from_pretrained(folder).count_tokens(SENTENCES, "mine")
+    file = counts.save(tmp_path / "x.counts")
+    counts.save(tmp_path / "run" / "model" / "tokens.counts")
+    for source in (file, tmp_path / "run"):
+        found = saved_counts(str(source))
+        assert found is not None
+        assert (found.digest, found.name) == (counts.digest, "mine")
+    assert saved_counts("target") is None
+    with pytest.raises(UserError, match="holds no token counts"):
+        saved_counts(str(tmp_path))
+
+
+def test_what_is_counted() -> None:
+    fitted, named = Corpus.of("target", ["a"]), Corpus.of("nli", ["b"])
+
+    def choose(source: str) -> object:
+        return choose_counted(source, lambda: fitted, lambda: ["a", "c"], lambda name: named)
+
+    assert choose("corpus") is fitted
+    assert choose("run") == Corpus.of("run", ["a", "c"])
+    assert choose("nli") is named
+
+
+def test_processes_count_a_share_each(folder: str) -> None:
+    whole = SentenceEncoder.from_pretrained(folder, pooling="idf")
+    weigh_tokens(whole, lambda: Corpus.of("target", SENTENCES))
+    shares = [whole.count_tokens(SENTENCES[rank::2]).tensors() for rank in range(2)]
+    for rank in range(2):
+        others = iter(shares[1 - rank].values())
+        encoder = SentenceEncoder.from_pretrained(folder, pooling="idf")
+        weigh_tokens(encoder, lambda: Corpus.of("target", SENTENCES), (rank, 2), partial(add_next, others))
+        assert encoder.key() == whole.key()
+
+
+def add_next(others: Iterator[Tensor], mine: Tensor) -> Tensor:
+    """What the sum over two processes gives."""
+    return mine + next(others)
+
+
+def test_counts_are_part_of_the_identity(folder: str) -> None:
+    keys = [counted(folder, "idf", [*SENTENCES, more]).key() for more in ("a", "a b")]
+    assert keys[0]["counts"] != keys[1]["counts"]
+    assert "counts" not in counted(folder, "mean").key()
+    assert counted(folder, "sif:a=0.001").key() == counted(folder, "sif").key()
+
+
+@pytest.mark.parametrize(
+    ("pooling", "message"),
+    [
+        ("ifd", "pooling: received 'ifd'.*idf"),
+        ("idf:a=1", "unknown option 'a=1'"),
+        ("sif:a=0", "a is 0; allowed: a number above 0"),
+        ("sif:special=2", "special is 2; allowed: true, false"),
+        ("mean:a=1", "unknown option"),
+    ],
+)
+def test_wrong_poolings_are_told(pooling: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_pooling(pooling)
+
+
+def test_missing_and_foreign_counts_are_refused(folder: str) -> None:
+    encoder = SentenceEncoder.from_pretrained(folder, pooling="idf")
+    assert encoder.needs_counts
+    with pytest.raises(UserError, match="idf needs token counts"):
+        encoder.encode(["a"])
+    for wrong in (TokenCounts.of([[0]], 3), encoder.count_tokens([])):
+        with pytest.raises(UserError, match="allowed: of the encoder's"):
+            encoder.use_counts(wrong)
