@@ -11,7 +11,7 @@ from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.datamodules.mlm import MLMDataModule
 from flowbert.datamodules.siamese import SiameseDataModule
 from flowbert.errors import UserError, choices
-from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule
+from flowbert.modules import EmbeddingModule, FlowModule, MLMModule, SBERTModule, SimCSEModule, WhiteningModule
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class TrainingMethod:
 
 METHODS = {
     "flow": TrainingMethod(FlowModule, EmbeddingDataModule, "BERT-flow: a Glow-style flow on frozen embeddings"),
+    "whitening": TrainingMethod(WhiteningModule, EmbeddingDataModule, "closed-form whitening alone, nothing trained"),
     "mlm": TrainingMethod(MLMModule, MLMDataModule, "masked language modelling, continued or from scratch"),
     "simcse": TrainingMethod(SimCSEModule, ContrastiveDataModule, "SimCSE, without labels or from NLI triples"),
     "sbert": TrainingMethod(SBERTModule, SiameseDataModule, "Sentence-BERT on NLI or STS labels"),

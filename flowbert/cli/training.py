@@ -57,7 +57,7 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
     add_encoder_options(parser)
     for group, kind in (("data", method.data), ("model", method.module)):
         parser.add_class_arguments(kind, group, skip=_GIVEN, instantiate=False, fail_untyped=False)
-    if "loss" in vars(parser.get_defaults().model):
+    if "model.loss" in parser.get_defaults(skip_validation=True):
         parser.set_defaults({"model.loss": {"class_path": "flowbert.losses.info_nce.InfoNCE"}})
     if method.module.frozen_encoder:
         parser.add_class_arguments(WhiteningBaseline, "whitening")
@@ -121,7 +121,7 @@ def match_options(config: Namespace, checkpoint: SavedCheckpoint, defaults: Name
         UserError: If an option has another value than in the checkpoint.
     """
     of_checkpoint = checkpoint.content.get("hyper_parameters", {})  # arguments of the module that wrote it
-    for option in ("seed", *(f"model.{name}" for name in vars(config.model))):
+    for option in ("seed", *(f"model.{name}" for name in vars(config.get("model", Namespace())))):
         name, received = option.removeprefix("model."), _plain(config[option])
         saved = of_checkpoint.get(name, received)
         if received == saved:
@@ -165,7 +165,7 @@ def _module(
 ) -> EmbeddingModule:
     """The module with its encoder: loaded, or made from the corpus; if it was made before, it is in the checkpoint."""
     kind: Any = method.module
-    options: Mapping[str, Any] = {**made.model, "seed": made.seed}
+    options: Mapping[str, Any] = {**made.get("model", {}), "seed": made.seed}
     module: EmbeddingModule = kind(**options)  # a typo shows before anything is read
     module.check_data(data)
     if isinstance(module, MLMModule) and module.hparams["scratch"]:

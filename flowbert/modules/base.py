@@ -47,6 +47,7 @@ class EmbeddingModule(LightningModule, ABC):
     """
 
     frozen_encoder = True  # raw embeddings never change: they may be stored
+    trained = True  # there are parameters to train
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from flowbert.encoders import SentenceEncoder, resolve_layers
 from flowbert.encoders.counting import choose_counted, weigh_tokens
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically
+from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import Embedder, load_embedder
 
 _SAMPLE = "builtin-sample"  # the default of the encoder's path: nothing was asked for
@@ -40,7 +41,7 @@ def encode(
         column: Column of the sentences in a table.
         output: File to write, ending in .npy, or .parquet, which holds the sentences, too; none: none is written.
         model: Run folder of a finished ``fit``.
-        method: Map of the model: ``flow`` (default), ``whitening`` or ``raw``.
+        method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow if there is one.
         encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`; with a model its settings are those of
             the fit, and only ``path`` may be told anew.
         device: Where to compute.
@@ -88,6 +89,8 @@ def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, 
             plain, lambda: choose_counted(plain.count_over, lambda: given, lambda: given.sentences, load_corpus)
         )
         return Embedder(plain)
+    if method is None and RunFolder(model).fitted_maps() == ["whitening"]:
+        method = "whitening"
     embedder = load_embedder(model, method or "flow", None if asked["path"] == _SAMPLE else asked["path"])
     encoder = embedder.encoder
     for name in ("layers", "pooling", "max_length"):

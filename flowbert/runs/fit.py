@@ -96,7 +96,8 @@ class Run:
         with _lightning():
             trainer = self._trainer(earlier)
             on_start()
-            trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
+            if self.module.trained:
+                trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
             if trainer.fast_dev_run:
                 return []
             best = None if self.best is None else self.best.best_model_path or None
