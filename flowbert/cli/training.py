@@ -121,7 +121,8 @@ def match_options(config: Namespace, checkpoint: SavedCheckpoint, defaults: Name
         UserError: If an option has another value than in the checkpoint.
     """
     of_checkpoint = checkpoint.content.get("hyper_parameters", {})  # arguments of the module that wrote it
-    for option in ("seed", *(f"model.{name}" for name in vars(config.get("model", Namespace())))):
+    of_model = vars(config.model) if "model" in config else ()  # a module may have no option
+    for option in ("seed", *(f"model.{name}" for name in of_model)):
         name, received = option.removeprefix("model."), _plain(config[option])
         saved = of_checkpoint.get(name, received)
         if received == saved:
