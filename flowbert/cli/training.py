@@ -61,6 +61,8 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
         parser.set_defaults({"model.loss": {"class_path": "flowbert.losses.info_nce.InfoNCE"}})
     if method.module.frozen_encoder:
         parser.add_class_arguments(WhiteningBaseline, "whitening")
+        recommended = "Show the recommended whitening (configs/recommended_whitening.yaml) in the results, too."
+        parser.add_argument("--recommended", type=bool, default=False, help=recommended)
     parser.add_class_arguments(LastCheckpoint, "checkpoint", skip={"dirpath"})
     parser.add_class_arguments(Trainer, "trainer", instantiate=False, fail_untyped=False, sub_configs=True)
     parser.set_defaults({f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()})
@@ -156,6 +158,7 @@ def _build(parser: ToolParser, config: Namespace, method: TrainingMethod, checkp
         log_to=config.log_to,
         whitening=made.get("whitening"),
         last=made.checkpoint,
+        recommended=config.get("recommended", False),
         settings=settings,
         **trainer,
     )

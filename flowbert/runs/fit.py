@@ -23,6 +23,7 @@ from flowbert.modules import EmbeddingModule
 from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.loggers import check_log_to, make_loggers
+from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -46,6 +47,7 @@ class Run:
         log_to: Where figures go beside ``metrics.csv``: ``wandb``, ``wandb-offline``, ``tensorboard``.
         whitening: The baseline beside a frozen encoder's method; default: plain whitening.
         last: When ``last.ckpt`` is written; default: after every epoch and every ten minutes.
+        recommended: Whether the results show the recommended map, too, see :mod:`flowbert.runs.recommended`.
         settings: What the run was asked to do, as JSON values, for the hash in its results.
         **trainer: Arguments of Lightning's Trainer, over :data:`TRAINER_DEFAULTS`.
 
@@ -63,6 +65,7 @@ class Run:
         log_to: Sequence[str] = (),
         whitening: WhiteningBaseline | None = None,
         last: LastCheckpoint | None = None,
+        recommended: bool = False,
         settings: Mapping[str, Any] | None = None,
         **trainer: Any,
     ) -> None:
@@ -71,6 +74,7 @@ class Run:
         self.settings = dict(module.hparams) if settings is None else settings
         self.evaluation = STSEvaluation()
         self._log_to, self._last = log_to, LastCheckpoint() if last is None else last
+        self._recommended = recommended
         self._options = TRAINER_DEFAULTS | trainer
         module.check_data(datamodule)
         datamodule.load()
@@ -206,6 +210,8 @@ class Run:
             )
         ]
         if trainer.is_global_zero:
+            if self._recommended:
+                rows += recommended_rows(self.module.encoder, self.datamodule.options, seed)
             device = str(self.module.device)
             record = fingerprint(self.settings, corpus_hash=corpus["digest"], device=device, seed=seed)
             write_results(self.folder.results, rows, record)
