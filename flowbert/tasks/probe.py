@@ -32,8 +32,8 @@ class Probe(Task, kind="probe"):
     as they are. The labels reach the classifier alone, never the map. Beside the methods stands ``majority``: always
     the commonest label of the train split.
 
-    The features depend on the axes, as cosines do not: ``zca`` and ``whitening`` differ by a rotation, so they have equal
-    cosines and other accuracies.
+    The features depend on the axes, as cosines do not: ``zca`` and ``whitening`` differ by a rotation, so they have
+    equal cosines and other accuracies.
 
     Test pairs with one first sentence are resampled together, as they are not independent; the classifier stays as it
     is, so an interval tells the test pairs' share of the error.
