@@ -182,6 +182,7 @@ def test_it_is_measured_on_test_alone() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.slow  # 6,077 sentences are encoded
 def test_real_accuracy_of_a_raw_encoder(real: Path) -> None:
     """Near what SentEval's SICK-E gives sentence encoders, and far above the majority."""
     from flowbert.encoders import SentenceEncoder
