@@ -22,7 +22,7 @@ train with PyTorch Lightning (device, precision, epochs: --trainer.*):
   predict     embed a corpus with a checkpoint
 
 use and compare, without training:
-  evaluate    methods on STS tasks, own pairs, answer ranking, retrieval: figures with 95% confidence intervals
+  evaluate    methods on STS, own pairs, answers, retrieval, linear probes: figures with 95% confidence intervals
   reproduce   published rows with their exact setting: ours beside theirs
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
   encode      sentences or a text file -> .npy or .parquet

@@ -28,7 +28,7 @@ CHINESE = {"ATEC": (0.0, 1.0), "BQ": (0.0, 1.0), "LCQMC": (0.0, 1.0), "PAWSX": (
 _STSB_FILES = {"train": "sts-train.csv", "dev": "sts-dev.csv", "test": "sts-test.csv"}
 _STSB_FIELDS = ("genre", "file", "year", "id", "score", "sentence1", "sentence2")
 _SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
-_SICK_COLUMNS = ("sentence_A", "sentence_B", "relatedness_score")
+_SICK_SENTENCES = ("sentence_A", "sentence_B")
 _CHINESE_SPLITS = {"train": ("train",), "dev": ("valid", "dev"), "test": ("test",)}
 _CHINESE_EXTENSIONS = ("data", "tsv", "txt")
 _CHINESE_HEADERS = (["sentence1", "sentence2"], ["text_a", "text_b"])
@@ -40,16 +40,25 @@ def senteval_files(name: str, root: Path) -> Splits:
     Raises:
         UserError: If the folder, a file or a subset is not there, or a line has not the fields it must have.
     """
-    if not root.is_dir():
-        raise UserError(f"{root}: no such SentEval folder; {root.parent} holds {listing(folder_names(root.parent))}")
+    _need_folder(root)
     if name == "STSB":
         folder = root / "STS" / "STSBenchmark"
         return {split: {name: _stsb_table(_need(name, folder / file))} for split, file in _STSB_FILES.items()}
     if name == "SICKR":
-        files = {split: _need(name, root / "SICK" / file) for split, file in _SICK_FILES.items()}
-        return {split: {name: read_tabs(path, _SICK_COLUMNS)} for split, path in files.items()}
+        return {split: {name: table} for split, table in sick_tables(root, "relatedness_score").items()}
     folder = root / "STS" / f"{name}-en-test"
     return {"test": {subset: _year_table(folder, name, subset) for subset in YEARS[name]}}
+
+
+def sick_tables(root: Path, column: str) -> dict[str, Table]:
+    """Both sentences of SICK's pairs and one column more, by split, from a folder laid out as SentEval's.
+
+    Raises:
+        UserError: If the folder, a file or the column is not there.
+    """
+    _need_folder(root)
+    paths = {split: _need("SICKR", root / "SICK" / file) for split, file in _SICK_FILES.items()}
+    return {split: read_tabs(path, (*_SICK_SENTENCES, column)) for split, path in paths.items()}
 
 
 def chinese_files(name: str, root: Path) -> Splits:
@@ -77,6 +86,11 @@ def chinese_files(name: str, root: Path) -> Splits:
             f"with the extensions {', '.join('.' + extension for extension in _CHINESE_EXTENSIONS)}"
         )
     return splits
+
+
+def _need_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise UserError(f"{root}: no such SentEval folder; {root.parent} holds {listing(folder_names(root.parent))}")
 
 
 def _need(task: str, path: Path) -> Path:

@@ -51,6 +51,7 @@ def compare(
     score_range: str | list[float] | None = None,
     answers: Names | None = None,
     retrieval: Names | None = None,
+    probe: Names | None = None,
     lexical: str | None = None,
     positive_above: float = 4.0,
     uniformity_limit: int | None = None,
@@ -87,6 +88,7 @@ def compare(
         score_range: Range of the score in such files: 0,5.
         answers: Files for answer ranking (question, label, answer; or QNLI), or hub: AUC, MAP, MRR.
         retrieval: Tasks, as in tasks, for recall@k and MRR@10.
+        probe: SICKR, SAMPLE, or files of NLI pairs, for the accuracy of a linear classifier of entailment labels.
         lexical: Spearman with the edit distance on all tasks, in words or characters.
         positive_above: Score above which a pair is positive: alignment, retrieval.
         uniformity_limit: Draw so many sentences for uniformity; default: all.
@@ -112,6 +114,7 @@ def compare(
         "sts": as_list(tasks, "tasks"),
         "retrieval": as_list(retrieval, "retrieval"),
         "answers": as_list(answers, "answers"),
+        "probe": as_list(probe, "probe"),
     }
     names["sts"] = names["sts"] if any(names.values()) else [SAMPLE]
     names["lexical"] = [] if lexical is None else names["sts"]

@@ -5,6 +5,7 @@ from flowbert.tasks.base import KINDS, Figure, Measured, Task, load_tasks
 from flowbert.tasks.lexical import Lexical
 from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs, evaluate_task
+from flowbert.tasks.probe import Probe
 from flowbert.tasks.protocol import aggregate
 from flowbert.tasks.retrieval import Retrieval
 from flowbert.tasks.sts import STS
@@ -17,6 +18,7 @@ __all__ = [
     "Lexical",
     "Measured",
     "PairEmbeddings",
+    "Probe",
     "Retrieval",
     "Task",
     "TaskFigures",

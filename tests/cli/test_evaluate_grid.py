@@ -218,6 +218,9 @@ def test_word_vectors_are_an_encoder(pairs: Path, tmp_path: Path) -> None:
         (["--encoder.layers", "last,1", "--encoder.pooling", "cls_pooler"], "cls_pooler"),
         (["--encoder.max_lenth", "5"], "did you mean --encoder.max_length"),
         (["--split", "dev"], "no split 'dev'"),
+        (["--probe", "SICKR"], "senteval: received no folder; allowed for entailment labels of SICKR: a SentEval"),
+        (["--probe", "SICKE"], "no entailment labels of a task 'SICKE'; allowed: SICKR, SAMPLE (did you mean 'SICKR'?"),
+        (["--probe", "SAMPLE", "--tasks", "SAMPLE", "--split", "dev"], "split: received dev; allowed for a probe"),
         (["--retrieval", "SAMPLE,SAMPLE", "--positive_above", "9"], "no pair has a score above 9"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from flowbert.data.answers import load_answers
 from flowbert.data.corpus import load_corpus, read_sentences
+from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import load_nli
 from flowbert.data.readers import read_table
 from flowbert.data.sts import load_task
@@ -38,6 +39,11 @@ _SPECIAL = (
 
 PAIRS = {"sentence1": ["a dog é", "b", "c d"], "sentence2": ["x", "y", "z z"], "score": ["1", "2.5", "0"]}
 NLI = {"premise": ["a", "a", "b"], "hypothesis": ["c", "d", "e"], "label": ["entailment", "contradiction", "neutral"]}
+ENTAILMENT = {
+    "premise": [f"p{row}" for row in range(12)],
+    "hypothesis": [f"h{row}" for row in range(12)],
+    "label": ["entailment", "neutral", "contradiction"] * 4,
+}
 ANSWERS = {"question": ["q", "q", "r"], "label": ["1", "0", "1"], "answer": ["a", "b", "c"]}
 TEXT = {"text": ["one dog", "two", "three été"]}
 
@@ -77,7 +83,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 
 _SICK = (
     b"pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-    b"1\tA boy\tA girl\t3.4\tNEUTRAL\n2\tX\tY\t1\tNEUTRAL\n"
+    b"1\tA boy\tA girl\t3.4\tNEUTRAL\n2\tX\tY\t1\tENTAILMENT\n"
 )
 _STSB = "main\tfile\t2012\t1\t1.500\tone é\tsecond\nmain\tf\t2\t3\t5\ta\tb\tsource\n".encode()
 SENTEVAL = {
@@ -102,6 +108,7 @@ def cases() -> Iterator[tuple[str, bytes, Reader]]:
         ("free-pairs", PAIRS, lambda path: load_task(str(path))),
         ("nli", NLI, lambda path: load_nli(str(path))),
         ("answers", ANSWERS, load_answers),
+        ("entailment", ENTAILMENT, lambda path: load_entailment(str(path))),
     ]
     for name, columns, reader in everything:
         for extension in (".csv", ".tsv", ".jsonl", ".parquet"):
@@ -115,6 +122,8 @@ def cases() -> Iterator[tuple[str, bytes, Reader]]:
             content,
             lambda path: load_task(_task_of(path), next(p for p in path.parents if p.name == "senteval")),
         )
+    for name in (name for name in SENTEVAL if name.startswith("senteval/SICK")):
+        yield name, _SICK, lambda path: load_entailment("SICKR", path.parents[1])
     yield "ATEC/ATEC.test.data", "一\t二\t1\n三\t四\t0\n".encode(), lambda path: load_task("ATEC", path.parents[1])
 
 

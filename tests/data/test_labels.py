@@ -12,7 +12,9 @@ from flowbert.calibration import LearnedRemoval
 from flowbert.cli import main
 from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus
+from flowbert.data.entailment import EntailmentTask
 from flowbert.data.labels import check_overlap, without_overlap
+from flowbert.data.nli import NLIData
 from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
 from flowbert.datamodules.siamese import SiameseDataModule
@@ -20,7 +22,7 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.grid import Cell, Request, Source, run
 from flowbert.evaluation.results import rows_of
 from flowbert.methods import Chain, Method
-from flowbert.tasks import STS, AnswerRanking, Lexical, Retrieval, Task
+from flowbert.tasks import STS, AnswerRanking, Lexical, Probe, Retrieval, Task
 
 REMOVAL = Method("learned-removal", build=lambda _: Chain([LearnedRemoval(2)]), supervised=True)
 
@@ -44,11 +46,18 @@ def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
     return np.array(rows, dtype=np.float32)
 
 
+def entailment(start: int) -> NLIData:
+    pairs = subset(start)
+    return NLIData(pairs.sentences1, pairs.sentences2, ("entailment", "neutral") * 6)
+
+
 def tasks() -> list[Task]:
     data = STSTask("T", {"test": [subset(0), subset(100)], "dev": [subset(200)]})
     questions, answers = subset(0).sentences1, subset(0).sentences2
     answers_of = AnswerTask("Q", questions, answers, np.arange(12), np.arange(12) % 2 == 0)
-    return [STS(data), STS(data, "dev"), Retrieval(data), AnswerRanking(answers_of), Lexical(data)]
+    labelled = {split: entailment(start) for split, start in (("train", 300), ("dev", 400), ("test", 0))}
+    probe = Probe(EntailmentTask("P", labelled))
+    return [STS(data), STS(data, "dev"), Retrieval(data), AnswerRanking(answers_of), Lexical(data), probe]
 
 
 def request(task: Task, labels: Sequence[Subset], drop: bool = False) -> Request:
@@ -64,7 +73,7 @@ def request(task: Task, labels: Sequence[Subset], drop: bool = False) -> Request
 
 
 @pytest.mark.parametrize("change", [lambda s: s, swapped, respelled], ids=["as it is", "swapped", "respelled"])
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 @pytest.mark.parametrize("start", [0, 6, 11, 94, 189, 206, 500])
 def test_every_task_refuses_labels_that_it_measures(
     number: int, start: int, change: Callable[[Subset], Subset]

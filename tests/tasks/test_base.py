@@ -23,7 +23,11 @@ def sources(tmp_path: Path) -> dict[str, str]:
     lines = [f"left {n}\tright {n}{' x' * (n % 4)}\t{1 + n % 5}" for n in range(15)]
     pairs.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
     answers.write_text("qtext,label,atext\n" + "".join(f"q{n // 3},{int(n % 3 == 0)},a{n}\n" for n in range(15)))
-    return {kind: str(answers if kind == "answers" else pairs) for kind in KINDS}
+    labelled = tmp_path / "labelled.csv"
+    rows = [f"p{n // 2},h{n},{('entailment', 'neutral')[n % 2]}" for n in range(30)]
+    labelled.write_text("\n".join(["premise,hypothesis,label", *rows]) + "\n")
+    own = {"answers": answers, "probe": labelled}
+    return {kind: str(own.get(kind, pairs)) for kind in KINDS}
 
 
 def embed(sentences: Sequence[str]) -> torch.Tensor:
@@ -32,7 +36,7 @@ def embed(sentences: Sequence[str]) -> torch.Tensor:
 
 
 def test_the_kinds() -> None:
-    assert {"answers", "sts", "lexical", "retrieval"} <= KINDS.keys()
+    assert {"answers", "sts", "lexical", "probe", "retrieval"} <= KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)
