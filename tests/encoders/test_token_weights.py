@@ -61,7 +61,8 @@ def test_special_tokens_weigh_what_their_frequency_gives_only_if_asked(folder: s
     out, within = counted(folder, "sif"), counted(folder, "sif:special=true")
     special = sorted(special_tokens(out.tokenizer))
     (_, left_out), (_, taken) = out.settings[0], within.settings[0]
-    assert left_out.weights is not None and taken.weights is not None
+    assert left_out.weights is not None
+    assert taken.weights is not None
     assert float(left_out.weights[special].abs().sum()) == 0
     expected = 1e-3 / (1e-3 + 3 / 17)  # eleven words, three times [CLS] and [SEP]
     assert taken.weights[out.tokenizer.cls_token_id].item() == pytest.approx(expected)
