@@ -101,7 +101,7 @@ def test_what_is_counted() -> None:
     fitted, named = Corpus.of("target", ["a"]), Corpus.of("nli", ["b"])
 
     def choose(source: str) -> object:
-        return choose_counted(source, lambda: fitted, lambda: ["a", "c"], lambda name: named)
+        return choose_counted(source, lambda: fitted, lambda: ["a", "c"], lambda _: named)
 
     assert choose("corpus") is fitted
     assert choose("run") == Corpus.of("run", ["a", "c"])
