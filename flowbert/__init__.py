@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flowbert.modules import FlowModule as FlowModule
     from flowbert.report.curve import training_curves as training_curves
     from flowbert.reproduction import reproduce as reproduce
+    from flowbert.runs.advise import advise as advise
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
     from flowbert.runs.fit import fit as fit
@@ -27,6 +28,7 @@ _WHERE = {
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
+    "advise": "flowbert.runs",
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",

@@ -22,6 +22,7 @@ STREAMS = {
     "masks": "tokens to predict in a training step",
     "validation masks": "tokens to predict in a validation batch",
     "edit": "edit that makes the positive of an example",
+    "views": "words that the view of a sentence lacks",
     "flow": "start of a flow; the batch is the number of a layer",
     "mixing": "start of one mixing",
     "coupling": "start of one coupling",

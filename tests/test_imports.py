@@ -27,6 +27,7 @@ ORDER = (
     "tasks",
     "callbacks",
     "evaluation",
+    "advice",
     "report",
     "reproduction",
     "runs",

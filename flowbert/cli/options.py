@@ -1,7 +1,7 @@
 """The options that several commands share: one table says type, default and help, so that a word means one thing."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -100,10 +100,11 @@ def _or_list(kind: Any) -> Any:
     return kind | list[item]
 
 
-def add_encoder_options(parser: ArgumentParser, *, several: bool = False) -> None:
+def add_encoder_options(parser: ArgumentParser, *, several: bool = False, without: Collection[str] = ()) -> None:
     """Add the group ``encoder``: the arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`."""
     group = parser.add_argument_group("The encoder")
-    add_options(group, *(name for name in OPTIONS if name.startswith("encoder.")), several=several)
+    names = [name for name in OPTIONS if name.startswith("encoder.") and name not in without]
+    add_options(group, *names, several=several)
 
 
 def chosen_device(name: str) -> torch.device:

@@ -1,7 +1,8 @@
 """Whole runs in one call each: what the command line does, without it."""
 
+from flowbert.runs.advise import advise
 from flowbert.runs.compare import compare
 from flowbert.runs.encode import encode
 from flowbert.runs.fit import Run, fit
 
-__all__ = ["Run", "compare", "encode", "fit"]
+__all__ = ["Run", "advise", "compare", "encode", "fit"]

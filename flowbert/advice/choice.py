@@ -1,0 +1,98 @@
+"""What an advice is: the settings in the order of the criterion, reasons, and a file that ``fit`` takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting and what the criterion says of it.
+
+    Attributes:
+        layers: Layers that are averaged.
+        pooling: How tokens are pooled.
+        method: The map.
+        criterion: Its discriminability d'; higher is better.
+        low: Lower end of the 95% confidence interval over sentences.
+        high: Upper end.
+        tied: Whether its distance to the advised setting is within the 95% confidence interval of that distance.
+    """
+
+    layers: str
+    pooling: str
+    method: str
+    criterion: float
+    low: float
+    high: float
+    tied: bool = False
+
+    @property
+    def label(self) -> str:
+        """The setting in words."""
+        return f"{self.method}, {self.pooling}, layers {self.layers}"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to take for a corpus.
+
+    Attributes:
+        candidates: All settings, the advised one first.
+        sentences: How many sentences were compared.
+        corpus: Name of the corpus.
+        encoder: Path of the encoder.
+        column: Column of the corpus in a table.
+    """
+
+    candidates: tuple[Candidate, ...]
+    sentences: int
+    corpus: str
+    encoder: str
+    column: str | None = None
+
+    @property
+    def best(self) -> Candidate:
+        """The advised setting."""
+        return self.candidates[0]
+
+    @property
+    def reasons(self) -> tuple[str, str]:
+        """Why, in two lines; the second says how sure it is."""
+        plain = next(c for c in self.candidates if (c.method, c.pooling, c.layers) == ("raw", "mean", "last"))
+        first = (
+            f"A sentence without 40% of its words lies {self.best.criterion:.2f} standard deviations nearer to it than "
+            f"other sentences do; with raw, mean, layers last: {plain.criterion:.2f} ({self.sentences} sentences)."
+        )
+        tied = [candidate for candidate in self.candidates[1:] if candidate.tied]
+        if not tied:
+            return first, "Sure: no other setting is within the 95% confidence interval of the difference."
+        others = "; ".join(candidate.label for candidate in tied[:3])
+        more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
+        return first, f"Unsure between it and {others}{more}: the difference is within its 95% confidence interval."
+
+    def config(self) -> dict[str, Any]:
+        """Options that ``fit`` takes as they stand: the whitening that is advised, or beside raw if that is."""
+        encoder = {"path": self.encoder, "layers": self.best.layers, "pooling": self.best.pooling}
+        name, *options = self.best.method.split(":")
+        whitening = {key: float(value) for key, value in (option.split("=") for option in options)}
+        column = {} if self.column is None else {"column": self.column}
+        return {
+            "method": "whitening",
+            "encoder": encoder,
+            "corpus": self.corpus,
+            **column,
+            **({"whitening": whitening} if name == "whitening" and whitening else {}),
+            "data": {"held_out": 0.0},
+        }
+
+    def yaml(self) -> str:
+        """The same as a file, with the reasons at its head."""
+        lines = [f"advised: {self.best.label}", *self.reasons]
+        if self.best.method == "raw":
+            lines.append(
+                "Leave it raw: `encode` with these --encoder options needs no fit; this file measures whitening."
+            )
+        head = "".join(f"# {line}\n" for line in lines)
+        return head + yaml.safe_dump(self.config(), sort_keys=False)

@@ -1,0 +1,41 @@
+"""``advise``: which layers, pooling and map to take for a corpus, as a table and as a file that ``fit`` takes."""
+
+from flowbert.cli.options import add_encoder_options, add_options, check_output, chosen_device
+from flowbert.cli.parser import ToolParser
+from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.report.advice import advice_to_text
+from flowbert.runs.advise import advise
+
+_EXAMPLE = """examples:
+  python train.py advise --encoder.path DIR --corpus sentences.txt
+  python train.py fit --config advice.yaml
+
+Layers and pooling are what is chosen: --encoder.layers and --encoder.pooling play no role."""
+
+
+def make_parser() -> ToolParser:
+    """Parser of ``advise``."""
+    parser = ToolParser(
+        usage="train.py advise --encoder.path DIR --corpus FILE [options]",
+        description="Choose layers, pooling and map for your sentences, from these alone: a table of settings with a "
+        "criterion that needs no labels, two lines of reason, and a YAML file that fit takes as it stands.",
+        epilog=_EXAMPLE,
+    )
+    add_encoder_options(parser, without=("encoder.layers", "encoder.pooling"))
+    own = {"corpus": "builtin-sample", "output": "advice.yaml"}
+    add_options(parser, "corpus", "column", "nli", "seed", "output", "store_dir", "device", defaults=own)
+    return parser
+
+
+def main(argv: list[str]) -> None:
+    """Run ``advise``.
+
+    Raises:
+        UserError: For every mistake in the options or files.
+    """
+    options = make_parser().parse_args(argv[1:]).as_dict()
+    options.pop("config")
+    output = check_output(options.pop("output"), (".yaml", ".yml"))
+    encoder, device = EncoderSettings(**options.pop("encoder")), chosen_device(options.pop("device"))
+    print(advice_to_text(advise(encoder, output=output, device=device, progress=True, **options)))
+    print(f"written: {output}; use it: python train.py fit --config {output}")

@@ -1,0 +1,149 @@
+"""Advice from unlabelled sentences: every setting by one criterion, the best as a file that ``fit`` takes."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from flowbert.advice.choice import Advice, Candidate
+from flowbert.advice.criterion import Cosines, Floats, cosines, discriminability, resamples, views_of
+from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.encoders.counting import choose_counted
+from flowbert.encoders.token_counts import FITTED_ON
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
+from flowbert.evaluation.grid import Source
+from flowbert.evaluation.request import as_list
+from flowbert.io.atomic import written_atomically
+from flowbert.methods import parse_methods
+from flowbert.methods.base import Method
+
+LAYERS = ("embedding_last", "first_last", "last")
+POOLINGS = ("mean", "idf:exponent=0.5", "idf", "cls")
+METHODS = (
+    "raw",
+    "whitening",
+    *(f"whitening:shrinkage={share}" for share in (0.1, 0.3, 0.6, 0.8, 0.9)),
+    *(f"whitening:exponent={power}" for power in (-0.25, -0.35)),
+)
+AT_MOST = 5000  # sentences that are encoded, and as many views
+_RESAMPLES = 200
+_FEWEST = 50  # sentences: below, the criterion is noise
+
+
+def advise(
+    encoder: str | EncoderSettings = "builtin-sample",
+    corpus: str = "builtin-sample",
+    column: str | None = None,
+    nli: str = "hub",
+    seed: int = 0,
+    output: str | Path | None = None,
+    store_dir: str | None = None,
+    device: str | torch.device = "cpu",
+    progress: bool = False,
+) -> Advice:
+    """Choose layers, pooling and map for a corpus from its sentences alone, without labels.
+
+    At most 5,000 distinct sentences of more than one word, drawn by the seed, are encoded, each with a view of it that
+    lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how well
+    it tells own views from others (:func:`flowbert.advice.criterion.discriminability`). What that is worth, and where
+    it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
+
+    Args:
+        encoder: Path of the encoder, or its settings; their layers and pooling play no role.
+        corpus: The sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample.
+        column: Column of the sentences in table files.
+        nli: NLI source for corpus nli: hub, builtin-sample, or files.
+        seed: Seed of the draw, of the views and of the resampling.
+        output: YAML file to write, which `fit` takes as it stands; None writes nothing.
+        store_dir: Embedding cache; default: ~/.cache/flowbert.
+        device: Where the encoder runs.
+        progress: Whether to show a progress bar over the maps.
+
+    Returns:
+        The advice; ``print(found.yaml())``.
+
+    Raises:
+        UserError: If the encoder or corpus cannot be read, or there are fewer than 50 sentences.
+
+    Example:
+        >>> found = advise("builtin-sample", "builtin-sample")
+        >>> found.best.layers, found.config()["encoder"]["layers"]
+        ('embedding_last', 'embedding_last')
+    """
+    settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
+    settings = replace(settings, layers=list(LAYERS), pooling=list(POOLINGS))
+    whole = load_corpus(corpus, nli=nli, column=column)
+    distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) > 1])
+    texts = list(distinct.sample(AT_MOST, seed).sentences)
+    if len(texts) < _FEWEST:
+        raise UserError(f"corpus: {corpus} has {len(texts)} distinct sentences of two words or more; needed: {_FEWEST}")
+    counted = choose_counted(settings.counts or FITTED_ON, lambda: whole, lambda: texts, partial(load_corpus, nli=nli))
+    sources = [
+        source if source.with_counts is None else source.with_counts(counted)
+        for source in load_embeddings(settings, device, store_dir)
+        if _taken(source)
+    ]
+    views = views_of(texts, seed)
+    for source in sources:
+        source.expect([*texts, *views])
+    for source in sources:
+        source.prepare([*texts, *views])
+    methods = parse_methods(METHODS, None, torch.device(device))
+    found = list(_judged(sources, methods, texts, views, progress))
+    ranked = _ranked(found, resamples(_RESAMPLES, len(texts), seed))
+    paths = as_list(settings.path, "path")
+    advice = Advice(tuple(ranked), len(texts), corpus, paths[0], column)
+    if output is not None:
+        with written_atomically(output) as temporary:
+            temporary.write_text(advice.yaml(), encoding="utf-8")
+    return advice
+
+
+def _taken(source: Source) -> bool:
+    """Position 0 of the last layer alone: below, it has seen little of the sentence."""
+    cls, last = source.columns["pooling"] == "cls", source.columns["layers"] == "last"
+    return last or not cls
+
+
+def _judged(
+    sources: Sequence[Source], methods: Sequence[Method], texts: list[str], views: list[str], progress: bool
+) -> Iterator[tuple[tuple[str, str, str], Cosines]]:
+    """Cosines under every setting, by layers, pooling and method."""
+    with tqdm(total=len(sources) * len(methods), desc="Maps", disable=not progress) as bar:
+        for source in sources:
+            vectors, others = (torch.as_tensor(source.embed(each)) for each in (texts, views))
+            for method in methods:
+                found = _cosines(method, vectors, others)
+                bar.update()
+                if found is not None:
+                    pooling = source.columns["pooling"].partition(" of ")[0]
+                    yield (source.columns["layers"], pooling, method.name), found
+
+
+def _cosines(method: Method, vectors: torch.Tensor, others: torch.Tensor) -> Cosines | None:
+    """Cosines under one map; None where the sentences are too few for it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlowbertWarning)  # a candidate is no choice yet
+        fitted = method.fit(lambda: [vectors])
+        if fitted.flaw is not None:
+            return None
+        return cosines(*(x if fitted.transform is None else fitted.transform(x) for x in (vectors, others)))
+
+
+def _ranked(found: Sequence[tuple[tuple[str, str, str], Cosines]], drawn: Floats) -> list[Candidate]:
+    values = np.array([discriminability(each)[0] for _, each in found])
+    spread = np.stack([discriminability(each, drawn) for _, each in found])
+    best = int(values.argmax())
+    low, high = np.quantile(spread, (0.025, 0.975), axis=1)
+    behind = np.quantile(spread[best] - spread, 0.025, axis=1)
+    candidates = [
+        Candidate(*setting, float(values[i]), float(low[i]), float(high[i]), tied=bool(i != best and behind[i] <= 0))
+        for i, (setting, _) in enumerate(found)
+    ]
+    return sorted(candidates, key=lambda candidate: -candidate.criterion)
