@@ -1,5 +1,6 @@
 """What an advice is: the settings in the order of the criterion, reasons, and a file that ``fit`` takes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,16 +42,14 @@ class Advice:
     Attributes:
         candidates: All settings, the advised one first.
         sentences: How many sentences were compared.
-        corpus: Name of the corpus.
-        encoder: Path of the encoder.
-        column: Column of the corpus in a table.
+        corpus: Options that name the corpus: ``corpus``, and ``column`` or ``nli`` where they matter.
+        encoder: Options that name the encoder, but for layers and pooling.
     """
 
     candidates: tuple[Candidate, ...]
     sentences: int
-    corpus: str
-    encoder: str
-    column: str | None = None
+    corpus: Mapping[str, Any]
+    encoder: Mapping[str, Any]
 
     @property
     def best(self) -> Candidate:
@@ -74,15 +73,13 @@ class Advice:
 
     def config(self) -> dict[str, Any]:
         """Options that ``fit`` takes as they stand: the whitening that is advised, or beside raw if that is."""
-        encoder = {"path": self.encoder, "layers": self.best.layers, "pooling": self.best.pooling}
+        encoder = {**self.encoder, "layers": self.best.layers, "pooling": self.best.pooling}
         name, *options = self.best.method.split(":")
         whitening = {key: float(value) for key, value in (option.split("=") for option in options)}
-        column = {} if self.column is None else {"column": self.column}
         return {
             "method": "whitening",
             "encoder": encoder,
-            "corpus": self.corpus,
-            **column,
+            **self.corpus,
             **({"whitening": whitening} if name == "whitening" and whitening else {}),
             "data": {"held_out": 0.0},
         }
@@ -91,8 +88,6 @@ class Advice:
         """The same as a file, with the reasons at its head."""
         lines = [f"advised: {self.best.label}", *self.reasons]
         if self.best.method == "raw":
-            lines.append(
-                "Leave it raw: `encode` with these --encoder options needs no fit; this file measures whitening."
-            )
+            lines.append("`encode` with these --encoder options needs no fit; here whitening stands beside raw")
         head = "".join(f"# {line}\n" for line in lines)
         return head + yaml.safe_dump(self.config(), sort_keys=False)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,6 @@ from flowbert.encoders.token_counts import FITTED_ON
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.grid import Source
-from flowbert.evaluation.request import as_list
 from flowbert.io.atomic import written_atomically
 from flowbert.methods import parse_methods
 from flowbert.methods.base import Method
@@ -76,8 +76,8 @@ def advise(
         >>> found.best.layers, found.config()["encoder"]["layers"]
         ('embedding_last', 'embedding_last')
     """
-    settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
-    settings = replace(settings, layers=list(LAYERS), pooling=list(POOLINGS))
+    given = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
+    settings = replace(given, layers=list(LAYERS), pooling=list(POOLINGS))
     whole = load_corpus(corpus, nli=nli, column=column)
     distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) > 1])
     texts = list(distinct.sample(AT_MOST, seed).sentences)
@@ -97,12 +97,18 @@ def advise(
     methods = parse_methods(METHODS, None, torch.device(device))
     found = list(_judged(sources, methods, texts, views, progress))
     ranked = _ranked(found, resamples(_RESAMPLES, len(texts), seed))
-    paths = as_list(settings.path, "path")
-    advice = Advice(tuple(ranked), len(texts), corpus, paths[0], column)
+    advice = Advice(tuple(ranked), len(texts), _given(corpus=corpus, column=column, nli=nli), _given(**vars(given)))
     if output is not None:
         with written_atomically(output) as temporary:
             temporary.write_text(advice.yaml(), encoding="utf-8")
     return advice
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """What is said of an encoder or a corpus, without what is default or chosen here."""
+    usual = {**vars(EncoderSettings()), "column": None, "nli": "hub", "path": None, "corpus": None}
+    chosen = ("layers", "pooling")
+    return {name: value for name, value in options.items() if name not in chosen and value != usual[name]}
 
 
 def _taken(source: Source) -> bool:

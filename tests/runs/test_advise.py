@@ -1,0 +1,92 @@
+"""Advice for a corpus: every setting by the criterion, a file that fit takes, and clear lines for what cannot be."""
+
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flowbert import advise
+from flowbert.advice.choice import Advice, Candidate
+from flowbert.cli import main
+from flowbert.data.sample import sample_corpus
+from flowbert.errors import UserError
+from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.report.advice import advice_to_text
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    file = tmp_path / "own.txt"
+    file.write_text("\n".join(list(dict.fromkeys(sample_corpus()))[:900]) + "\n")
+    return str(file)
+
+
+def test_the_advised_setting_is_the_best_and_the_same_again(corpus: str) -> None:
+    found = advise("builtin-sample", corpus)
+    values = [candidate.criterion for candidate in found.candidates]
+    assert values == sorted(values, reverse=True)
+    assert all(math.isfinite(each.criterion) and each.low <= each.high for each in found.candidates)
+    assert {each.method for each in found.candidates} > {"raw", "whitening:shrinkage=0.3"}
+    assert {(each.layers, each.pooling) for each in found.candidates if each.pooling == "cls"} == {("last", "cls")}
+    assert not found.best.tied
+    assert advise("builtin-sample", corpus) == found
+
+
+def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "advice.yaml"
+    main(["advise", "--corpus", corpus, "--encoder.max_length", "40", "--output", str(output)])
+    shown = capsys.readouterr().out
+    assert "advised" in shown
+    assert "Take: " in shown
+    content = yaml.safe_load(output.read_text())
+    assert content["encoder"]["max_length"] == 40
+    main(["fit", "--config", str(output), "--run_dir", str(tmp_path / "run")])
+    assert (tmp_path / "run" / "model" / "whitening.safetensors").exists()
+    source = tmp_path / "in.txt"
+    source.write_text("a dog runs\n")
+    main(["encode", "--model", str(tmp_path / "run"), "--input", str(source), "--output", str(tmp_path / "v.npy")])
+
+
+def made(method: str, tied: bool = False) -> Advice:
+    best = Candidate("last", "mean", method, 2.0, 1.9, 2.1)
+    other = Candidate("last", "mean", "raw" if method != "raw" else "whitening", 1.9, 1.8, 2.0, tied=tied)
+    return Advice((best, other), 100, {"corpus": "own.txt"}, {"path": "e"})
+
+
+def test_it_says_whether_it_is_sure() -> None:
+    assert made("whitening").reasons[1].startswith("Sure")
+    assert made("whitening", tied=True).reasons[1].startswith("Unsure between it and raw, mean, layers last")
+    assert "within the interval" in advice_to_text(made("whitening", tied=True))
+
+
+def test_raw_is_advice_too() -> None:
+    found = made("raw")
+    assert "needs no fit" in found.yaml()
+    assert found.config()["encoder"] == {"path": "e", "layers": "last", "pooling": "mean"}
+    assert "whitening" not in found.config()
+    shrunk = made("whitening:shrinkage=0.3").config()
+    assert shrunk["whitening"] == {"shrinkage": 0.3}
+
+
+def test_too_few_sentences_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "few.txt"
+    file.write_text("word\n" * 60 + "a dog runs\n")
+    with pytest.raises(UserError, match="1 distinct sentences of two words or more; needed: 50"):
+        advise("builtin-sample", str(file))
+
+
+def test_what_is_chosen_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["advise", "--encoder.layers", "last"])
+    assert "unknown option --encoder.layers" in capsys.readouterr().err
+
+
+def test_settings_of_the_encoder_reach_the_file(corpus: str) -> None:
+    found = advise(EncoderSettings(max_length=20, layers="last"), corpus)
+    assert found.config()["encoder"]["max_length"] == 20
