@@ -63,9 +63,7 @@ def main() -> None:
     rows, _ = load_results(arguments.scores)
     tasks = [load_task(name, arguments.senteval) for name in TASKS]
     sentences = [text for task in tasks for text in task.sentences()]
-    print(
-        "| encoder | advised | sure | best, dev | regret | best, test | regret |\n|---|---|---|---|---:|---|---:|"
-    )
+    print("| encoder | advised | sure | best, dev | regret | best, test | regret |\n|---|---|---|---|---:|---|---:|")
     with TemporaryDirectory() as folder:
         corpus = Path(folder) / "sentences.txt"
         corpus.write_text("\n".join(" ".join(text.split()) for text in sentences) + "\n", encoding="utf-8")

@@ -22,8 +22,10 @@ def make_parser() -> ToolParser:
         epilog=_EXAMPLE,
     )
     add_encoder_options(parser, without=("encoder.layers", "encoder.pooling"))
-    own = {"corpus": "builtin-sample", "output": "advice.yaml"}
-    add_options(parser, "corpus", "column", "nli", "seed", "output", "store_dir", "device", defaults=own)
+    corpus = "Your sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample."
+    parser.add_argument("--corpus", type=str, default="builtin-sample", help=corpus)
+    parser.add_argument("--output", type=str, default="advice.yaml", help="YAML file to write, which fit takes.")
+    add_options(parser, "column", "nli", "seed", "store_dir", "device")
     return parser
 
 

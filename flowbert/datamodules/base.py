@@ -136,15 +136,19 @@ class CorpusDataModule(LightningDataModule, ABC):
                 counts if strategy is None else strategy.reduce(counts.to(strategy.root_device), reduce_op="sum").cpu()
             )
 
-        weigh_tokens(self.encoder, self._counted, self._processes(), merge)
+        weigh_tokens(self.encoder, lambda: self.counted(self.encoder), self._processes(), merge)
 
-    def _counted(self) -> Counted:
-        """What token weights are counted over; held-out sentences are part of the corpus."""
+    def counted(self, encoder: SentenceEncoder) -> Counted:
+        """What an encoder's token weights are counted over; held-out sentences are part of the corpus.
+
+        Raises:
+            UserError: If it is not there or is bad.
+        """
         found, options = self.examples, self.options
         fitted = [text for column in found.distinct_columns() for text in column]
         tasks = [task.sentences() for task in self.tasks]
         return choose_counted(
-            self.encoder.count_over,
+            encoder.count_over,
             lambda: Corpus.of(found.name, fitted),
             lambda: chain(fitted, *tasks),
             lambda name: load_corpus(name, nli=options.nli, column=options.column),

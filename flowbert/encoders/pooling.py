@@ -223,9 +223,9 @@ def make_pooling(text: str) -> Pooling:
     options = {**usual, **spec.arguments(usual)}
     for name, value in options.items():
         if name == "special" and not isinstance(value, bool):
-            raise UserError(f"pooling {text!r}: special is {value!r}; allowed: true, false")
+            raise UserError(f"pooling: received {text!r}, special {value!r}; allowed: true, false")
         if name != "special" and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
-            raise UserError(f"pooling {text!r}: {name} is {value!r}; allowed: a number above 0")
+            raise UserError(f"pooling: received {text!r}, {name} {value!r}; allowed: a number above 0")
     changed = {name: value for name, value in options.items() if value != usual[name]}
     written = [f":{name}={str(value).lower()}" for name, value in changed.items()]
     return Pooling("".join([spec.name, *written]), spec.name, tuple(options.items()))

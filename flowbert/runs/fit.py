@@ -78,6 +78,8 @@ class Run:
         self._options = TRAINER_DEFAULTS | trainer
         module.check_data(datamodule)
         datamodule.load()
+        if module.has_encoder and module.encoder.needs_counts:
+            datamodule.counted(module.encoder)  # a mistake shows before anything is written
         self.whitening = WhiteningBaseline() if whitening is None and module.frozen_encoder else whitening
         if self.whitening is not None:
             self.whitening.calibration.output_dim(module.encoder.dim)  # there may be fewer than n_components
