@@ -88,6 +88,6 @@ class Advice:
         """The same as a file, with the reasons at its head."""
         lines = [f"advised: {self.best.label}", *self.reasons]
         if self.best.method == "raw":
-            lines.append("`encode` with these --encoder options needs no fit; here whitening stands beside raw")
+            lines.append("`encode` with these options of the encoder needs no fit; here whitening stands beside raw")
         head = "".join(f"# {line}\n" for line in lines)
         return head + yaml.safe_dump(self.config(), sort_keys=False)
