@@ -15,7 +15,7 @@ class Candidate:
         layers: Layers that are averaged.
         pooling: How tokens are pooled.
         method: The map.
-        criterion: Its discriminability d'; higher is better.
+        criterion: Its merit, see :mod:`flowbert.advice.criterion`; higher is better.
         low: Lower end of the 95% confidence interval over sentences.
         high: Upper end.
         tied: Whether its distance to the advised setting is within the 95% confidence interval of that distance.
@@ -61,8 +61,8 @@ class Advice:
         """Why, in two lines; the second says how sure it is."""
         plain = next(c for c in self.candidates if (c.method, c.pooling, c.layers) == ("raw", "mean", "last"))
         first = (
-            f"A sentence without 40% of its words lies {self.best.criterion:.2f} standard deviations nearer to it than "
-            f"other sentences do; with raw, mean, layers last: {plain.criterion:.2f} ({self.sentences} sentences)."
+            f"It tells views of a sentence from those of others by {self.best.criterion:.2f} standard deviations; raw, "
+            f"mean, layers last by {plain.criterion:.2f} ({self.sentences} sentences)."
         )
         tied = [candidate for candidate in self.candidates[1:] if candidate.tied]
         if not tied:

@@ -1,4 +1,9 @@
-"""How well a setting tells a sentence with words missing from other sentences: the criterion that needs no label."""
+"""How well a setting tells views of a sentence from those of others: the criterion that needs no label.
+
+One kind of view lacks 40% of the sentence's words: to know it again takes the words. The other kind is two halves of
+the sentence's token vectors, every second one, after one pass over all of it: these are alike only where every token
+carries the sentence. Encoders that were trained for similarity stand out by the second, others by the first.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -50,6 +55,18 @@ def cosines(sentences: Tensor, views: Tensor) -> Cosines:
     mean = (left @ right.sum(dim=0) - own) / others
     square = ((left @ (right.T @ right) * left).sum(dim=1) - own**2) / others
     return Cosines(own.numpy(), mean.numpy(), square.numpy())
+
+
+def merit(found: Sequence[Cosines], drawn: Floats | None = None) -> Floats:
+    r"""Both views as independent cues: :math:`\sqrt{\sum_i \max(d'_i, 0)^2}`, ``(R,)``; nothing in it is tuned.
+
+    Args:
+        found: Cosines of sentences with a view of each kind.
+        drawn: Resamples, as in :func:`discriminability`.
+    """
+    distances = [np.maximum(discriminability(each, drawn), 0) for each in found]
+    together: Floats = np.sqrt(sum(distance**2 for distance in distances))
+    return together
 
 
 def discriminability(found: Cosines, drawn: Floats | None = None) -> Floats:

@@ -126,6 +126,8 @@ class Pooling:
         name: Its name.
         digest: Of the counts; empty without.
         counted_over: What they are of.
+        half: 0 or 1 if only tokens at even, or odd, places take part; see :meth:`halves`.
+        special: Special tokens, which have no part in a half.
         weights: Weight of each token of the vocabulary, ``(V,)``, float32; None where all tokens are alike.
 
     Example:
@@ -139,6 +141,8 @@ class Pooling:
     digest: str = ""
     counted_over: str = ""
     weights: Tensor | None = None
+    half: int | None = None
+    special: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pooling) and self.key() == other.key()
@@ -184,6 +188,32 @@ class Pooling:
         weights[left_out] = 0.0
         return replace(self, digest=counts.digest, counted_over=counts.name, weights=weights)
 
+    def halves(self, tokenizer: PreTrainedTokenizerBase) -> tuple["Pooling", "Pooling"]:
+        """The same over the tokens at even and at odd places, special ones left out: two views of one pass.
+
+        A sentence without a token in a half has all its tokens there.
+
+        Raises:
+            ValueError: If it is no mean over tokens.
+        """
+        if not (self.counted or self.name == "mean"):
+            raise ValueError(f"halves of pooling {self.text!r}; allowed: mean, {', '.join(WEIGHTINGS)}")
+        special = tuple(sorted(special_tokens(tokenizer)))
+        even, odd = (
+            replace(self, text=f"{self.text}, {name} tokens", half=half, special=special)
+            for half, name in enumerate(("even", "odd"))
+        )
+        return even, odd
+
+    def _chosen(self, mask: Tensor, ids: Tensor) -> Tensor:
+        """Which tokens take part, ``(B, T)``."""
+        if self.half is None:
+            return mask
+        places = torch.arange(ids.shape[1], device=ids.device) % 2 == self.half
+        text = ~torch.isin(ids, torch.tensor(self.special, device=ids.device))
+        chosen = mask.bool() & places & text
+        return torch.where(chosen.any(dim=1, keepdim=True), chosen, mask.bool())
+
     def __call__(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence.
 
@@ -198,6 +228,7 @@ class Pooling:
         Raises:
             UserError: If it needs counts and has none.
         """
+        mask = self._chosen(mask, ids)
         if not self.counted:
             return pool(tokens, mask, self.name)
         if self.weights is None:

@@ -167,6 +167,7 @@ class _Settings:
             prepare=prepare,
             expect=lambda sentences: self._stores.expect(sentences, averaged),
             with_counts=with_counts if pooling.counted and pooling.weights is None else None,
+            halves=lambda: [self.source((layers, half)) for half in pooling.halves(encoder.tokenizer)],
         )
 
     def _count(self, counted: Counted) -> TokenCounts:

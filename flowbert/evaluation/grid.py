@@ -37,6 +37,7 @@ class Source:
         prepare: Encodes what is missing of some sentences, with progress.
         expect: Notes sentences that are going to be asked for: the next pass of the encoder serves all sources.
         with_counts: The source with the token counts of some sentences, where its pooling needs them; else None.
+        halves: Sources of the same encoder over every second token; None where there are none.
     """
 
     columns: Mapping[str, Any]
@@ -46,6 +47,7 @@ class Source:
     prepare: Callable[[Iterable[str]], None]
     expect: Callable[[Iterable[str]], None] = lambda _: None
     with_counts: Callable[[Counted], "Source"] | None = None
+    halves: Callable[[], Sequence["Source"]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

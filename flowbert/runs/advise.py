@@ -12,7 +12,7 @@ import torch
 from tqdm import tqdm
 
 from flowbert.advice.choice import Advice, Candidate
-from flowbert.advice.criterion import Cosines, Floats, cosines, discriminability, resamples, views_of
+from flowbert.advice.criterion import Cosines, Floats, cosines, merit, resamples, views_of
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders.counting import choose_counted
 from flowbert.encoders.token_counts import FITTED_ON
@@ -24,7 +24,7 @@ from flowbert.methods import parse_methods
 from flowbert.methods.base import Method
 
 LAYERS = ("embedding_last", "first_last", "last")
-POOLINGS = ("mean", "idf:exponent=0.5", "idf", "cls")
+POOLINGS = ("mean", "idf:exponent=0.5", "idf")
 METHODS = (
     "raw",
     "whitening",
@@ -33,7 +33,10 @@ METHODS = (
 )
 AT_MOST = 5000  # sentences that are encoded, and as many views
 _RESAMPLES = 200
+Setting = tuple[str, str, str]  # layers, pooling, map
 _FEWEST = 50  # sentences: below, the criterion is noise
+_WORDS = 4  # a shorter sentence has no useful views
+_AS_GOOD = 0.99  # of the best merit: the simplest such setting is taken, raw
 
 
 def advise(
@@ -49,10 +52,10 @@ def advise(
 ) -> Advice:
     """Choose layers, pooling and map for a corpus from its sentences alone, without labels.
 
-    At most 5,000 distinct sentences of more than one word, drawn by the seed, are encoded, each with a view of it that
+    At most 5,000 distinct sentences of four words or more, drawn by the seed, are encoded, each with a view of it that
     lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how well
-    it tells own views from others (:func:`flowbert.advice.criterion.discriminability`). What that is worth, and where
-    it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
+    it tells own views from others (:mod:`flowbert.advice.criterion`). A raw setting within 1% of the best is taken.
+    What that is worth, and where it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
 
     Args:
         encoder: Path of the encoder, or its settings; their layers and pooling play no role.
@@ -79,23 +82,27 @@ def advise(
     given = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
     settings = replace(given, layers=list(LAYERS), pooling=list(POOLINGS))
     whole = load_corpus(corpus, nli=nli, column=column)
-    distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) > 1])
+    distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) >= _WORDS])
     texts = list(distinct.sample(AT_MOST, seed).sentences)
     if len(texts) < _FEWEST:
-        raise UserError(f"corpus: {corpus} has {len(texts)} distinct sentences of two words or more; needed: {_FEWEST}")
+        raise UserError(
+            f"corpus: {corpus} has {len(texts)} distinct sentences of {_WORDS} words or more; needed: {_FEWEST}"
+        )
     counted = choose_counted(settings.counts or FITTED_ON, lambda: whole, lambda: texts, partial(load_corpus, nli=nli))
     sources = [
         source if source.with_counts is None else source.with_counts(counted)
         for source in load_embeddings(settings, device, store_dir)
-        if _taken(source)
     ]
     views = views_of(texts, seed)
-    for source in sources:
+    several = [(source, _halves(source)) for source in sources]
+    for source, halves in several:
         source.expect([*texts, *views])
-    for source in sources:
+        for half in halves:
+            half.expect(texts)
+    for source, _ in several:
         source.prepare([*texts, *views])
     methods = parse_methods(METHODS, None, torch.device(device))
-    found = list(_judged(sources, methods, texts, views, progress))
+    found = list(_judged(several, methods, texts, views, progress))
     ranked = _ranked(found, resamples(_RESAMPLES, len(texts), seed))
     advice = Advice(tuple(ranked), len(texts), _given(corpus=corpus, column=column, nli=nli), _given(**vars(given)))
     if output is not None:
@@ -111,45 +118,54 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in chosen and value != usual[name]}
 
 
-def _taken(source: Source) -> bool:
-    """Position 0 of the last layer alone: below, it has seen little of the sentence."""
-    cls, last = source.columns["pooling"] == "cls", source.columns["layers"] == "last"
-    return last or not cls
+def _halves(source: Source) -> Sequence[Source]:
+    if source.halves is None:
+        raise UserError(f"encoder.path: received {source.columns['encoder']}, word vectors; allowed: an encoder")
+    return source.halves()
 
 
 def _judged(
-    sources: Sequence[Source], methods: Sequence[Method], texts: list[str], views: list[str], progress: bool
-) -> Iterator[tuple[tuple[str, str, str], Cosines]]:
-    """Cosines under every setting, by layers, pooling and method."""
+    sources: Sequence[tuple[Source, Sequence[Source]]],
+    methods: Sequence[Method],
+    texts: list[str],
+    views: list[str],
+    progress: bool,
+) -> Iterator[tuple[Setting, list[Cosines]]]:
+    """Cosines with both kinds of views under every setting."""
     with tqdm(total=len(sources) * len(methods), desc="Maps", disable=not progress) as bar:
-        for source in sources:
-            vectors, others = (torch.as_tensor(source.embed(each)) for each in (texts, views))
+        for source, halves in sources:
+            whole, *parts = (torch.as_tensor(each.embed(texts)) for each in (source, *halves))
+            vectors = [whole, torch.as_tensor(source.embed(views)), *parts]
             for method in methods:
-                found = _cosines(method, vectors, others)
+                found = _cosines(method, vectors)
                 bar.update()
                 if found is not None:
                     pooling = source.columns["pooling"].partition(" of ")[0]
                     yield (source.columns["layers"], pooling, method.name), found
 
 
-def _cosines(method: Method, vectors: torch.Tensor, others: torch.Tensor) -> Cosines | None:
-    """Cosines under one map; None where the sentences are too few for it."""
+def _cosines(method: Method, vectors: Sequence[torch.Tensor]) -> list[Cosines] | None:
+    """Cosines under one map, fitted on the first vectors; None where the sentences are too few for it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlowbertWarning)  # a candidate is no choice yet
-        fitted = method.fit(lambda: [vectors])
+        fitted = method.fit(lambda: vectors[:1])
         if fitted.flaw is not None:
             return None
-        return cosines(*(x if fitted.transform is None else fitted.transform(x) for x in (vectors, others)))
+        whole, view, even, odd = (x if fitted.transform is None else fitted.transform(x) for x in vectors)
+        return [cosines(whole, view), cosines(even, odd)]
 
 
-def _ranked(found: Sequence[tuple[tuple[str, str, str], Cosines]], drawn: Floats) -> list[Candidate]:
-    values = np.array([discriminability(each)[0] for _, each in found])
-    spread = np.stack([discriminability(each, drawn) for _, each in found])
-    best = int(values.argmax())
+def _ranked(found: Sequence[tuple[Setting, list[Cosines]]], drawn: Floats) -> list[Candidate]:
+    values = np.array([merit(each)[0] for _, each in found])
+    spread = np.stack([merit(each, drawn) for _, each in found])
+    raw = [i for i, (setting, _) in enumerate(found) if setting[-1] == "raw"]
+    simplest = max(raw, key=values.__getitem__)
+    best = simplest if values[simplest] >= _AS_GOOD * values.max() else int(values.argmax())
     low, high = np.quantile(spread, (0.025, 0.975), axis=1)
     behind = np.quantile(spread[best] - spread, 0.025, axis=1)
     candidates = [
         Candidate(*setting, float(values[i]), float(low[i]), float(high[i]), tied=bool(i != best and behind[i] <= 0))
         for i, (setting, _) in enumerate(found)
     ]
-    return sorted(candidates, key=lambda candidate: -candidate.criterion)
+    others = sorted((c for i, c in enumerate(candidates) if i != best), key=lambda candidate: -candidate.criterion)
+    return [candidates[best], *others]

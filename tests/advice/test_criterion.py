@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from flowbert.advice.criterion import Cosines, cosines, discriminability, resamples, views_of
+from flowbert.advice.criterion import Cosines, cosines, discriminability, merit, resamples, views_of
 
 
 def vectors(seed: int, shape: tuple[int, int] = (40, 6)) -> torch.Tensor:
@@ -60,3 +60,11 @@ def test_views_lack_two_words_of_five() -> None:
         assert all(word in words for word in view.split()), "in their order"
     assert views_of(sentences, seed=1) == views
     assert views_of(["x", *sentences], seed=1)[1:] != views or views_of(sentences, seed=2) != views
+
+
+def test_both_kinds_of_views_count_and_none_counts_against() -> None:
+    near, far = cosines(vectors(0), vectors(0) + vectors(1)), cosines(vectors(0), -vectors(0))
+    alone = discriminability(near)
+    assert merit([near, near])[0] == pytest.approx(2**0.5 * alone[0])
+    assert discriminability(far)[0] < 0
+    assert merit([near, far])[0] == pytest.approx(alone[0])

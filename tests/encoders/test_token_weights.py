@@ -13,6 +13,7 @@ from torch import Tensor
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.counting import choose_counted, saved_counts, weigh_tokens
+from flowbert.encoders.layerwise import LayerwiseEncoder
 from flowbert.encoders.pooling import WEIGHTINGS, make_pooling
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.encoders.tokens import special_tokens
@@ -154,3 +155,29 @@ def test_missing_and_foreign_counts_are_refused(folder: str) -> None:
     for wrong in (TokenCounts.of([[0]], 3), encoder.count_tokens([])):
         with pytest.raises(UserError, match="allowed: of the encoder's"):
             encoder.use_counts(wrong)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "idf"])
+def test_halves_are_every_second_token_without_the_special_ones(folder: str, pooling: str) -> None:
+    encoder = LayerwiseEncoder.from_pretrained(folder)
+    whole = make_pooling(pooling).with_counts(encoder.count_tokens(SENTENCES), encoder.tokenizer)
+    encoder.select([((3,), half) for half in whole.halves(encoder.tokenizer)])
+    even, odd = np.split(encoder.encode(["cat dog bird runs"]), 2, axis=1)
+    features = encoder.tokenize(["cat dog bird runs"])
+    with torch.no_grad():
+        states = encoder.backbone(**features).last_hidden_state[0]
+    weights = torch.ones(6) if whole.weights is None else whole.weights[features["input_ids"][0]]
+    for half, places in ((even, [2, 4]), (odd, [1, 3])):  # [CLS] is at place 0, [SEP] at 5
+        expected = (weights[places, None] * states[places]).sum(0) / weights[places].sum()
+        np.testing.assert_allclose(half[0], expected, atol=1e-6)
+
+
+def test_a_half_without_a_token_is_the_whole(folder: str) -> None:
+    encoder = LayerwiseEncoder.from_pretrained(folder)
+    mean = make_pooling("mean")
+    encoder.select([((3,), mean), *(((3,), half) for half in mean.halves(encoder.tokenizer))])
+    whole, even, odd = np.split(encoder.encode(["cat"]), 3, axis=1)
+    np.testing.assert_allclose(even, whole, atol=1e-6)
+    assert not np.allclose(odd, whole, atol=1e-3)
+    with pytest.raises(ValueError, match="halves of pooling 'cls'"):
+        make_pooling("cls").halves(encoder.tokenizer)
