@@ -85,9 +85,8 @@ def advise(
     distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) >= _WORDS])
     texts = list(distinct.sample(AT_MOST, seed).sentences)
     if len(texts) < _FEWEST:
-        raise UserError(
-            f"corpus: {corpus} has {len(texts)} distinct sentences of {_WORDS} words or more; needed: {_FEWEST}"
-        )
+        enough = f"distinct sentences of {_WORDS} words or more; needed: {_FEWEST}"
+        raise UserError(f"corpus: {corpus} has {len(texts)} {enough}")
     counted = choose_counted(settings.counts or FITTED_ON, lambda: whole, lambda: texts, partial(load_corpus, nli=nli))
     sources = [
         source if source.with_counts is None else source.with_counts(counted)
@@ -120,7 +119,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _halves(source: Source) -> Sequence[Source]:
     if source.halves is None:
-        raise UserError(f"encoder.path: received {source.columns['encoder']}, word vectors; allowed: an encoder")
+        raise UserError(f"path: received {source.columns['encoder']}, word vectors; allowed: an encoder")
     return source.halves()
 
 
