@@ -66,10 +66,17 @@ class Advice:
         )
         tied = [candidate for candidate in self.candidates[1:] if candidate.tied]
         if not tied:
-            return first, "Sure: no other setting is within the 95% confidence interval of the difference."
+            return first, "Other sentences would not change it: no setting is within the interval of the difference."
         others = "; ".join(candidate.label for candidate in tied[:3])
         more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
         return first, f"Unsure between it and {others}{more}: the difference is within its 95% confidence interval."
+
+    @property
+    def note(self) -> str:
+        """What to know about the use of it."""
+        if self.best.method == "raw":
+            return "`encode` with these options of the encoder needs no fit; the file fits whitening beside raw."
+        return "It is for cosines: a classifier on top of the vectors reads raw ones better."
 
     def config(self) -> dict[str, Any]:
         """Options that ``fit`` takes as they stand: the whitening that is advised, or beside raw if that is."""
@@ -86,8 +93,6 @@ class Advice:
 
     def yaml(self) -> str:
         """The same as a file, with the reasons at its head."""
-        lines = [f"advised: {self.best.label}", *self.reasons]
-        if self.best.method == "raw":
-            lines.append("`encode` with these options of the encoder needs no fit; here whitening stands beside raw")
+        lines = [f"advised: {self.best.label}", *self.reasons, self.note]
         head = "".join(f"# {line}\n" for line in lines)
         return head + yaml.safe_dump(self.config(), sort_keys=False)

@@ -23,4 +23,4 @@ def advice_to_text(advice: Advice, width: int = 120) -> str:
         console.print(table)
     left_out = len(advice.candidates) - _SHOWN - len(usual)
     more = f"and {left_out} more settings" if left_out > 0 else ""
-    return "\n".join([shown.get().rstrip(), more, "", f"Take: {advice.best.label}", *advice.reasons])
+    return "\n".join([shown.get().rstrip(), more, "", f"Take: {advice.best.label}", *advice.reasons, advice.note])

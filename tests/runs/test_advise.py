@@ -61,7 +61,7 @@ def made(method: str, tied: bool = False) -> Advice:
 
 
 def test_it_says_whether_it_is_sure() -> None:
-    assert made("whitening").reasons[1].startswith("Sure")
+    assert made("whitening").reasons[1].startswith("Other sentences would not change it")
     assert made("whitening", tied=True).reasons[1].startswith("Unsure between it and raw, mean, layers last")
     assert "within the interval" in advice_to_text(made("whitening", tied=True))
 
@@ -69,6 +69,7 @@ def test_it_says_whether_it_is_sure() -> None:
 def test_raw_is_advice_too() -> None:
     found = made("raw")
     assert "needs no fit" in found.yaml()
+    assert "a classifier on top" in made("whitening").yaml()
     assert found.config()["encoder"] == {"path": "e", "layers": "last", "pooling": "mean"}
     assert "whitening" not in found.config()
     shrunk = made("whitening:shrinkage=0.3").config()
