@@ -1,5 +1,6 @@
 """Which sentences token weights are counted over, as an option names them."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.saving import trained_settings
 from flowbert.encoders.token_counts import COUNTS_SUFFIX, FITTED_ON, OF_RUN, TokenCounts
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.run_folder import RunFolder
 
 Counted = Corpus | TokenCounts
@@ -54,6 +55,11 @@ def weigh_tokens(
         merge: Sums whole numbers over all processes.
     """
     if not encoder.needs_counts:
+        if encoder.counts is None and encoder.count_over not in ("", FITTED_ON):
+            message = (
+                f"counts: received {encoder.count_over!r}, but pooling {encoder.pooling} weighs no tokens by counts"
+            )
+            warnings.warn(message, FlowbertWarning, stacklevel=2)
         return
     counts = counted()
     if isinstance(counts, Corpus):

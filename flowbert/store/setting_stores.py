@@ -83,6 +83,8 @@ class SettingStores:
         lacking = {each: set(self._store(each)[1].missing(list(texts))) for each, texts in expected.items()}
         settings = [each for each, texts in lacking.items() if texts]
         texts = sorted(set().union(*lacking.values()), key=lambda text: (len(text), text))
+        if not texts:
+            return
         self._encoder.select(settings)
         with progress_bar(len(texts), progress) as bar:
             for start in range(0, len(texts), _AT_ONCE):

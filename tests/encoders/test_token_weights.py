@@ -17,7 +17,7 @@ from flowbert.encoders.layerwise import LayerwiseEncoder
 from flowbert.encoders.pooling import WEIGHTINGS, make_pooling
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.encoders.tokens import special_tokens
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 
 SENTENCES = ["the cat sleeps", "the dog runs on the mat", "the bird"]
 
@@ -96,6 +96,12 @@ def test_saved_counts_are_found_in_files_and_folders(folder: str, tmp_path: Path
     assert saved_counts("target") is None
     with pytest.raises(UserError, match="holds no token counts"):
         saved_counts(str(tmp_path))
+
+
+def test_counts_that_nothing_needs_are_told(folder: str) -> None:
+    encoder = SentenceEncoder.from_pretrained(folder, pooling="mean", counts="run")
+    with pytest.warns(FlowbertWarning, match="received 'run', but pooling mean weighs no tokens"):
+        weigh_tokens(encoder, lambda: Corpus.of("run", SENTENCES))
 
 
 def test_what_is_counted() -> None:
