@@ -27,7 +27,7 @@ def views_of(sentences: Sequence[str], seed: int = 0) -> list[str]:
 
     Example:
         >>> views_of(["a dog runs in the park", "word"])
-        ['a runs the park', 'word']
+        ['a dog in park', 'word']
     """
     return [
         edit_sentence(text, delete_words, DELETED, Stream(seed, "views", batch=number).python())

@@ -127,7 +127,9 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     def weigh_tokens(self) -> None:
         """Count the tokens that the encoder's pooling weighs, every process its share, unless there are counts."""
-        if not isinstance(self.encoder, SentenceEncoder):
+        module = None if self.trainer is None else self.trainer.lightning_module
+        there = self._encoder is not None or getattr(module, "has_encoder", False)  # else it is made later
+        if not there or not isinstance(self.encoder, SentenceEncoder):
             return
         strategy = None if self.trainer is None else self.trainer.strategy
 

@@ -17,6 +17,7 @@ class LayerwiseEncoder(SentenceEncoder):
 
     Example:
         >>> import torch
+        >>> from flowbert.encoders.pooling import make_pooling
         >>> encoder = LayerwiseEncoder.from_pretrained("builtin-sample")
         >>> mean = make_pooling("mean")
         >>> encoder.select([((1,), mean), ((4,), mean), ((1, 4), mean)])
@@ -50,6 +51,7 @@ def single_layers(setting: Setting) -> tuple[Setting, ...]:
     """Settings whose vectors average to those of one: of single layers, wherever the pooling is linear.
 
     Example:
+        >>> from flowbert.encoders.pooling import make_pooling
         >>> [layers for layers, _ in single_layers(((1, 12), make_pooling("mean")))]
         [(1,), (12,)]
     """

@@ -145,7 +145,8 @@ class PublishedGrid:
                 "asked for by its id, with the run folder as the encoder"
             )
         path = self.encoder or setting.encoder or ""
-        return EncoderSettings(path, pooling=setting.pooling, max_length=setting.max_length or 0)
+        pooling = "mean" if words else setting.pooling
+        return EncoderSettings(path, pooling=pooling, max_length=setting.max_length or 0)
 
     def _load_sources(self, encoder: EncoderSettings) -> dict[str, Source]:
         """Sources by the name of their layers."""

@@ -198,9 +198,9 @@ def test_word_vectors_are_an_encoder(pairs: Path, tmp_path: Path) -> None:
         pairs, tmp_path / "a.json", "--encoder.path", f"builtin-sample,{vectors}", "--methods", "raw,standardization"
     )
     assert [(row["layers"], row["pooling"]) for row in plain[::3]] == [("last", "mean")] * 2 + [("words", "mean")] * 2
-    more = ["--encoder.path", str(vectors), "--encoder.sif", "1e-3", "--methods", "raw"]
+    more = ["--encoder.path", str(vectors), "--encoder.pooling", "sif:a=1e-3", "--methods", "raw"]
     sif = evaluate(pairs, tmp_path / "b.json", *more)
-    assert sif[0]["pooling"] == "sif 0.001"
+    assert sif[0]["pooling"] == "sif of target"
     assert sif[0]["spearman"] != plain[6]["spearman"]
 
 

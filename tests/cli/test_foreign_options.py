@@ -50,7 +50,7 @@ def test_an_option_of_another_command(command: str, capsys: pytest.CaptureFixtur
 
 
 def test_an_option_of_a_tool_in_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("methods", "data", "model", "trainer", "labels", "data.tasks", "encoder.sif", "model.levels.x"):
+    for name in ("methods", "data", "model", "trainer", "labels", "data.tasks", "encoder.max_words", "model.levels.x"):
         assert f"unknown option --{name}" in line(["fit", f"--{name}", "3"], capsys)
 
 

@@ -49,4 +49,4 @@ def test_mistakes(run: Path) -> None:
     with pytest.raises(UserError, match="method: received 'flow'; allowed with model"):
         encode(SENTENCES, method="flow")
     with pytest.raises(UserError, match="method: received 'flow'; allowed: raw, whitening"):
-        encode(SENTENCES, model=run)
+        encode(SENTENCES, model=run, method="flow")
