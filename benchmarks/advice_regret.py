@@ -16,7 +16,6 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from flowbert import advise, load_task
-from flowbert.advice.choice import Advice
 from flowbert.evaluation.results import Row, load_results
 
 TASKS = ("STSB", "SICKR")
@@ -29,7 +28,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--encoder", required=True, nargs="+", help="encoders, as in the scores")
     parser.add_argument("--scores", required=True, help="results.json of evaluate: all settings")
     parser.add_argument("--senteval", required=True, help="folder laid out as SentEval's data/downstream")
-    parser.add_argument("--seeds", default=3, type=int, help="draws of sentences and views (default 3)")
+    parser.add_argument("--seeds", default=1, type=int, help="draws of sentences and views (default 1)")
     parser.add_argument("--store_dir", default=None, help="embedding cache; default: ~/.cache/flowbert")
     return parser.parse_args()
 
@@ -46,15 +45,13 @@ def scores(rows: list[Row], encoder: str, split: str) -> dict[Setting, float]:
     return {setting: fmean(values) for setting, values in found.items()}
 
 
-def advised(advice: Advice) -> Setting:
-    """The advised setting."""
-    return advice.best.layers, advice.best.pooling, advice.best.method
-
-
-def regret(found: Mapping[Setting, float], setting: Setting) -> str:
-    """Best score, and what the setting lacks of it."""
-    best = max(found, key=found.__getitem__)
-    return f"{found[best]:.2f} ({', '.join(reversed(best))}) | {found[best] - found[setting]:.2f}"
+def cells(found: Mapping[Setting, float], advised: Setting) -> str:
+    """Score of raw as it is usual, of the advised setting and of the best one; regret without and with cls."""
+    best = max((setting for setting in found if setting[1] != "cls"), key=found.__getitem__)
+    label = f"{found[best]:.2f} ({best[2]}, {best[1]}, {best[0]})"
+    regrets = [found[best] - found[advised], max(found.values()) - found[advised]]
+    scored = [found["last", "mean", "raw"], found[advised]]
+    return " | ".join([*(f"{x:.2f}" for x in scored), label, *(f"{x:.2f}" for x in regrets)])
 
 
 def main() -> None:
@@ -63,16 +60,20 @@ def main() -> None:
     rows, _ = load_results(arguments.scores)
     tasks = [load_task(name, arguments.senteval) for name in TASKS]
     sentences = [text for task in tasks for text in task.sentences()]
-    print("| encoder | advised | sure | best, dev | regret | best, test | regret |\n|---|---|---|---|---:|---|---:|")
+    print("| encoder | seed | split | advised | stable | raw | advised | best | regret | with cls |")
+    print("|---|---:|---|---|---|---:|---:|---|---:|---:|")
     with TemporaryDirectory() as folder:
         corpus = Path(folder) / "sentences.txt"
         corpus.write_text("\n".join(" ".join(text.split()) for text in sentences) + "\n", encoding="utf-8")
         for encoder in arguments.encoder:
             for seed in range(arguments.seeds):
                 found = advise(encoder, str(corpus), seed=seed, store_dir=arguments.store_dir)
-                dev, test = (regret(scores(rows, encoder, split), advised(found)) for split in ("dev", "test"))
-                sure = "yes" if not any(candidate.tied for candidate in found.candidates) else "no"
-                print(f"| {encoder} | {found.best.label} | {sure} | {dev} | {test} |", flush=True)
+                stable = "no" if any(candidate.tied for candidate in found.candidates) else "yes"
+                for split in ("dev", "test"):
+                    advised = found.best.layers, found.best.pooling, found.best.method
+                    figures = cells(scores(rows, encoder, split), advised)
+                    name = Path(encoder).name
+                    print(f"| {name} | {seed} | {split} | {found.best.label} | {stable} | {figures} |", flush=True)
 
 
 if __name__ == "__main__":
