@@ -31,7 +31,6 @@ METHODS = (
     *(f"whitening:shrinkage={share}" for share in (0.1, 0.3, 0.6, 0.8)),
     *(f"whitening:exponent={power}" for power in (-0.25, -0.35)),
 )
-AT_MOST = 5000  # sentences that are encoded, and as many views
 _RESAMPLES = 200
 Setting = tuple[str, str, str]  # layers, pooling, map
 _FEWEST = 50  # sentences: below, the criterion is noise
@@ -44,6 +43,7 @@ def advise(
     corpus: str = "builtin-sample",
     column: str | None = None,
     nli: str = "hub",
+    limit: int = 5000,
     seed: int = 0,
     output: str | Path | None = None,
     store_dir: str | None = None,
@@ -52,8 +52,8 @@ def advise(
 ) -> Advice:
     """Choose layers, pooling and map for a corpus from its sentences alone, without labels.
 
-    At most 5,000 distinct sentences of four words or more, drawn by the seed, are encoded, each with a view of it that
-    lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how well
+    At most ``limit`` distinct sentences of four words or more, drawn by the seed, are encoded, each with a view of it
+    that lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how well
     it tells own views from others (:mod:`flowbert.advice.criterion`). A raw setting within 1% of the best is taken.
     What that is worth, and where it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
 
@@ -62,6 +62,7 @@ def advise(
         corpus: The sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample.
         column: Column of the sentences in table files.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
+        limit: Most sentences to encode.
         seed: Seed of the draw, of the views and of the resampling.
         output: YAML file to write, which `fit` takes as it stands; None writes nothing.
         store_dir: Embedding cache; default: ~/.cache/flowbert.
@@ -75,7 +76,7 @@ def advise(
         UserError: If the encoder or corpus cannot be read, or there are fewer than 50 sentences.
 
     Example:
-        >>> found = advise("builtin-sample", "builtin-sample")
+        >>> found = advise("builtin-sample", "builtin-sample", limit=800)
         >>> found.best.layers, found.config()["encoder"]["layers"]
         ('embedding_last', 'embedding_last')
     """
@@ -83,7 +84,7 @@ def advise(
     settings = replace(given, layers=list(LAYERS), pooling=list(POOLINGS))
     whole = load_corpus(corpus, nli=nli, column=column)
     distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) >= _WORDS])
-    texts = list(distinct.sample(AT_MOST, seed).sentences)
+    texts = list(distinct.sample(limit, seed).sentences)
     if len(texts) < _FEWEST:
         enough = f"distinct sentences of {_WORDS} words or more; needed: {_FEWEST}"
         raise UserError(f"corpus: {corpus} has {len(texts)} {enough}")
