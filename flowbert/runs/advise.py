@@ -54,7 +54,8 @@ def advise(
 
     At most ``limit`` distinct sentences of four words or more, drawn by the seed, are encoded, each with a view of it
     that lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how
-    well it tells own views from others (:mod:`flowbert.advice.criterion`). A raw setting within 1% of the best is taken.
+    well it tells own views from others (:mod:`flowbert.advice.criterion`). A raw setting within 1% of the best is
+    taken.
     What that is worth, and where it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
 
     Args:
