@@ -57,12 +57,16 @@ class Advice:
         return self.candidates[0]
 
     @property
+    def usual(self) -> Candidate:
+        """The setting without any choice: raw, mean, the last layer."""
+        return next(c for c in self.candidates if (c.method, c.pooling, c.layers) == ("raw", "mean", "last"))
+
+    @property
     def reasons(self) -> tuple[str, str]:
         """Why, in two lines; the second says how sure it is."""
-        plain = next(c for c in self.candidates if (c.method, c.pooling, c.layers) == ("raw", "mean", "last"))
         first = (
             f"It tells views of a sentence from those of others by {self.best.criterion:.2f} standard deviations; raw, "
-            f"mean, layers last by {plain.criterion:.2f} ({self.sentences} sentences)."
+            f"mean, layers last by {self.usual.criterion:.2f} ({self.sentences} sentences)."
         )
         tied = [candidate for candidate in self.candidates[1:] if candidate.tied]
         if not tied:

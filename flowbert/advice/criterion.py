@@ -58,7 +58,7 @@ def cosines(sentences: Tensor, views: Tensor) -> Cosines:
 
 
 def merit(found: Sequence[Cosines], drawn: Floats | None = None) -> Floats:
-    r"""Both views as independent cues: :math:`\sqrt{\sum_i \max(d'_i, 0)^2}`, ``(R,)``; nothing in it is tuned.
+    r"""Both views as independent cues: :math:`\sqrt{\sum_i \max(d'_i, 0)^2}`, ``(R,)``, without weights between them.
 
     Args:
         found: Cosines of sentences with a view of each kind.

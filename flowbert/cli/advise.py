@@ -1,8 +1,7 @@
 """``advise``: which layers, pooling and map to take for a corpus, as a table and as a file that ``fit`` takes."""
 
-from flowbert.cli.options import add_encoder_options, add_options, check_output, chosen_device
+from flowbert.cli.options import add_encoder_options, add_options, call_arguments
 from flowbert.cli.parser import ToolParser
-from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.report.advice import advice_to_text
 from flowbert.runs.advise import advise
 
@@ -10,7 +9,7 @@ _EXAMPLE = """examples:
   python train.py advise --encoder.path DIR --corpus sentences.txt
   python train.py fit --config advice.yaml
 
-Layers and pooling are what is chosen: --encoder.layers and --encoder.pooling play no role."""
+Layers and pooling are what is chosen, so there is no option for them."""
 
 
 def make_parser() -> ToolParser:
@@ -35,9 +34,6 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options or files.
     """
-    options = make_parser().parse_args(argv[1:]).as_dict()
-    options.pop("config")
-    output = check_output(options.pop("output"), (".yaml", ".yml"))
-    encoder, device = EncoderSettings(**options.pop("encoder")), chosen_device(options.pop("device"))
-    print(advice_to_text(advise(encoder, output=output, device=device, progress=True, **options)))
-    print(f"written: {output}; use it: python train.py fit --config {output}")
+    arguments = call_arguments(make_parser().parse_args(argv[1:]), (".yaml", ".yml"))
+    print(advice_to_text(advise(**arguments, progress=True)))
+    print(f"written: {arguments['output']}; use it: python train.py fit --config {arguments['output']}")

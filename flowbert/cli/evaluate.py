@@ -3,9 +3,8 @@
 from inspect import signature
 
 from flowbert.calibration import methods
-from flowbert.cli.options import OPTIONS, add_encoder_options, add_options, check_output, chosen_device
+from flowbert.cli.options import OPTIONS, add_encoder_options, add_options, call_arguments
 from flowbert.cli.parser import ToolParser
-from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.report.comparison import print_comparison
 from flowbert.runs.compare import compare
 from flowbert.tasks import KINDS
@@ -50,9 +49,7 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options or files.
     """
-    options = make_parser().parse_args(argv[1:]).as_dict()
-    options.pop("config")
-    output = check_output(options.pop("output"), (".json",))
-    encoder, device = EncoderSettings(**options.pop("encoder")), chosen_device(options.pop("device"))
-    print_comparison(compare(encoder, output=output, device=device, **options))
+    arguments = call_arguments(make_parser().parse_args(argv[1:]), (".json",))
+    output = arguments["output"]
+    print_comparison(compare(**arguments))
     print(f"written: {output}, {output.with_suffix('.md')}, {output.with_suffix('.csv')}")

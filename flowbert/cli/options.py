@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import torch
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 
 from flowbert.data.readers import TABLES
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import UserError, choices
+from flowbert.evaluation.embeddings import EncoderSettings
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 SEVERAL = " Several: with commas, or a list."
@@ -39,8 +40,9 @@ _POOLING = (
     "idf:special=true (the special tokens, too). Default: as trained, else mean."
 )
 _COUNTS = (
-    "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (all "
-    "sentences of the run), the run folder of a fit, or a corpus as above. Default: as trained, else corpus."
+    "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
+    "measured, in fit with what is fitted on), the run folder of a fit, or a corpus as above. Default: as trained, "
+    "else corpus."
 )
 _TABLES = " ".join(TABLES)
 _TASKS = (
@@ -105,6 +107,20 @@ def add_encoder_options(parser: ArgumentParser, *, several: bool = False, withou
     group = parser.add_argument_group("The encoder")
     names = [name for name in OPTIONS if name.startswith("encoder.") and name not in without]
     add_options(group, *names, several=several)
+
+
+def call_arguments(options: Namespace, suffixes: tuple[str, ...]) -> dict[str, Any]:
+    """Arguments of a library call from a command's options: output checked, the encoder's settings, the device.
+
+    Raises:
+        UserError: If output or device cannot be.
+    """
+    arguments = dict(options.as_dict())
+    del arguments["config"]
+    arguments["output"] = check_output(arguments["output"], suffixes)
+    arguments["encoder"] = EncoderSettings(**arguments["encoder"])
+    arguments["device"] = chosen_device(arguments["device"])
+    return arguments
 
 
 def chosen_device(name: str) -> torch.device:

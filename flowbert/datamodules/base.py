@@ -73,6 +73,7 @@ class CorpusDataModule(LightningDataModule, ABC):
         self._to_predict: Sequence[str] | None = None
         self._fit_index: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._held_index: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._to_count: Counted | None = None
         self._loader: TrainingLoader | None = None
         self._resumed: dict[str, Any] | None = None
 
@@ -141,20 +142,22 @@ class CorpusDataModule(LightningDataModule, ABC):
         weigh_tokens(self.encoder, lambda: self.counted(self.encoder), self._processes(), merge)
 
     def counted(self, encoder: SentenceEncoder) -> Counted:
-        """What an encoder's token weights are counted over; held-out sentences are part of the corpus.
+        """What an encoder's token weights are counted over, read once; held-out sentences are part of the corpus.
 
         Raises:
             UserError: If it is not there or is bad.
         """
-        found, options = self.examples, self.options
-        fitted = [text for column in found.distinct_columns() for text in column]
-        tasks = [task.sentences() for task in self.tasks]
-        return choose_counted(
-            encoder.count_over,
-            lambda: Corpus.of(found.name, fitted),
-            lambda: chain(fitted, *tasks),
-            lambda name: load_corpus(name, nli=options.nli, column=options.column),
-        )
+        if self._to_count is None:
+            found, options = self.examples, self.options
+            fitted = [text for column in found.distinct_columns() for text in column]
+            tasks = [task.sentences() for task in self.tasks]
+            self._to_count = choose_counted(
+                encoder.count_over,
+                lambda: Corpus.of(found.name, fitted),
+                lambda: chain(fitted, *tasks),
+                lambda name: load_corpus(name, nli=options.nli, column=options.column),
+            )
+        return self._to_count
 
     # ------------------------------------------------------------ embeddings
 

@@ -139,7 +139,8 @@ class SentenceEncoder(nn.Module):
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
             counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
-                ``run`` (all sentences of the run), a run folder, or a corpus. Default: as trained, else ``corpus``.
+                ``run`` (what is measured, in a fit with that), a run folder, or a corpus. Default: as trained, else
+                ``corpus``.
 
         Raises:
             UserError: If the encoder cannot be loaded, or an option does not fit it.

@@ -82,6 +82,12 @@ class TokenCounts:
             self.name or other.name,
         )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenCounts) and (self.digest, self.name) == (other.digest, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.digest, self.name))
+
     @cached_property
     def digest(self) -> str:
         """Identity of the counts, whatever they are called."""

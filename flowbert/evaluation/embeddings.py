@@ -12,7 +12,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
 from flowbert.encoders.counting import Counted
 from flowbert.encoders.encoder import Setting
-from flowbert.encoders.layerwise import Layers, LayerwiseEncoder, expand_layers, single_layers
+from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
 from flowbert.encoders.pooling import POOLER, Pooling, make_pooling
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
@@ -44,7 +44,7 @@ class EncoderSettings:
             128.
         dtype: float32, float16 or bfloat16.
         counts: What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run
-            (all sentences of the run), a run folder, or a corpus. Default: as trained, else corpus.
+            (all sentences that are measured), a run folder, or a corpus. Default: as trained, else corpus.
         max_words: Word vectors: read only the first ones.
     """
 
@@ -160,7 +160,7 @@ class _Settings:
             return self.source((layers, pooling.with_counts(self._counts(counted), encoder.tokenizer)))
 
         return Source(
-            columns=encoder_columns(encoder, layers, pooling),
+            columns=encoder_columns(encoder, setting),
             key=encoder.key_of(setting),
             dim=encoder.layer_dim,
             embed=lambda sentences: self._stores.embeddings(sentences, averaged),
@@ -205,19 +205,16 @@ def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | N
     )
 
 
-def encoder_columns(
-    encoder: SentenceEncoder, layers: Layers | None = None, pooling: Pooling | None = None
-) -> dict[str, Any]:
-    """Columns of a results row that say what the embeddings are.
+def encoder_columns(encoder: SentenceEncoder, setting: Setting | None = None) -> dict[str, Any]:
+    """Columns of a results row that say what the embeddings are: those of a setting, or of the encoder's own.
 
     Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``.
     """
     description = encoder.describe()
-    used_layers, used_pooling = encoder.settings[0]
-    layers = used_layers if layers is None else layers
+    layers, pooling = encoder.settings[0] if setting is None else setting
     return {
         **{name: description[name] for name in ("revision", "dtype", "max_length")},
-        "pooling": (used_pooling if pooling is None else pooling).label,
+        "pooling": pooling.label,
         "encoder": description["path"],
         "layers": name_layers(layers, encoder.num_layers),
         "layer_numbers": layers,

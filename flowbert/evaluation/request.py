@@ -9,8 +9,7 @@ import torch
 
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.sts import STSTask, Subset, is_table
-from flowbert.encoders.counting import Counted, saved_counts
-from flowbert.encoders.token_counts import FITTED_ON, OF_RUN
+from flowbert.encoders.counting import Counted, choose_counted
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import fingerprint
@@ -121,15 +120,13 @@ def counted_loader(
     """
 
     @cache
-    def of_run() -> Corpus:
-        return Corpus.of(OF_RUN, (text for task in tasks for text in task.sentences()))
-
-    named = cache(saved_counts)
-
     def counted(corpus: str, task: Task) -> Counted:
-        if source == OF_RUN:
-            return of_run()
-        return corpus_of(corpus, task) if source == FITTED_ON else named(source) or load(source, task)
+        return choose_counted(
+            source,
+            lambda: corpus_of(corpus, task),
+            lambda: (text for each in tasks for text in each.sentences()),
+            lambda name: load(name, task),
+        )
 
     return counted
 

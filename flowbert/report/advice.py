@@ -11,7 +11,7 @@ _SHOWN = 12
 
 def advice_to_text(advice: Advice, width: int = 120) -> str:
     """The settings that the criterion likes best, raw as it is usual, and the reasons."""
-    usual = [c for c in advice.candidates[_SHOWN:] if (c.method, c.pooling, c.layers) == ("raw", "mean", "last")]
+    usual = [advice.usual] if advice.usual in advice.candidates[_SHOWN:] else []
     table = Table("map", "pooling", "layers", "criterion", "95%", "", box=box.SIMPLE_HEAD)
     for candidate in (*advice.candidates[:_SHOWN], *usual):
         note = "advised" if candidate is advice.best else "within the interval" if candidate.tied else ""

@@ -56,6 +56,7 @@ def advise(
     that lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how
     well it tells own views from others (:mod:`flowbert.advice.criterion`). A raw setting within 1% of the best is
     taken.
+
     What that is worth, and where it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
 
     Args:
@@ -83,13 +84,14 @@ def advise(
     """
     given = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
     settings = replace(given, layers=list(LAYERS), pooling=list(POOLINGS))
-    whole = load_corpus(corpus, nli=nli, column=column)
+    load = partial(load_corpus, nli=nli, column=column)
+    whole = load(corpus)
     distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) >= _WORDS])
     texts = list(distinct.sample(limit, seed).sentences)
     if len(texts) < _FEWEST:
         enough = f"distinct sentences of {_WORDS} words or more; needed: {_FEWEST}"
         raise UserError(f"corpus: {corpus} has {len(texts)} {enough}")
-    counted = choose_counted(settings.counts or FITTED_ON, lambda: whole, lambda: texts, partial(load_corpus, nli=nli))
+    counted = choose_counted(settings.counts or FITTED_ON, lambda: whole, lambda: texts, load)
     sources = [
         source if source.with_counts is None else source.with_counts(counted)
         for source in load_embeddings(settings, device, store_dir)

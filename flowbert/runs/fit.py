@@ -47,7 +47,7 @@ class Run:
         log_to: Where figures go beside ``metrics.csv``: ``wandb``, ``wandb-offline``, ``tensorboard``.
         whitening: The baseline beside a frozen encoder's method; default: plain whitening.
         last: When ``last.ckpt`` is written; default: after every epoch and every ten minutes.
-        recommended: Whether the results show the recommended map, too, see :mod:`flowbert.runs.recommended`.
+        recommended: Whether the results of a fit show the recommended map, too, see :mod:`flowbert.runs.recommended`.
         settings: What the run was asked to do, as JSON values, for the hash in its results.
         **trainer: Arguments of Lightning's Trainer, over :data:`TRAINER_DEFAULTS`.
 
@@ -110,7 +110,12 @@ class Run:
             trainer.test(self.module, datamodule=self.datamodule, ckpt_path=best, weights_only=True, verbose=False)
         if trainer.is_global_zero:
             self._save_fitted()
-        return self._report(trainer, self.datamodule.describe_corpus())
+        corpus = self.datamodule.describe_corpus()
+        rows = self._report(trainer, corpus)
+        if self._recommended and trainer.is_global_zero:  # what the fit gave is on disk by now
+            rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
+            self._write(rows, corpus)
+        return rows
 
     def measure(self, split: str = "test") -> list[Row]:
         """Likelihood and STS figures of the checkpoint on the split ``dev`` or ``test``."""
@@ -212,12 +217,13 @@ class Run:
             )
         ]
         if trainer.is_global_zero:
-            if self._recommended:
-                rows += recommended_rows(self.module.encoder, self.datamodule.options, seed)
-            device = str(self.module.device)
-            record = fingerprint(self.settings, corpus_hash=corpus["digest"], device=device, seed=seed)
-            write_results(self.folder.results, rows, record)
+            self._write(rows, corpus)
         return rows
+
+    def _write(self, rows: Sequence[Row], corpus: Mapping[str, Any]) -> None:
+        device, seed = str(self.module.device), self.module.hparams["seed"]
+        record = fingerprint(self.settings, corpus_hash=corpus["digest"], device=device, seed=seed)
+        write_results(self.folder.results, rows, record)
 
 
 def fit(

@@ -38,4 +38,4 @@ def recommended_rows(encoder: SentenceEncoder, options: CorpusOptions, seed: int
         bootstrap=0,
         device=encoder.device,
     )
-    return [replace(row, code="") for row in found.rows]
+    return [replace(row, code="") for row in found.rows]  # as the rows of a fit: these carry no digest of code
