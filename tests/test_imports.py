@@ -24,6 +24,7 @@ ORDER = (
     "datamodules",
     "modules",
     "methods",
+    "estimators",
     "tasks",
     "callbacks",
     "evaluation",
