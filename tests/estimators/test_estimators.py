@@ -80,7 +80,7 @@ def test_scikit_learns_checks(estimator: Any) -> None:
     assert {one["check_name"] for one in found if one["status"] == "skipped"} == SKIPPED
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
 def test_scikit_learns_checks_of_names_and_frames(estimator: Any) -> None:
     for check in (
         check_get_feature_names_out_error,
