@@ -11,7 +11,7 @@ import torch
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
 from flowbert.encoders.counting import Counted
-from flowbert.encoders.encoder import Setting
+from flowbert.encoders.forward import Setting
 from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
 from flowbert.encoders.pooling import POOLER, Pooling, make_pooling
 from flowbert.encoders.token_counts import TokenCounts
