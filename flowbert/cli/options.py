@@ -44,6 +44,11 @@ _COUNTS = (
     "measured, in fit with what is fitted on), the run folder of a fit, or a corpus as above. Default: as trained, "
     "else corpus."
 )
+_PROMPT = "Text before every sentence, 'query: '; its tokens are pooled, too. Default: as trained, else none."
+_MODULES = (
+    "What is applied of the modules after the pooling of a sentence-transformers folder: dense (up to the last Dense, "
+    "the default), all (Normalize, too), none."
+)
 _TABLES = " ".join(TABLES)
 _TASKS = (
     f"Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs ({_TABLES}). Default: SAMPLE; of "
@@ -56,6 +61,8 @@ OPTIONS = {
     "encoder.pooling": Option(str | None, None, _POOLING),
     "encoder.counts": Option(str | None, None, _COUNTS),
     "encoder.max_length": Option(int | None, None, "Tokens where sentences are cut. Default: as trained, else 128."),
+    "encoder.prompt": Option(str | None, None, _PROMPT),
+    "encoder.modules": Option(str | None, None, _MODULES),
     "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
     "corpus": Option(str, "target", _CORPUS),
     "nli": Option(str, "hub", f"NLI pairs of the corpus nli: hub, builtin-sample, or files ({_TABLES})."),

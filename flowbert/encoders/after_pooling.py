@@ -39,7 +39,12 @@ class Dense(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh", use_residual: bool = False
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        activation: str = "Tanh",
+        use_residual: bool = False,
     ) -> None:
         super().__init__()
         self.config = ("dense", activation, use_residual)

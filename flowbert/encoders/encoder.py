@@ -110,7 +110,9 @@ class SentenceEncoder(nn.Module):
         self._check_pooler()
         self.after_pooling.check(self.layers, self.pooling, self.num_layers)
         if not frozen and len(self.after_pooling):
-            raise UserError(f"modules: received {self.after_pooling.word}; allowed for an encoder that is trained: none")
+            raise UserError(
+                f"modules: received {self.after_pooling.word}; allowed for an encoder that is trained: none"
+            )
         check_max_length(max_length, backbone, tokenizer)
         self.register_load_state_dict_post_hook(_forget_digests)  # type: ignore[no-untyped-call]
         self.requires_grad_(not frozen)

@@ -7,13 +7,7 @@ from typing import Any
 from flowbert.encoders.after_pooling import ALL, NONE, AfterPooling, Dense, Normalize
 from flowbert.errors import UserError
 
-_POOLINGS = {
-    "cls": "cls",
-    "max": "max",
-    "mean": "mean",
-    "weightedmean": "position_mean",
-    "lasttoken": "last_token",
-}
+_POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "weightedmean": "position_mean", "lasttoken": "last_token"}
 _OLD_POOLINGS = {  # one switch each, before version 6
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",

@@ -20,7 +20,7 @@ def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of :meth:`SentenceEncoder.from_pretrained` that load the encoder of a saved description again.
 
     Example:
-        >>> saved = {"path": "p", "revision": None, "layers": [4], "pooling": "mean", "max_length": 9, "dtype": "float32"}
+        >>> saved = {"path": "p", "revision": "v", "layers": [4], "pooling": "cls", "max_length": 9, "dtype": "half"}
         >>> settings_of({**saved, "weights": "ab12"}) == {**saved, "prompt": "", "modules": "none"}
         True
     """

@@ -1,6 +1,6 @@
 """Frozen embeddings to compare methods on: encoders x poolings x layers, each encoder read once; word vectors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -10,6 +10,7 @@ import torch
 
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
+from flowbert.encoders.after_pooling import NONE
 from flowbert.encoders.counting import Counted
 from flowbert.encoders.forward import Setting
 from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
@@ -43,6 +44,9 @@ class EncoderSettings:
         max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, else
             128.
         dtype: float32, float16 or bfloat16.
+        prompt: Text before every sentence. Default: as trained, or that of a sentence-transformers folder, else none.
+        modules: What follows the pooling in a sentence-transformers folder: dense (up to the last Dense, the default),
+            all (its Normalize as well), or none.
         counts: What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run
             (all sentences that are measured), a run folder, or a corpus. Default: as trained, else corpus.
         max_words: Word vectors: read only the first ones.
@@ -55,6 +59,8 @@ class EncoderSettings:
     max_length: int | None = None
     dtype: str = "float32"
     counts: str | None = None
+    prompt: str | None = None
+    modules: str | None = None
     max_words: int | None = None
 
 
@@ -128,12 +134,15 @@ def _settings_of(
         max_length=settings.max_length or None,
         dtype=settings.dtype,
         counts=settings.counts,
+        prompt=settings.prompt,
+        modules=settings.modules,
     ).to(device)
     if settings.max_length == 0:
         encoder.max_length = encoder.longest or _NO_LIMIT
     wanted = expand_layers(specs, encoder.num_layers) if specs else (encoder.layers,)
     stores = SettingStores(encoder, lambda each: EmbeddingStore(store_dir, each))
-    found = _Settings(encoder, stores, alone=len(wanted) == 1)
+    # What follows the pooling need not be linear: then an average of layers is no average of vectors.
+    found = _Settings(encoder, stores, alone=len(wanted) == 1 or len(encoder.after_pooling) > 0)
     of = [make_pooling(each) for each in ([encoder.pooling] if poolings is None else poolings)]
     if encoder.counts is not None:
         of = [pooling.with_counts(encoder.counts, encoder.tokenizer) for pooling in of]
@@ -208,14 +217,20 @@ def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | N
 def encoder_columns(encoder: SentenceEncoder, setting: Setting | None = None) -> dict[str, Any]:
     """Columns of a results row that say what the embeddings are: those of a setting, or of the encoder's own.
 
-    Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``.
+    Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``. A
+    prompt and modules after the pooling stand beside it.
     """
     description = encoder.describe()
     layers, pooling = encoder.settings[0] if setting is None else setting
     return {
         **{name: description[name] for name in ("revision", "dtype", "max_length")},
-        "pooling": pooling.label,
+        "pooling": "; ".join([pooling.label, *_beside(description)]),
         "encoder": description["path"],
         "layers": name_layers(layers, encoder.num_layers),
         "layer_numbers": layers,
     }
+
+
+def _beside(description: Mapping[str, Any]) -> list[str]:
+    prompt, modules = description["prompt"], description["modules"]
+    return [f"prompt {prompt!r}"] * bool(prompt) + [f"modules {modules}"] * (modules != NONE)

@@ -1,10 +1,12 @@
 """Encoders for tests: tiny random checkpoints on disk, and a backbone whose layer k is the constant k."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -122,3 +124,32 @@ class ConstantLayers(nn.Module):
     def layers(self) -> int:
         """Hidden states: the embedding layer and every block."""
         return int(self.config.num_hidden_layers) + 1
+
+
+def add_modules(
+    folder: Path, *modules: tuple[str, dict[str, Any]], transformer: dict[str, Any] | None = None, dim: int = 16
+) -> Path:
+    """Make an encoder's folder one of sentence-transformers: modules after the transformer, kind and config each."""
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    for number, (kind, config) in enumerate(modules, start=1):
+        place = folder / f"{number}_{kind}"
+        place.mkdir(exist_ok=True)
+        if kind == "Pooling":
+            config = {"word_embedding_dimension": dim} | config
+        (place / "config.json").write_text(json.dumps(config))
+        if kind == "Dense":
+            generator = torch.Generator().manual_seed(number)
+            size, out = config["in_features"], config["out_features"]
+            weights = {"linear.weight": torch.randn(out, size, generator=generator)}
+            if config.get("bias", True):
+                weights["linear.bias"] = torch.randn(out, generator=generator)
+            if config.get("use_residual") and size != out:
+                weights["residual.weight"] = torch.randn(out, size, generator=generator)
+            save_file(weights, place / "model.safetensors")
+        listed.append(
+            {"idx": number, "name": str(number), "path": place.name, "type": f"sentence_transformers.models.{kind}"}
+        )
+    (folder / "modules.json").write_text(json.dumps(listed))
+    if transformer is not None:
+        (folder / "sentence_bert_config.json").write_text(json.dumps(transformer))
+    return folder
