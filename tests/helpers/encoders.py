@@ -20,6 +20,8 @@ from transformers import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    GPT2Config,
+    LlamaConfig,
     MPNetConfig,
     PretrainedConfig,
     PreTrainedTokenizerFast,
@@ -79,6 +81,11 @@ _CONFIGS: dict[str, tuple[type[PretrainedConfig], dict[str, Any]]] = {
     "deberta": (DebertaV2Config, {**_SIZES, "relative_attention": True, "position_biased_input": False}),
 }
 ARCHITECTURES = tuple(_CONFIGS)
+_DECODERS: dict[str, tuple[type[PretrainedConfig], dict[str, Any]]] = {
+    "gpt2": (GPT2Config, {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 150}),
+    "llama": (LlamaConfig, {**_SIZES, "num_key_value_heads": 1}),
+}
+DECODERS = tuple(_DECODERS)
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
@@ -92,10 +99,18 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)  # type: ignore[no-untyped-call]
 
 
+def end_tokenizer() -> PreTrainedTokenizerFast:
+    """As decoders have one: the words alone, one special token for the end, and none to fill a batch up."""
+    vocabulary = {word: number for number, word in enumerate(["<end>", "<unk>", *WORDS])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", unk_token="<unk>")  # type: ignore[no-untyped-call]
+
+
 def make_encoder(folder: Path, architecture: str = "bert", seed: int = 0, **options: Any) -> Path:
     """Write a random checkpoint of 3 blocks and 16 dimensions; ``options`` go into its configuration."""
-    tokenizer = word_tokenizer()
-    config_class, sizes = _CONFIGS[architecture]
+    tokenizer = end_tokenizer() if architecture in DECODERS else word_tokenizer()
+    config_class, sizes = {**_CONFIGS, **_DECODERS}[architecture]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModel.from_config(config_class(**{**sizes, "vocab_size": len(tokenizer), **options}))  # type: ignore[no-untyped-call]
