@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flowbert.runs.encode import encode as encode
     from flowbert.runs.export import export as export
     from flowbert.runs.fit import fit as fit
+    from flowbert.runs.import_model import import_model as import_model
     from flowbert.tasks import evaluate_task as evaluate_task
 
 _WHERE = {
@@ -36,6 +37,7 @@ _WHERE = {
     "export": "flowbert.runs",
     "fit": "flowbert.runs",
     "fit_flow": "flowbert.methods.flow",
+    "import_model": "flowbert.runs",
     "load": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
     "load_task": "flowbert.data.sts",

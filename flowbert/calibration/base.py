@@ -55,7 +55,7 @@ class NotFittedError(RuntimeError):
 
 def methods() -> dict[str, type["Calibration"]]:
     """Every known method by its name, in order of definition."""
-    return dict(_METHODS)
+    return {name: known for name, known in _METHODS.items() if known.fits}
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ class Calibration(ABC):
     """Constructor argument that a number after the method's name sets, as in ``whitening-128``."""
     allowed: ClassVar[Mapping[str, Allowed]] = {}
     """What arguments may be that no other calibration has."""
+    fits: ClassVar[bool] = True
+    """Whether it learns from rows, and so is a method; else it is only loaded."""
     to_be_fitted: ClassVar[str] = "call fit or partial_fit with at least 1 row"
 
     def __init_subclass__(cls, method: str | None = None, **kwargs: Any) -> None:

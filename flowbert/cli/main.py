@@ -30,6 +30,7 @@ use and compare, without training:
 
 take it with you:
   export      a fitted model as a sentence-transformers folder, checked without this package
+  import      flows and whitenings that others' code fitted, as a run folder
 
 start here:
   python train.py fit --config configs/quickstart.yaml
@@ -47,6 +48,7 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "advise": "flowbert.cli.advise:main",
     "encode": "flowbert.cli.encode:main",
     "export": "flowbert.cli.export:main",
+    "import": "flowbert.cli.import_model:main",
 }
 
 

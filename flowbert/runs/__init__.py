@@ -5,5 +5,6 @@ from flowbert.runs.compare import compare
 from flowbert.runs.encode import encode
 from flowbert.runs.export import export
 from flowbert.runs.fit import Run, fit
+from flowbert.runs.import_model import import_model
 
-__all__ = ["Run", "advise", "compare", "encode", "export", "fit"]
+__all__ = ["Run", "advise", "compare", "encode", "export", "fit", "import_model"]
