@@ -61,8 +61,12 @@ class GivenMap(Calibration, method="given"):
         return found
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
+    def read(cls, path: str | Path, scale: float = 1.0) -> Self:
         """Read ``kernel`` and ``bias`` from an ``.npz`` file, or from ``kernel.npy`` and ``bias.npy`` in a folder.
+
+        Args:
+            path: The file or folder.
+            scale: What rows are multiplied with before they go through the map.
 
         Raises:
             UserError: If they are missing, pickled, or not as :meth:`of` wants them.
@@ -72,9 +76,9 @@ class GivenMap(Calibration, method="given"):
             if path.is_dir():
                 arrays = {name: np.load(path / f"{name}.npy", allow_pickle=False) for name in (KERNEL, BIAS)}
             else:
-                with np.load(path, allow_pickle=False) as content:
+                with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
                     arrays = {name: content[name] for name in (KERNEL, BIAS)}
-            return cls.of(arrays[KERNEL], arrays[BIAS])
+            return cls.of(arrays[KERNEL] * scale, arrays[BIAS] / scale)
         except (KeyError, AttributeError, TypeError) as error:  # other names, or one array alone
             raise UserError(f"{path}: holds no {KERNEL} and {BIAS}; needed: {_NEEDED}") from error
         except Exception as error:  # of numpy, zipfile and zlib: a file that is none, or damaged

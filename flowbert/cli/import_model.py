@@ -24,6 +24,11 @@ def make_parser() -> ToolParser:
     )
     parser.add_argument("--from", type=str, required=True, help=source)
     parser.add_argument("--run_dir", type=str | None, default=None, help="Folder for everything the run writes.")
+    scale = (
+        "How much longer than ours the vectors were that a whitening was fitted on: 2 for first_last_avg and last2avg "
+        "of BERT-whitening-pytorch, which add two layers."
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help=scale)
     add_encoder_options(parser)
     return parser
 
@@ -35,5 +40,5 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    run = import_model(options["from"], dict(options.encoder.as_dict()), options.run_dir)
+    run = import_model(options["from"], dict(options.encoder.as_dict()), options.run_dir, scale=options.scale)
     print(f"written: {run}; use it: python train.py encode --model {run} --input FILE --output vectors.npy")

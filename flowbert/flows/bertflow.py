@@ -94,7 +94,7 @@ def _permutation(weight: Tensor) -> Tensor:
     """Places that a convolution with a permutation matrix takes its outputs from."""
     matrix = weight[:, :, 0, 0]
     places = matrix.argmax(dim=1)
-    if not torch.equal(matrix, torch.eye(matrix.shape[1])[places]) or len(places.unique()) < len(matrix.T):
+    if not torch.equal(matrix, torch.eye(matrix.shape[1])[places]) or len(set(places.tolist())) < matrix.shape[1]:
         raise ValueError("a convolution is no permutation")
     return places
 

@@ -23,7 +23,9 @@ _BERTFLOW = {  # pooling in the config.json beside its flow; its "first" layer i
 }
 
 
-def import_model(source: str | Path, encoder: Mapping[str, Any], run_dir: str | Path | None = None) -> Path:
+def import_model(
+    source: str | Path, encoder: Mapping[str, Any], run_dir: str | Path | None = None, *, scale: float = 1.0
+) -> Path:
     """Make a run folder of a map that was fitted elsewhere, which ``encode``, ``export`` and ``evaluate`` take.
 
     Args:
@@ -32,6 +34,8 @@ def import_model(source: str | Path, encoder: Mapping[str, Any], run_dir: str | 
         encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`. Layers and pooling must be those that
             the map was fitted on; only a folder of pytorch-bertflow says which.
         run_dir: The folder to make; default: ``runs/imported/<time>``.
+        scale: How much longer than ours the vectors were that a whitening was fitted on: 2 for ``first_last_avg`` and
+            ``last2avg`` of BERT-whitening-pytorch, which add two layers in place of averaging them.
 
     Returns:
         The run folder.
@@ -51,7 +55,7 @@ def import_model(source: str | Path, encoder: Mapping[str, Any], run_dir: str | 
         (1, 32)
     """
     source = Path(source)
-    fitted = _read(source)
+    fitted = _read(source, scale)
     made = SentenceEncoder.from_pretrained(**_with_layers(source, encoder))
     if made.needs_counts:
         raise UserError(f"pooling: received {made.pooling}, which needs token counts; allowed: one without, or counts")
@@ -71,10 +75,11 @@ def import_model(source: str | Path, encoder: Mapping[str, Any], run_dir: str | 
     return run.path
 
 
-def _read(source: Path) -> Glow | GivenMap:
-    if source.suffix in _TORCH_FILES or (source / FILE_NAME).is_file():
-        return read_bertflow(source)
-    return GivenMap.read(source)
+def _read(source: Path, scale: float) -> Glow | GivenMap:
+    is_flow = source.suffix in _TORCH_FILES or (source / FILE_NAME).is_file()
+    if scale <= 0 or (is_flow and scale != 1):
+        raise UserError(f"scale: received {scale}; allowed: above 0 for kernel and bias, 1 for a flow")
+    return read_bertflow(source) if is_flow else GivenMap.read(source, scale)
 
 
 def _with_layers(source: Path, encoder: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ def kernel_and_bias(x: Floats) -> tuple[Floats, Floats]:
 
 
 def normalized(y: Floats) -> Floats:
-    return y / np.linalg.norm(y, axis=1, keepdims=True)
+    result: Floats = y / np.linalg.norm(y, axis=1, keepdims=True)
+    return result
 
 
 @pytest.mark.parametrize("columns", [6, 2])
@@ -89,7 +90,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     np.savez(tmp_path / "nan.npz", kernel=kernel * np.nan, bias=bias)
     np.save(tmp_path / "one.npy", kernel)
     (tmp_path / "empty.npz").write_bytes(b"")
-    np.savez(tmp_path / "cut.npz", **content)
+    np.savez(tmp_path / "cut.npz", kernel=kernel, bias=bias)
     (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-60])
     for name, message in (
         ("w.pkl", r"pickled, which is never read here.*numpy\.savez\('map\.npz', \*\*pickle\.loads\("),

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -71,7 +72,7 @@ def test_what_is_no_such_flow_is_one_line(tmp_path: Path) -> None:
 
 
 class Harmful:
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[Any, ...]:
         return (Path.touch, (Path("touched"),))
 
 

@@ -40,6 +40,19 @@ def test_a_whitening(encoder: Path, whitening: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(output), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_whitening_of_layers_that_were_added(encoder: Path, tmp_path: Path) -> None:
+    settings = {"path": str(encoder), "layers": "first_last", "pooling": "mean"}
+    raw = SentenceEncoder.from_pretrained(**settings).encode(SENTENCES)
+    random = np.random.default_rng(0)
+    kernel, bias = random.normal(size=(16, 5)), random.normal(size=(1, 16))
+    np.savez(tmp_path / "w.npz", kernel=kernel, bias=bias)
+    made = load(import_model(tmp_path / "w.npz", settings, tmp_path / "run", scale=2))
+    np.testing.assert_allclose(made.encode(SENTENCES), (2 * raw + bias) @ kernel, rtol=1e-4, atol=1e-4)
+    for source, scale in (("w.npz", 0), ("glow.bin", 2)):
+        with pytest.raises(UserError, match=f"scale: received {scale}; allowed: above 0 for kernel and bias, 1 for a"):
+            import_model(tmp_path / source, settings, tmp_path / "other", scale=scale)
+
+
 @pytest.mark.parametrize(
     ("pooling", "layers", "here"), [("first-last-avg", (0, 3), "mean"), ("cls", (3,), "cls"), (None, None, None)]
 )
