@@ -40,11 +40,12 @@ class EncoderSettings:
             1 the first block, -1 the last): '1,12' is one setting. Several settings: last,first_last, or a list
             '[last, [1, 2, 4]]'; singles, pairs, triples stand for all of that size. Default: as trained, else last.
         pooling: Comma-separated, or a list, of :data:`flowbert.encoders.pooling.POOLINGS`, with options after colons:
-            mean,idf,sif:a=0.01. Word vectors: mean, sif. Default: as trained, else mean.
-        max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, else
-            128.
+            mean,idf,sif:a=0.01. Word vectors: mean, sif. Default: as trained, or as the folder says, else
+            mean.
+        max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, or
+            as the folder says, else 128.
         dtype: float32, float16 or bfloat16.
-        prompt: Text before every sentence. Default: as trained, or that of a sentence-transformers folder, else none.
+        prompt: Text before every sentence. Default: as trained, or as the folder says, else none.
         modules: What follows the pooling in a sentence-transformers folder: dense (up to the last Dense, the default),
             all (its Normalize as well), or none.
         counts: What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run
@@ -189,6 +190,8 @@ def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_
     columns = {"encoder": path, "layers": "words", "pooling": pooling.text, "dtype": "float32"}
     if pooling.name not in ("mean", "sif"):
         raise UserError(f"pooling: received {pooling.text!r}; allowed with word vectors ({path}): mean, sif")
+    if settings.prompt:
+        raise UserError(f"prompt: received {settings.prompt!r}; allowed with word vectors ({path}): none")
     encoder = StaticEncoder.from_file(path, max_words=settings.max_words)
     if pooling.name == "mean":
         return _stored(encoder, columns, store_dir)
