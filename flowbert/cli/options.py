@@ -46,8 +46,8 @@ _COUNTS = (
 )
 _LENGTH = "Tokens where sentences are cut. Default: as trained, or as the folder says, else 128."
 _PROMPT = (
-    "Text before every sentence, 'query: '; its tokens are pooled, too. Default: as trained, or as the folder says, else "
-    "none."
+    "Text before every sentence, 'query: '; its tokens are pooled, too. Default: as trained, or as the folder says, "
+    "else none."
 )
 _MODULES = (
     "What is applied of the modules after the pooling of a sentence-transformers folder: dense (up to the last Dense, "

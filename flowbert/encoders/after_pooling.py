@@ -73,7 +73,7 @@ class Dense(nn.Module):
         Raises:
             UserError: If it is one that is not known here, or damaged.
         """
-        path = content.get("activation_function", "torch.nn.modules.activation.Tanh")
+        path = str(content.get("activation_function", "torch.nn.modules.activation.Tanh"))
         activation = path.rpartition(".")[2]
         if not path.startswith("torch.nn.") or activation not in _ACTIVATIONS:
             raise UserError(f"{folder}: activation {path!r}; allowed: {', '.join(_ACTIVATIONS)} of torch.nn")

@@ -147,7 +147,7 @@ class SentenceEncoder(nn.Module):
                 (0 is the embedding layer, 1 the first block, -1 the last). Usual: ``last``.
             pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, with its options after colons: ``idf``,
                 ``sif:a=0.01``. Usual: ``mean``.
-            max_length: Tokens after which a sentence is cut. Usual: 128.
+            max_length: Tokens after which a sentence is cut. Usual: 128, or as many as it can read.
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
             counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
@@ -164,6 +164,8 @@ class SentenceEncoder(nn.Module):
         used = choose_settings(str(path), folder, {**given, "prompt": prompt, "modules": modules}, frozen=frozen)
         keep_pooler = make_pooling(used["pooling"]).name == POOLER
         backbone, tokenizer = load_checkpoint(str(path), folder, dtype=dtype, keep_pooler=keep_pooler)
+        if max_length is None:
+            used["max_length"] = min(used["max_length"], longest_input(backbone) or used["max_length"])
         encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
         warn_of_other_use(folder, encoder.describe())
         return encoder

@@ -96,6 +96,15 @@ def test_a_folder_without_a_limit_of_its_own_takes_the_tokenizers_and_the_networ
     assert load(folder).max_length == 40
 
 
+def test_a_limit_beyond_the_positions_is_theirs(tmp_path: Path) -> None:
+    for architecture, transformer in (("roberta", None), ("bert", {"max_seq_length": 512})):
+        folder = make_encoder(tmp_path / architecture, architecture)
+        add_modules(folder, MEAN, transformer=transformer)
+        encoder = load(folder)
+        assert encoder.max_length == encoder.longest
+        assert np.isfinite(encoder.encode(["cat " * 300])).all()
+
+
 def test_dense_modules_do_what_their_formula_says(folder: Path) -> None:
     pooled = torch.from_numpy(load(folder).encode(SENTENCES))
     add_modules(folder, MEAN, TANH, LINEAR, NORMALIZE)
