@@ -17,7 +17,6 @@ from torch import Tensor
 from flowbert.estimators.base import FLOATS, NAMES, restore_features, saved_names
 from flowbert.flows import Glow, load_flow, save_flow
 from flowbert.flows.glow import most_levels
-from flowbert.methods.flow import fit_flow
 
 _BLOCK = 8192  # rows per pass: bounds the activations
 _PARAMETERS = "parameters"  # beside a saved flow: the estimator's arguments
@@ -106,6 +105,8 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Raises:
             ValueError: If an argument is out of range, or the rows are not finite numbers of shape ``(N, D)``.
         """
+        from flowbert.methods.flow import fit_flow  # Lightning takes a second to import: the maps do without
+
         rows = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         options = self.get_params(deep=False)
         options["levels"] = min(options["levels"], most_levels(rows.shape[1]))
