@@ -221,19 +221,23 @@ def encoder_columns(encoder: SentenceEncoder, setting: Setting | None = None) ->
     """Columns of a results row that say what the embeddings are: those of a setting, or of the encoder's own.
 
     Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``. A
-    prompt and modules after the pooling stand beside it.
+    prompt and modules after the pooling stand beside the encoder.
     """
     description = encoder.describe()
     layers, pooling = encoder.settings[0] if setting is None else setting
     return {
         **{name: description[name] for name in ("revision", "dtype", "max_length")},
-        "pooling": "; ".join([pooling.label, *_beside(description)]),
-        "encoder": description["path"],
+        "pooling": pooling.label,
+        "encoder": _name(description),
         "layers": name_layers(layers, encoder.num_layers),
         "layer_numbers": layers,
     }
 
 
-def _beside(description: Mapping[str, Any]) -> list[str]:
-    prompt, modules = description["prompt"], description["modules"]
-    return [f"prompt {prompt!r}"] * bool(prompt) + [f"modules {modules}"] * (modules != NONE)
+def _name(description: Mapping[str, Any]) -> str:
+    name: str = description["path"]
+    if description["modules"] != NONE:
+        name += f"; modules {description['modules']}"
+    if description["prompt"]:
+        name += f"; prompt {description['prompt']!r}"
+    return name

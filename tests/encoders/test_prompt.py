@@ -49,7 +49,7 @@ def test_it_is_part_of_the_identity_where_there_is_one(folder: Path) -> None:
     assert load_encoder(folder, prompt="").key() == plain.key()
     assert prompted.key() == plain.key() | {"prompt": PROMPT}
     assert SentenceEncoder.from_pretrained(**prompted.describe()).key() == prompted.key()
-    assert encoder_columns(prompted)["pooling"] == "mean; prompt 'the big '"
+    assert encoder_columns(prompted)["encoder"] == f"{folder}; prompt 'the big '"
     for there, here in ((plain, prompted), (prompted, plain)):
         with pytest.raises(UserError, match=r"prompt: '.*' there, '.*' here"):
             check_same_encoder(there.describe() | there.key(), here.key(), "flow")
