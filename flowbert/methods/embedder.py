@@ -141,7 +141,8 @@ def load(model: str | Path, method: str | None = None, *, path: str | None = Non
         (2, 8)
     """
     run = RunFolder(model) if str(model) == SAMPLE_PATH else RunFolder.find(model)
-    if not run.encoder_identity.is_file() and method in (None, "raw"):
+    encoder_alone = str(model) == SAMPLE_PATH or run.encoder.is_dir() or (run.path / "config.json").is_file()
+    if encoder_alone and not run.encoder_identity.is_file() and method in (None, "raw"):
         return Embedder(SentenceEncoder.from_pretrained(str(path or model)))
     if method is None:
         saved = run.fitted_maps()
