@@ -26,6 +26,7 @@ ORDER = (
     "methods",
     "tasks",
     "callbacks",
+    "analysis",
     "evaluation",
     "advice",
     "report",
