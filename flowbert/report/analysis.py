@@ -119,7 +119,7 @@ def draw_bits(bits: Mapping[str, float], path: Path) -> None:
         for colour, (name, value) in zip(colours, ordered, strict=True):
             axes.plot(value, name, "o", color=colour)
             axes.annotate(f"{value:.3f}", (value, name), (8, -3), textcoords="offset points")
-        axes.margins(x=0.15)
+        axes.margins(x=0.2)
         axes.set(xlabel="bits per dimension of held-out sentences (lower is better)")
 
 
