@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flowbert.report.curve import training_curves as training_curves
     from flowbert.reproduction import reproduce as reproduce
     from flowbert.runs.advise import advise as advise
+    from flowbert.runs.analyze import analyze as analyze
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
     from flowbert.runs.export import export as export
@@ -31,6 +32,7 @@ _WHERE = {
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
     "advise": "flowbert.runs",
+    "analyze": "flowbert.runs",
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",

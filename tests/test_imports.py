@@ -27,6 +27,7 @@ ORDER = (
     "estimators",
     "tasks",
     "callbacks",
+    "analysis",
     "evaluation",
     "advice",
     "report",
