@@ -53,12 +53,14 @@ def analyze(
 ) -> Analysis:
     """Measure word space, sentence space before and after every method, and how Gaussian the results are.
 
-    Half of the distinct sentences, at most ``limit``, are kept out of the fits; all figures of sentences are theirs.
+    Half of the distinct sentences, at most ``limit``, are kept out of the fits; all figures of sentences are theirs. A
+    flow that no run is named for is fitted here.
 
     Args:
         encoder: Path of the encoder, or its settings: one encoder, one choice of layers and pooling.
-        methods: Comma-separated, or a list, as in `evaluate`.
-        flow: Run folder of a finished fit whose flow method flow is; default: it is fitted here.
+        methods: Comma-separated, or a list, in which a list is a composition: raw, standardization, nulling-3,
+            whitening-128:shrinkage=0.1, zca, learned-removal (from labels), flow:epochs=1, whitening-128+flow.
+        flow: For method flow: run folder of a finished `fit`, or 'fit' to fit the default recipe here.
         corpus: The sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample.
         column: Column of the sentences in table files.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
@@ -134,7 +136,7 @@ def _source(
 
 def _glow(method: Method, fitted: FittedMap, flow: str | None) -> Glow | None:
     """The flow itself, if the method is one and nothing else."""
-    if method.name == FLOW and flow is not None:
+    if method.name == FLOW and flow is not None and flow != FIT_HERE:
         loaded = load_map(flow, FLOW)[0]
         return loaded if isinstance(loaded, Glow) else None
     if fitted.chain is None or not method.seeded or len(fitted.chain.steps) > 1:
