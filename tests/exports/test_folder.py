@@ -18,7 +18,8 @@ from flowbert.exports.check import LARGEST_DIFFERENCE, trial_sentences
 from flowbert.exports.compiled import compile_map
 from flowbert.exports.folder import MODES, write_folder
 from flowbert.flows import Glow
-from flowbert.methods import Embedder
+from flowbert.methods import Embedder, make_calibration
+from flowbert.methods.chain import Chain
 from flowbert.methods.embedder import Fitted
 from flowbert.runs import export
 
@@ -135,3 +136,17 @@ def test_what_stock_modules_cannot_do_is_refused_by_name(tmp_path: Path) -> None
     with pytest.raises(UserError, match="format: received 'pickle'; allowed: sentence-transformers"):
         export(Embedder(SentenceEncoder.from_pretrained("builtin-sample")), tmp_path / "a", format="pickle")
     assert [path.name for path in tmp_path.iterdir()] == ["encoder"]
+
+
+def test_a_chain_has_no_native_file_and_is_not_taken_for_raw(tmp_path: Path) -> None:
+    for layers in ("last", "first_last"):
+        encoder = encoder_with(layers, "mean")
+        chain = Chain([make_calibration("standardization"), Whitening(n_components=8)]).fit(encoder.encode(SENTENCES))
+        export(Embedder(encoder, chain), tmp_path / layers, check=False)
+        expected = Embedder(encoder, chain).encode(SENTENCES[:9])
+        if layers == "last":
+            there = load(tmp_path / layers).encode(SENTENCES[:9])
+            np.testing.assert_allclose(cosines(there), cosines(expected), atol=1e-5)
+            continue
+        with pytest.raises(UserError, match="has Transformer, WeightedLayerPooling, Pooling, Dense; allowed"):
+            load(tmp_path / layers)
