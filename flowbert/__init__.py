@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     from flowbert.runs.advise import advise as advise
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
+    from flowbert.runs.encode_vectors import encode_vectors as encode_vectors
     from flowbert.runs.fit import fit as fit
     from flowbert.tasks import evaluate_task as evaluate_task
+    from flowbert.vectors import VectorTable as VectorTable
 
 _WHERE = {
     "FlowModule": "flowbert.modules",
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
+    "VectorTable": "flowbert.vectors",
     "Whitening": "flowbert.calibration",
     "advise": "flowbert.runs",
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
+    "encode_vectors": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",
     "fit": "flowbert.runs",
     "fit_flow": "flowbert.methods.flow",

@@ -26,7 +26,7 @@ use and compare, without training:
   advise      which layers, pooling and map to take for your sentences, from these alone
   reproduce   published rows with their exact setting: ours beside theirs
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
-  encode      sentences or a text file -> .npy or .parquet
+  encode      sentences or a text file -> a vector each; vectors -> mapped vectors
 
 start here:
   python train.py fit --config configs/quickstart.yaml
