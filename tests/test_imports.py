@@ -30,6 +30,7 @@ ORDER = (
     "evaluation",
     "advice",
     "report",
+    "exports",
     "reproduction",
     "runs",
     "cli",

@@ -28,6 +28,9 @@ use and compare, without training:
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
   encode      sentences or a text file -> a vector each; vectors -> mapped vectors
 
+take it with you:
+  export      a fitted model as a sentence-transformers folder, checked without this package
+
 start here:
   python train.py fit --config configs/quickstart.yaml
   python train.py COMMAND --help
@@ -43,6 +46,7 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "curve": "flowbert.cli.curve:main",
     "advise": "flowbert.cli.advise:main",
     "encode": "flowbert.cli.encode:main",
+    "export": "flowbert.cli.export:main",
 }
 
 

@@ -4,6 +4,7 @@ from flowbert.runs.advise import advise
 from flowbert.runs.compare import compare
 from flowbert.runs.encode import encode
 from flowbert.runs.encode_vectors import encode_vectors
+from flowbert.runs.export import export
 from flowbert.runs.fit import Run, fit
 
-__all__ = ["Run", "advise", "compare", "encode", "encode_vectors", "fit"]
+__all__ = ["Run", "advise", "compare", "encode", "encode_vectors", "export", "fit"]
