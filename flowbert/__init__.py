@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from flowbert.runs.advise import advise as advise
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
-<<<<<<< HEAD
     from flowbert.runs.encode_vectors import encode_vectors as encode_vectors
-=======
     from flowbert.runs.export import export as export
->>>>>>> main
     from flowbert.runs.fit import fit as fit
     from flowbert.tasks import evaluate_task as evaluate_task
     from flowbert.vectors import VectorTable as VectorTable

@@ -165,7 +165,7 @@ def _choose(names: Sequence[str], wanted: str | None, where: str, what: str) -> 
     if wanted is not None and wanted not in names:
         raise UserError(f"{where}: no {what} {wanted!r}; {choices(names, wanted)}")
     if wanted is None and len(names) != 1:
-        several = f"{len(names)} {what}s, of which column names one; {choices(names, '')}"
+        several = f"received no column; {choices(names, '')}"
         raise UserError(f"{where}: {several if names else f'no {what}'}")
     return names[0] if wanted is None else wanted
 

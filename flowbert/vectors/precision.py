@@ -82,9 +82,9 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
 
     Args:
         vectors: float32.
-        precision: ``float32``; ``int8``, of which -128 stands for the lower end of a dimension's range and 127 for the
-            upper one, values beyond are cut; ``binary``, a bit for each sign, eight to a byte (zeros at the end of a
-            row if k is no multiple of eight).
+        precision: ``float32``; ``int8``, the step of 1/255 of a dimension's range that a value lies in, from -128 for the
+            lowest to 127 for the highest, values beyond the range are cut; ``binary``, a bit for each sign, eight to a
+            byte (zeros at the end of a row if k is no multiple of eight).
         ranges: The ranges for int8; default: those of these vectors.
 
     Returns:
@@ -94,9 +94,9 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
         UserError: If the precision is unknown.
 
     Example:
-        >>> x = np.array([[-1.0, 0.5], [1.0, -0.5]], dtype=np.float32)
+        >>> x = np.array([[-1.0, 254.0], [254.0, -1.0], [4.5, 0.5]], dtype=np.float32)
         >>> quantize(x, "int8").tolist(), quantize(x, "binary").tolist()
-        ([[-128, 127], [127, -128]], [[64], [128]])
+        ([[-128, 127], [127, -128], [-123, -127]], [[64], [128], [192]])
     """
     check_precision(precision)
     if precision == "float32":
