@@ -16,9 +16,9 @@ _LOAD = {
     "sentence-transformers": """```python
 from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer("{name}")
-embeddings = model.encode(["A man rides.", "Nobody rides."])
-print(model.similarity(embeddings, embeddings))
+embedder = SentenceTransformer("{name}")
+embeddings = embedder.encode(["A man rides.", "Nobody rides."])
+print(embedder.similarity(embeddings, embeddings))
 ```
 
 It needs no other package and no flag{since}. With flowbert: `flowbert.load("{name}").encode([...])`.""",

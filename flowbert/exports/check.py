@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,21 @@ def check_folder(folder: Path, model: Embedder) -> float:
     Raises:
         UserError: If sentence-transformers is not installed or cannot open the folder, or the difference is too large.
     """
+    sentences = trial_sentences(model)
+    return compared(model.encode(sentences), vectors_elsewhere(folder, sentences), LARGEST_DIFFERENCE)
+
+
+def vectors_elsewhere(folder: Path, sentences: Sequence[str]) -> npt.NDArray[np.float32]:
+    """Vectors that a sentence-transformers folder gives in a fresh process that cannot import this package.
+
+    Raises:
+        UserError: If sentence-transformers is not installed or cannot open the folder.
+    """
     if importlib.util.find_spec("sentence_transformers") is None:
         raise UserError(
             "check: sentence-transformers is not installed, and the folder cannot be opened to compare its vectors; "
             "allowed: pip install 'flowbert[export]', or no check"
         )
-    sentences = trial_sentences(model)
     with tempfile.TemporaryDirectory() as scratch:
         texts, vectors = Path(scratch) / "sentences.json", Path(scratch) / "vectors.npy"
         texts.write_text(json.dumps(sentences), encoding="utf-8")
@@ -40,8 +50,8 @@ def check_folder(folder: Path, model: Embedder) -> float:
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise UserError(f"export: the folder does not open with sentence-transformers ({reason}); nothing is kept")
-        there = np.load(vectors, allow_pickle=False)
-    return compared(model.encode(sentences), there, LARGEST_DIFFERENCE)
+        found: npt.NDArray[np.float32] = np.load(vectors, allow_pickle=False)
+        return found
 
 
 def compared(here: npt.NDArray[np.float32], there: npt.NDArray[np.float32], allowed: float) -> float:

@@ -185,7 +185,7 @@ def _probe(apply: Callable[[Tensor], Tensor], size: int) -> Affine:
     elsewhere = torch.linspace(-3, 3, size, dtype=torch.float64)[None]
     if not torch.allclose(found(elsewhere), apply(elsewhere), rtol=1e-8, atol=1e-8):
         raise UserError(
-            "coupling: received affine, which multiplies activations, as no dense layer does; allowed: a flow with "
-            "additive couplings (model.coupling additive), or ONNX"
+            "coupling: received one that multiplies activations (affine), as no dense layer does; allowed: additive, "
+            "or format onnx"
         )
     return found

@@ -39,16 +39,24 @@ class StockModule:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def write_folder(folder: Path, encoder: SentenceEncoder, compiled: CompiledMap | None) -> None:
+def write_folder(
+    folder: Path, encoder: SentenceEncoder, compiled: CompiledMap | None, *, settings: bool = True
+) -> None:
     """Write an encoder and a compiled map into an empty folder.
+
+    Args:
+        folder: The folder.
+        encoder: The encoder.
+        compiled: The map; None for none.
+        settings: Whether to say how this package uses the encoder: not where the map has no file of its own.
 
     Raises:
         UserError: If stock modules cannot express the pooling or the precision; the message names it.
     """
     modules = stock_modules(encoder, compiled)
-    settings = {name: encoder.describe()[name] for name in ("layers", "pooling", "max_length")}
+    use = {name: encoder.describe()[name] for name in ("layers", "pooling", "max_length")}
     with _hidden_states_given(encoder.backbone.config, encoder.layers != (encoder.num_layers,)):
-        write_encoder(folder, encoder.backbone, encoder.tokenizer, settings, encoder.counts)
+        write_encoder(folder, encoder.backbone, encoder.tokenizer, use if settings else None, encoder.counts)
     listed = [{"idx": 0, "name": "0", "path": "", "type": f"{_PREFIX}.Transformer"}]
     for number, module in enumerate(modules, start=1):
         path = f"{number}_{module.kind}"

@@ -65,7 +65,8 @@ def encode_vectors(
         vectors: File of vectors (.npy, .safetensors, .parquet, .arrow, .feather), or an array ``(N, D)``.
         output: File to write, of one of the same endings; a block of rows is in memory at a time, whatever N is.
         column: Column of lists, or name of the tensor, if the file has several.
-        model: Run folder of a finished ``fit``, on vectors or on an encoder with embeddings of the same size.
+        model: Run folder of a finished fit, on vectors or on an encoder with embeddings of the same size; an exported
+            folder; or the name of one on the hub.
         method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow, or the only map.
         precision: ``float32``, ``int8`` or ``binary``, see :func:`flowbert.vectors.quantize`. The scale of int8 is that
             of the fitting corpus, saved with the model; without one it is that of these vectors, which are read twice.

@@ -52,8 +52,8 @@ def export(
     Args:
         model: A run folder, its name on the hub, or an :class:`flowbert.methods.Embedder`.
         to: The folder to write, which is not there yet.
-        format: ``sentence-transformers`` or ``onnx``.
-        method: Map of the run: ``flow``, ``whitening`` or ``raw``; default: as :func:`flowbert.load` chooses.
+        format: sentence-transformers, or onnx.
+        method: Map of the run: flow, whitening or raw; default: the flow if there is one, else the only map.
         path: Where the encoder is now, if it was moved.
         check: Open the folder in a process without this package and compare the vectors of 256 sentences.
         results: A results.json whose figures the README shows; default: that of the run.
@@ -102,7 +102,7 @@ def name_of_map(model: Embedder) -> str:
 
 
 def _sentence_transformers(folder: Path, model: Embedder, compiled: CompiledMap | None, check: bool) -> float | None:
-    write_folder(folder, model.encoder, compiled)
+    write_folder(folder, model.encoder, compiled, settings=not isinstance(model.fitted, Chain))
     return check_folder(folder, model) if check else None
 
 

@@ -82,9 +82,9 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
 
     Args:
         vectors: float32.
-        precision: ``float32``; ``int8``, the step of 1/255 of a dimension's range that a value lies in, from -128 for the
-            lowest to 127 for the highest, values beyond the range are cut; ``binary``, a bit for each sign, eight to a
-            byte (zeros at the end of a row if k is no multiple of eight).
+        precision: ``float32``; ``int8``, the step of 1/255 of a dimension's range that a value lies in, from -128 for
+            the lowest to 127 for the highest, values beyond the range are cut; ``binary``, a bit for each sign, eight
+            to a byte (zeros at the end of a row if k is no multiple of eight).
         ranges: The ranges for int8; default: those of these vectors.
 
     Returns:

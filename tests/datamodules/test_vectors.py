@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from flowbert.vectors import VectorTable, write_vectors
 from flowbert.vectors.matrix import Floats, MappedMatrix
 
 X = (np.random.default_rng(0).standard_normal((1200, 8)) * np.arange(1, 9)).astype(np.float32)
-QUICK = {"enable_progress_bar": False, "accelerator": "cpu"}
+QUICK: dict[str, Any] = {"enable_progress_bar": False, "accelerator": "cpu"}
 
 
 class Watched(MappedMatrix):

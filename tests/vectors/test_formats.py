@@ -1,5 +1,6 @@
 """Files of vectors by format: the same numbers from all of them, and one line for what is wrong."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,9 @@ def parquet(**columns: Any) -> Callable[[Path], None]:
 
 
 FLAT = np.arange(3.0)
+FILE = io.BytesIO()
+np.save(FILE, X)
+NPY = FILE.getvalue()
 BAD: dict[str, tuple[str, Callable[[Path], object], str | None, str]] = {
     "one dimension": ("x.npy", lambda p: np.save(p, FLAT), None, r"has 1 dimensions, \(3,\); allowed: 2"),
     "no row": ("x.npy", lambda p: np.save(p, np.zeros((0, 3))), None, "holds 0 rows of 3 numbers"),
@@ -91,7 +95,7 @@ BAD: dict[str, tuple[str, Callable[[Path], object], str | None, str]] = {
     "numbers of rows": ("x.npy", lambda p: np.save(p, X.astype(np.int64)), None, "holds int64; allowed: float32"),
     "objects": ("x.npy", lambda p: np.save(p, np.array([[None]])), None, "not a .npy file of numbers, or damaged"),
     "column of npy": ("x.npy", lambda p: np.save(p, X), "v", "column: received 'v'; .* has no columns"),
-    "cut short": ("x.npy", lambda p: (np.save(p, X), p.write_bytes(p.read_bytes()[:-9])), None, "or damaged"),
+    "cut short": ("x.npy", lambda p: p.write_bytes(NPY[:-9]), None, "or damaged"),
     "no header": ("x.safetensors", lambda p: p.write_bytes(b"12345678{"), None, "not a safetensors file, or damaged"),
     "tensors": (
         *("x.safetensors", lambda p: save_file({"a": torch.zeros(2, 2), "b": torch.zeros(2, 2)}, p), None),

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from flowbert.errors import UserError
 from flowbert.vectors import PRECISIONS, Ranges, quantize
 
-X = np.random.default_rng(0).standard_normal((200, 20)).astype(np.float32) * np.arange(1, 21, dtype=np.float32) + 3
+DRAWN = np.random.default_rng(0).standard_normal((200, 20)) * np.arange(1, 21) + 3
+X: npt.NDArray[np.float32] = DRAWN.astype(np.float32)
 
 
 def test_codes_are_those_of_sentence_transformers() -> None:
@@ -41,7 +43,8 @@ def test_a_dimension_that_does_not_vary_has_one_code() -> None:
 
 def test_signs_of_any_size_are_packed_by_row() -> None:
     packed = quantize(X, "binary")
-    assert (packed.dtype, packed.shape) == (np.uint8, (200, 3))
+    assert packed.dtype == np.uint8
+    assert packed.shape == (200, 3)
     np.testing.assert_array_equal(np.unpackbits(packed, axis=1, count=20), X > 0)
 
 
