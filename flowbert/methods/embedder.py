@@ -25,7 +25,7 @@ from flowbert.io.digest import digest_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Transform
 from flowbert.methods.chain import Chain
-from flowbert.vectors import Ranges, VectorTable, check_precision, quantize
+from flowbert.vectors import Ranges, VectorTable, check_precision, quantize, warn_of_own_scale
 
 FLOW = "flow"  # name of the map that is no closed form
 Fitted = Calibration | Chain | Glow
@@ -98,7 +98,9 @@ class Embedder:
         if normalize_embeddings:
             vectors = torch.nn.functional.normalize(vectors, dim=1)
         if precision != "float32":
-            scale = self.scale if self.scale is None else self.scale.first(vectors.shape[1])
+            scale = None if self.scale is None else self.scale.first(vectors.shape[1])
+            if precision == "int8" and scale is None:
+                warn_of_own_scale(len(texts))
             vectors = torch.from_numpy(quantize(vectors.numpy(), precision, scale))
         result = vectors.to(self.encoder.device) if convert_to_tensor else vectors.numpy()
         return result[0] if isinstance(sentences, str) else result

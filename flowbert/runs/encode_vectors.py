@@ -1,6 +1,5 @@
 """Vectors in, mapped vectors out, block by block: from a file of any size, to a file."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,11 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Transform
 from flowbert.methods.embedder import default_method, saved_scale, sound_map, transform_of
-from flowbert.vectors import Ranges, Vectors, VectorTable, check_precision, quantize, write_vectors
+from flowbert.vectors import Ranges, Vectors, VectorTable, check_precision, quantize, warn_of_own_scale, write_vectors
 from flowbert.vectors.matrix import Floats
 from flowbert.vectors.precision import stored_size, stored_type
 
@@ -114,11 +113,7 @@ class _Encoding:
         """What is stored, block by block."""
         scale = self.scale
         if self.precision == "int8" and scale is None:
-            warnings.warn(
-                f"int8: no saved scale, so that of these {len(self.table)} rows; others will have another",
-                FlowbertWarning,
-                stacklevel=3,
-            )
+            warn_of_own_scale(len(self.table))
             scale = Ranges.of(self._mapped("scaling"))
         for block in self._mapped("encoding"):
             yield quantize(block, self.precision, scale)

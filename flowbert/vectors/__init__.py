@@ -4,6 +4,7 @@ from flowbert.vectors.precision import PRECISIONS as PRECISIONS
 from flowbert.vectors.precision import Ranges as Ranges
 from flowbert.vectors.precision import check_precision as check_precision
 from flowbert.vectors.precision import quantize as quantize
+from flowbert.vectors.precision import warn_of_own_scale as warn_of_own_scale
 from flowbert.vectors.table import VectorCorpus as VectorCorpus
 from flowbert.vectors.table import Vectors as Vectors
 from flowbert.vectors.table import VectorTable as VectorTable

@@ -115,10 +115,10 @@ def _parquet(path: Path, column: str | None) -> Matrix:
 def _arrow(path: Path, column: str | None) -> Matrix:
     import pyarrow
 
-    def batches(column: int | None = None, wanted: Sequence[bool] | None = None) -> Iterator[Any]:
+    def batches(open_: Any, column: int | None = None, wanted: Sequence[bool] | None = None) -> Iterator[Any]:
         """Number and content of the record batches of a file or stream; only what is wanted is read of a file."""
         options = pyarrow.ipc.IpcReadOptions(included_fields=None if column is None else [column])
-        with pyarrow.OSFile(str(path)) as source:
+        with open_(str(path)) as source:
             try:
                 reader = pyarrow.ipc.open_file(source, options=options)
             except pyarrow.ArrowInvalid:
@@ -130,16 +130,17 @@ def _arrow(path: Path, column: str | None) -> Matrix:
                 if wanted is None or wanted[number]:
                     yield number, reader.get_batch(number)
 
-    _, first = next(_arrow_items(path, batches()), (0, None))
+    _, first = next(_arrow_items(path, batches(pyarrow.memory_map)), (0, None))
     if first is None:
         raise UserError(f"{path}: holds no row; allowed: at least one")
     name = _list_column(path, first.schema, column)
     place = first.schema.get_field_index(name)
-    sizes = [len(batch) for _, batch in _arrow_items(path, batches(place))]
+    # Counting reads nothing of a mapped file; a pass over it would keep all of it mapped.
+    sizes = [len(batch) for _, batch in _arrow_items(path, batches(pyarrow.memory_map, place))]
     starts = np.cumsum([0, *sizes])
 
     def pieces(wanted: Sequence[bool] | None) -> Iterator[tuple[int, Any]]:
-        for number, batch in _arrow_items(path, batches(place, wanted)):
+        for number, batch in _arrow_items(path, batches(pyarrow.OSFile, place, wanted)):
             for first in range(0, len(batch), BLOCK_ROWS):
                 yield int(starts[number]) + first, batch.column(0).slice(first, BLOCK_ROWS)
 

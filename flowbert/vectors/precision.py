@@ -1,5 +1,6 @@
 """Vectors in fewer bits: a byte for each number, or its sign alone."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flowbert.errors import UserError, choices
+from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io.container import read_container, write_container
 from flowbert.vectors.matrix import Floats
 
 PRECISIONS = ("float32", "int8", "binary")
 _FORMAT = "flowbert-ranges-1"
 _STEPS = 255
+_ROUNDING = 1e-5  # a dimension of a smaller range, as a share of the largest, does not vary: one code
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,18 @@ def check_precision(precision: str) -> None:
         raise UserError(f"precision: received {precision!r}; {choices(PRECISIONS, precision)}")
 
 
+def warn_of_own_scale(rows: int) -> None:
+    """Say that int8 vectors have no scale but their own.
+
+    Raises:
+        UserError: If there is a single one: its range in every dimension is nothing.
+    """
+    if rows < 2:
+        raise UserError("precision: received int8 for one vector; allowed with a model of a fit, which has a scale")
+    message = f"int8: no saved scale, so that of these {rows} vectors; others will have another"
+    warnings.warn(message, FlowbertWarning, stacklevel=3)
+
+
 def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> npt.NDArray[Any]:
     """Vectors ``(N, k)`` in fewer bits, as ``sentence_transformers.util.quantize_embeddings`` has them.
 
@@ -104,8 +118,8 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
     if precision == "binary":
         return np.packbits(vectors > 0, axis=1)
     found = Ranges.of([vectors]) if ranges is None else ranges
-    steps = (found.high - found.low) / np.float32(_STEPS)
-    steps = np.where(steps == 0, np.float32(1), steps)  # a dimension that does not vary
+    spans = found.high - found.low
+    steps = np.where(spans <= _ROUNDING * spans.max(), np.float32(1), spans / np.float32(_STEPS))
     return (np.clip(np.floor((vectors - found.low) / steps), 0, _STEPS) - 128).astype(np.int8)
 
 

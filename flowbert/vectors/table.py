@@ -108,12 +108,12 @@ class VectorTable:
         """The same rows where each is found fast: these, or a copy in a temporary file that goes with the process."""
         if self.matrix.by_number:
             return self
-        file = TemporaryFile()  # noqa: SIM115  # it lives as long as what is returned
-        for _, block in self.blocks():
-            file.write(tensor_bytes(block))
-        file.flush()
-        shape = self.matrix.shape
-        found = VectorTable(MappedMatrix(lambda: np.memmap(file, np.float32, "r", 0, shape)), self.name, self.column)
+        with TemporaryFile() as file:
+            for _, block in self.blocks():
+                file.write(tensor_bytes(block))
+            file.flush()
+            mapped = np.memmap(file, np.float32, "r", 0, self.matrix.shape)  # which outlives the file's name
+        found = VectorTable(MappedMatrix(lambda: mapped), self.name, self.column)
         found._digest = self._digest
         return found
 
@@ -163,7 +163,7 @@ class VectorTable:
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VectorCorpus(Corpus):
     """All rows of a table, or some, to fit on: read block by block, and never sentences.
 

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from flowbert import SentenceEncoder, VectorTable, Whitening, compare, encode, encode_vectors, load_task
+from flowbert import SentenceEncoder, VectorTable, Whitening, compare, encode, encode_vectors, load, load_task
 from flowbert.cli import main
 from flowbert.errors import UserError
 from flowbert.vectors import Ranges, quantize, write_vectors
@@ -86,8 +86,11 @@ def test_int8_has_the_scale_of_the_fit(folder: Path, tmp_path: Path) -> None:
     codes = encode_vectors(x, model=folder / "run", precision="int8")
     np.testing.assert_array_equal(codes, quantize(mapped, "int8", scale))
     np.testing.assert_array_equal(encode_vectors(x[:7], model=folder / "run", precision="int8"), codes[:7])
-    with pytest.warns(UserWarning, match="int8: no saved scale, so that of these 40 rows"):
+    with pytest.warns(UserWarning, match="int8: no saved scale, so that of these 40 vectors"):
         np.testing.assert_array_equal(encode_vectors(x, precision="int8"), quantize(x, "int8"))
+    with pytest.raises(UserError, match="precision: received int8 for one vector"):
+        encode_vectors(x[:1], precision="int8")
+    assert encode_vectors(x[:1], model=folder / "run", precision="int8").tolist() == codes[:1].tolist()
     shape = encode_vectors(x, tmp_path / "b.npy", model=folder / "run", precision="binary")
     assert shape == np.load(tmp_path / "b.npy").shape == (40, 16)
     np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), quantize(mapped, "binary"))
@@ -106,6 +109,10 @@ def test_a_fit_on_sentences_saves_the_scale_that_new_sentences_have(tmp_path: Pa
         # Beside other sentences a vector has other last digits, and so perhaps the next code.
         alone = encode(texts[:1], model=run, method=method, precision="int8").astype(int)
         assert np.abs(alone - codes[:1]).max() <= 1
+        scaled = load(run, method)
+        np.testing.assert_array_equal(scaled.encode(texts, precision="int8", truncate_dim=9), codes[:, :9])
+        with pytest.raises(UserError, match="normalize_embeddings: received True with precision int8"):
+            scaled.encode(texts, precision="int8", normalize_embeddings=True)
         signs = encode(texts, model=run, method=method, precision="binary", output=tmp_path / "v.parquet")
         np.testing.assert_array_equal(signs, quantize(vectors, "binary"))
         assert pyarrow.parquet.read_table(tmp_path / "v.parquet").column("sentence").to_pylist() == texts

@@ -35,10 +35,12 @@ def test_values_beyond_the_ranges_are_cut_and_never_wrap() -> None:
     assert codes.tolist() == [[-128] * 20, [127] * 20]
 
 
-def test_a_dimension_that_does_not_vary_has_one_code() -> None:
+@pytest.mark.parametrize("rounding", [0.0, 1e-5])
+def test_a_dimension_that_does_not_vary_but_by_rounding_has_one_code(rounding: float) -> None:
     x = X.copy()
-    x[:, 3] = 7
+    x[:, 3] = 7 + rounding * X[:, 4]
     assert set(quantize(x, "int8")[:, 3].tolist()) == {-128}
+    assert len(set(quantize(x, "int8")[:, 4].tolist())) > 100
 
 
 def test_signs_of_any_size_are_packed_by_row() -> None:
