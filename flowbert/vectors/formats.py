@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def _npy(path: Path, column: str | None) -> Matrix:
     def mapped() -> npt.NDArray[Any]:
         try:
             found: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-        except (ValueError, OSError) as error:
+        except (ValueError, TypeError, OverflowError, TokenError, OSError) as error:
             raise UserError(f"{path}: not a .npy file of numbers, or damaged ({error})") from error
         return found
 
@@ -72,6 +73,7 @@ def _safetensors(path: Path, column: str | None) -> Matrix:
         entries = {name: entry for name, entry in content.items() if name != "__metadata__"}
         name = _choose(list(entries), column, str(path), "tensor")
         kind, shape, (begin, _) = (entries[name][key] for key in ("dtype", "shape", "data_offsets"))
+        begin, shape = int(begin), [int(number) for number in shape]
     except UserError:
         raise
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
@@ -82,7 +84,7 @@ def _safetensors(path: Path, column: str | None) -> Matrix:
     def mapped() -> npt.NDArray[Any]:
         try:
             return np.memmap(path, dtype, "r", 8 + length + begin, tuple(shape))
-        except (ValueError, OSError) as error:
+        except (ValueError, OverflowError, OSError) as error:
             raise UserError(f"{path}: damaged or cut short ({error})") from error
 
     return MappedMatrix(mapped, bfloat16=kind == _BFLOAT16)
@@ -92,7 +94,7 @@ def _parquet(path: Path, column: str | None) -> Matrix:
     import pyarrow.parquet
 
     file = _arrow_call(path, partial(pyarrow.parquet.ParquetFile, path))
-    name = _list_column(path, file.schema_arrow, column)
+    name = _arrow_call(path, lambda: _list_column(path, file.schema_arrow, column))
     sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
     file.close()
 
@@ -133,7 +135,7 @@ def _arrow(path: Path, column: str | None) -> Matrix:
     _, first = next(_arrow_items(path, batches(pyarrow.memory_map)), (0, None))
     if first is None:
         raise UserError(f"{path}: holds no row; allowed: at least one")
-    name = _list_column(path, first.schema, column)
+    name = _arrow_call(path, lambda: _list_column(path, first.schema, column))
     place = first.schema.get_field_index(name)
     # Counting reads nothing of a mapped file; a pass over it would keep all of it mapped.
     sizes = [len(batch) for _, batch in _arrow_items(path, batches(pyarrow.memory_map, place))]
@@ -141,6 +143,7 @@ def _arrow(path: Path, column: str | None) -> Matrix:
 
     def pieces(wanted: Sequence[bool] | None) -> Iterator[tuple[int, Any]]:
         for number, batch in _arrow_items(path, batches(pyarrow.OSFile, place, wanted)):
+            _arrow_call(path, partial(batch.validate, full=True))  # pyarrow ends the process at damaged offsets
             for first in range(0, len(batch), BLOCK_ROWS):
                 yield int(starts[number]) + first, batch.column(0).slice(first, BLOCK_ROWS)
 
@@ -196,7 +199,7 @@ def _arrow_call(path: Path, call: Callable[[], Any]) -> Any:
 
     try:
         return call()
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: not a {path.suffix} file, or damaged ({str(error).splitlines()[0]})") from error
 
 

@@ -16,7 +16,7 @@ from flowbert.vectors.matrix import Floats
 PRECISIONS = ("float32", "int8", "binary")
 _FORMAT = "flowbert-ranges-1"
 _STEPS = 255
-_ROUNDING = 1e-5  # a dimension of a smaller range, as a share of the largest, does not vary: one code
+_ROUNDING = 1e-5  # a dimension whose range is a smaller share of the largest one varies by rounding alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +97,9 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
     Args:
         vectors: float32.
         precision: ``float32``; ``int8``, the step of 1/255 of a dimension's range that a value lies in, from -128 for
-            the lowest to 127 for the highest, values beyond the range are cut; ``binary``, a bit for each sign, eight
-            to a byte (zeros at the end of a row if k is no multiple of eight).
+            the lowest to 127 for the highest, values beyond the range are cut, and a dimension that does not vary is 0
+            (-128 in sentence-transformers); ``binary``, a bit for each sign, eight to a byte (zeros at the end of a
+            row if k is no multiple of eight).
         ranges: The ranges for int8; default: those of these vectors.
 
     Returns:
@@ -119,8 +120,11 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
         return np.packbits(vectors > 0, axis=1)
     found = Ranges.of([vectors]) if ranges is None else ranges
     spans = found.high - found.low
-    steps = np.where(spans <= _ROUNDING * spans.max(), np.float32(1), spans / np.float32(_STEPS))
-    return (np.clip(np.floor((vectors - found.low) / steps), 0, _STEPS) - 128).astype(np.int8)
+    still = spans <= _ROUNDING * spans.max()
+    steps = np.where(still, np.float32(1), spans / np.float32(_STEPS))
+    codes = (np.clip(np.floor((vectors - found.low) / steps), 0, _STEPS) - 128).astype(np.int8)
+    codes[:, still] = 0  # any other constant would bring all cosines nearer to 1
+    return codes
 
 
 def stored_size(precision: str, dim: int) -> int:

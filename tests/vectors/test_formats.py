@@ -1,6 +1,7 @@
 """Files of vectors by format: the same numbers from all of them, and one line for what is wrong."""
 
 import io
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,26 @@ def test_what_is_wrong_is_one_line_with_the_file(tmp_path: Path, name: str) -> N
     with pytest.raises(UserError, match=message) as error:
         assert VectorTable.open(tmp_path / file, column).digest
     assert str(tmp_path / file) in str(error.value)
+
+
+@pytest.mark.parametrize("suffix", WRITABLE)
+def test_damage_is_one_line_or_other_numbers(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    write_vectors(path, [X[:20]], (20, DIM), "float32")
+    good, rng, refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(60):
+        content = bytearray(good)
+        place = rng.randrange(min(len(good), 160) if rng.random() < 0.5 else len(good))
+        if rng.random() < 0.5:
+            content[place] ^= 1 << rng.randrange(8)
+        else:
+            del content[place:]
+        path.write_bytes(content)
+        try:
+            assert VectorTable.open(path).digest
+        except UserError:
+            refused += 1
+    assert refused > 20
 
 
 def test_the_number_of_columns_is_said_of_a_format_with_columns(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_values_beyond_the_ranges_are_cut_and_never_wrap() -> None:
 def test_a_dimension_that_does_not_vary_but_by_rounding_has_one_code(rounding: float) -> None:
     x = X.copy()
     x[:, 3] = 7 + rounding * X[:, 4]
-    assert set(quantize(x, "int8")[:, 3].tolist()) == {-128}
+    assert set(quantize(x, "int8")[:, 3].tolist()) == {0}
     assert len(set(quantize(x, "int8")[:, 4].tolist())) > 100
 
 
