@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from flowbert.errors import UserError, choices
 
+_LONGEST = 20  # digits of a row number
+
 Layouts = Sequence[Sequence[str]]
 """Sets of columns, of which a table must have one; none at all stands for the only column of a table."""
 
@@ -88,7 +90,7 @@ class Table:
         found = []
         for row, value in enumerate(self.columns[column]):
             text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-            if not (text.isascii() and text.isdigit() and int(text) < rows):
+            if not (text.isascii() and text.isdigit() and len(text) < _LONGEST and int(text) < rows):
                 raise UserError(
                     f"{self.where(row)}: column {column!r} holds {shown(value)}; "
                     f"allowed: a row number of the vectors, 0 to {rows - 1}"

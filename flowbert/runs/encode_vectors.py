@@ -16,7 +16,6 @@ from flowbert.methods.base import Transform
 from flowbert.methods.embedder import default_method, saved_scale, sound_map, transform_of
 from flowbert.vectors import Ranges, Vectors, VectorTable, check_precision, quantize, warn_of_own_scale, write_vectors
 from flowbert.vectors.matrix import Floats
-from flowbert.vectors.precision import stored_size, stored_type
 
 
 @overload
@@ -88,8 +87,10 @@ def encode_vectors(
     encoding = _Encoding(table, *_model(table, model, method), precision, torch.device(device), progress)
     if output is None:
         return np.concatenate(list(encoding.blocks()))
-    write_vectors(output, encoding.blocks(), encoding.shape, stored_type(precision))
-    return encoding.shape
+    first = encoding.first()
+    shape = len(table), first.shape[1]
+    write_vectors(output, encoding.blocks(), shape, first.dtype.name)
+    return shape
 
 
 @dataclass
@@ -103,11 +104,9 @@ class _Encoding:
     device: torch.device
     progress: bool
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of what is stored."""
-        mapped = self._map(self.table.take([0]))
-        return len(self.table), stored_size(self.precision, mapped.shape[1])
+    def first(self) -> npt.NDArray[Any]:
+        """What is stored of the first row, but for the scale of int8: it tells size and type."""
+        return quantize(self._map(self.table.take([0])), self.precision)
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
         """What is stored, block by block."""

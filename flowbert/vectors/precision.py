@@ -125,13 +125,3 @@ def quantize(vectors: Floats, precision: str, ranges: Ranges | None = None) -> n
     codes = (np.clip(np.floor((vectors - found.low) / steps), 0, _STEPS) - 128).astype(np.int8)
     codes[:, still] = 0  # any other constant would bring all cosines nearer to 1
     return codes
-
-
-def stored_size(precision: str, dim: int) -> int:
-    """Numbers of a row as it is stored, given the size k of the vectors."""
-    return -(-dim // 8) if precision == "binary" else dim
-
-
-def stored_type(precision: str) -> str:
-    """Name of the numbers of a row as it is stored."""
-    return {"binary": "uint8"}.get(precision, precision)
