@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from flowbert.report.curve import training_curves as training_curves
     from flowbert.reproduction import reproduce as reproduce
     from flowbert.runs.advise import advise as advise
+    from flowbert.runs.analyze import analyze as analyze
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
     from flowbert.runs.encode_vectors import encode_vectors as encode_vectors
     from flowbert.runs.export import export as export
     from flowbert.runs.fit import fit as fit
+    from flowbert.runs.import_model import import_model as import_model
     from flowbert.tasks import evaluate_task as evaluate_task
     from flowbert.vectors import VectorTable as VectorTable
 
@@ -33,6 +35,7 @@ _WHERE = {
     "VectorTable": "flowbert.vectors",
     "Whitening": "flowbert.calibration",
     "advise": "flowbert.runs",
+    "analyze": "flowbert.runs",
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
     "encode_vectors": "flowbert.runs",
@@ -40,6 +43,7 @@ _WHERE = {
     "export": "flowbert.runs",
     "fit": "flowbert.runs",
     "fit_flow": "flowbert.methods.flow",
+    "import_model": "flowbert.runs",
     "load": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
     "load_task": "flowbert.data.sts",

@@ -23,7 +23,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize(
     ("statement", "heavy"),
-    [("import flowbert", "torch"), ("from flowbert.methods import parse_methods", "pytorch_lightning")],
+    [
+        ("import flowbert", "torch"),
+        ("from flowbert.methods import parse_methods", "pytorch_lightning"),
+        ("from flowbert.estimators import Whitening", "transformers"),
+    ],
 )
 def test_heavy_libraries_wait_until_they_are_needed(statement: str, heavy: str) -> None:
     code = f"import sys; {statement}; sys.exit({heavy!r} in sys.modules)"

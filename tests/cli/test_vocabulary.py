@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
-from flowbert.cli import advise, curve, encode, evaluate, export, reproduce, training
+from flowbert.cli import advise, analyze, curve, encode, evaluate, export, import_model, reproduce, training
 from flowbert.cli.methods import METHODS
 from flowbert.cli.options import OPTIONS, SEVERAL
 from flowbert.cli.parser import RENAMED, name_option
 
 PARSERS = {
     module.__name__.split(".")[-1]: module.make_parser()
-    for module in (advise, curve, encode, evaluate, export, reproduce)
+    for module in (advise, analyze, curve, encode, evaluate, export, import_model, reproduce)
 }
 PARSERS |= {f"fit {name}": training.make_parser("fit", method) for name, method in METHODS.items()}
 PARSERS |= {name: training.make_parser(name, METHODS["flow"]) for name in ("validate", "test", "predict")}
@@ -23,6 +23,7 @@ Vocabulary = dict[str, dict[str, tuple[Any, Any, str]]]
 # Where a word's default or help is another one, and why.
 EXCEPTIONS = {
     "corpus": "advise: the user's own sentences, of no task",
+    "methods": "analyze: with the flow",
     "output": "each command writes another file",
     "encoder.path": "a published row has an encoder of its own",
     "method": "fit: what is trained; encode: which of the maps of a run",

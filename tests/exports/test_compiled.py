@@ -39,18 +39,19 @@ def moved_flow(dim: int = DIM, **options: Any) -> Glow:
 
 @settings(max_examples=25, deadline=None)
 @given(
+    dim=st.sampled_from([DIM, 15, 9]),
     levels=st.integers(1, 4),
     depth=st.integers(1, 3),
     width=st.integers(1, 9),
     mixing=st.sampled_from(sorted(MIXINGS)),
     mixing_init=st.sampled_from(LU_INITS),
 )
-def test_every_additive_flow(levels: int, depth: int, width: int, mixing: str, mixing_init: str) -> None:
-    flow = moved_flow(levels=levels, depth=depth, width=width, mixing=mixing, mixing_init=mixing_init)
-    compiled = compile_map(flow, DIM)
+def test_every_additive_flow(dim: int, levels: int, depth: int, width: int, mixing: str, mixing_init: str) -> None:
+    flow = moved_flow(dim, levels=levels, depth=depth, width=width, mixing=mixing, mixing_init=mixing_init)
+    compiled = compile_map(flow, dim)
     assert len(compiled.outer) == levels * depth
     with torch.no_grad():
-        torch.testing.assert_close(compiled(rows(7)), flow(rows(7))[0], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(compiled(rows(7, dim)), flow(rows(7, dim))[0], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(methods()))
