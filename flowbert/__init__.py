@@ -21,20 +21,24 @@ if TYPE_CHECKING:
     from flowbert.runs.analyze import analyze as analyze
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
+    from flowbert.runs.encode_vectors import encode_vectors as encode_vectors
     from flowbert.runs.export import export as export
     from flowbert.runs.fit import fit as fit
     from flowbert.runs.import_model import import_model as import_model
     from flowbert.tasks import evaluate_task as evaluate_task
+    from flowbert.vectors import VectorTable as VectorTable
 
 _WHERE = {
     "FlowModule": "flowbert.modules",
     "Glow": "flowbert.flows",
     "SentenceEncoder": "flowbert.encoders",
+    "VectorTable": "flowbert.vectors",
     "Whitening": "flowbert.calibration",
     "advise": "flowbert.runs",
     "analyze": "flowbert.runs",
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
+    "encode_vectors": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",
     "export": "flowbert.runs",
     "fit": "flowbert.runs",

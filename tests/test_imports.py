@@ -18,6 +18,7 @@ ORDER = (
     "flows",
     "calibration",
     "data",
+    "vectors",
     "encoders",
     "store",
     "training",

@@ -10,5 +10,6 @@ from flowbert.calibration.learned_removal import LearnedRemoval as LearnedRemova
 from flowbert.calibration.moments import Moments as Moments
 from flowbert.calibration.removal import RemoveDirections as RemoveDirections
 from flowbert.calibration.standardization import Standardization as Standardization
+from flowbert.calibration.truncation import Truncation as Truncation
 from flowbert.calibration.whitening import Whitening as Whitening
 from flowbert.calibration.zca import ZCA as ZCA

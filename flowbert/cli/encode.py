@@ -1,24 +1,29 @@
-"""``encode``: sentences or a file -> one vector each, as .npy or .parquet."""
+"""``encode``: sentences, a file of them or of vectors -> one vector each."""
 
 from flowbert.cli.options import add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.runs.encode import encode
+from flowbert.runs.encode_vectors import encode_vectors
+from flowbert.runs.vector_options import refuse_with_vectors
+from flowbert.vectors import WRITABLE
 
 _EXAMPLE = """examples:
   python train.py encode --model runs/quickstart/TIME --input sentences.txt --output vectors.npy
-  python train.py encode --encoder.path DIR --sentences '["A man rides.", "Nobody rides."]' --output vectors.parquet"""
+  python train.py encode --encoder.path DIR --sentences '["A man rides.", "Nobody rides."]' --output vectors.parquet
+  python train.py encode --model RUN --vectors new.npy --output mapped.npy --precision int8"""
 
 
 def make_parser() -> ToolParser:
     """Parser of ``encode``."""
     parser = ToolParser(
         usage="train.py encode --output FILE [options]",
-        description="Embed sentences with a fitted model (--model), or with a frozen encoder as it is (--encoder.*).",
+        description="Embed sentences with a fitted model (--model), or with a frozen encoder as it is (--encoder.*); "
+        "or map vectors from elsewhere (--vectors).",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("--output", type=str, required=True, help="File to write, ending in .npy or .parquet.")
+    parser.add_argument("--output", type=str, required=True, help=f"File to write, ending in {', '.join(WRITABLE)}.")
     parser.add_function_arguments(encode, skip={"column", "output", "encoder", "device", "progress"})
-    add_options(parser, "column", "device")
+    add_options(parser, "vectors", "column", "device")
     add_encoder_options(parser)
     return parser
 
@@ -30,8 +35,14 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    output = check_output(options.output, (".npy", ".parquet"))
-    asked = {name: options[name] for name in ("input", "column", "model", "method")}
-    encoder, device = dict(options.encoder.as_dict()), chosen_device(options.device)
-    vectors = encode(options.sentences, **asked, output=output, encoder=encoder, device=device, progress=True)
-    print(f"{len(vectors)} vectors of size {vectors.shape[1]} written to {output}")
+    output = check_output(options.output, tuple(WRITABLE))
+    asked = {name: options[name] for name in ("column", "model", "method", "precision")}
+    asked |= {"output": output, "device": chosen_device(options.device), "progress": True}
+    encoder = dict(options.encoder.as_dict())
+    if options.vectors is None:
+        rows, dim = encode(options.sentences, input=options.input, encoder=encoder, **asked).shape
+    else:
+        refuse_with_vectors(sentences=options.sentences, input=options.input, encoder=encoder)
+        rows, dim = encode_vectors(options.vectors, **asked)
+    size = f"{dim} bytes, a bit for each dimension" if options.precision == "binary" else f"size {dim}"
+    print(f"{rows} vectors of {size} written to {output}")

@@ -27,7 +27,7 @@ use and compare, without training:
   analyze     word space, sentence space and latents before and after every map, as tables and pictures
   reproduce   published rows with their exact setting: ours beside theirs
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
-  encode      sentences or a text file -> .npy or .parquet
+  encode      sentences or a text file -> a vector each; vectors -> mapped vectors
 
 take it with you:
   export      a fitted model as a sentence-transformers folder, checked without this package

@@ -14,6 +14,7 @@ from flowbert.data.readers import TABLES
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.vectors.formats import FORMATS
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 SEVERAL = " Several: with commas, or a list."
@@ -54,6 +55,9 @@ _MODULES = (
     "the default), all (Normalize, too), none."
 )
 _TABLES = " ".join(TABLES)
+_VECTORS = (
+    f"File of vectors ({' '.join(FORMATS)}) in place of an encoder; tasks are files of pairs by row number, from 0."
+)
 _TASKS = (
     f"Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs ({_TABLES}). Default: SAMPLE; of "
     "published rows: all they have."
@@ -70,7 +74,8 @@ OPTIONS = {
     "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
     "corpus": Option(str, "target", _CORPUS),
     "nli": Option(str, "hub", f"NLI pairs of the corpus nli: hub, builtin-sample, or files ({_TABLES})."),
-    "column": Option(str | None, None, "Column of the sentences in table files."),
+    "vectors": Option(str | None, None, _VECTORS),
+    "column": Option(str | None, None, "Column of the sentences, or of the vectors, in table files."),
     "max_sentences": Option(int | None, None, "Fit on a random subset of so many sentences. Default: all."),
     "drop_overlap": Option(bool, False, "Learn without the labelled pairs that are measured, too."),
     "tasks": Option(str | list[str] | None, None, _TASKS),

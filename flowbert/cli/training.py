@@ -18,6 +18,7 @@ from flowbert.cli.parser import ToolParser
 from flowbert.data.sts import SAMPLE
 from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.options import CorpusOptions
+from flowbert.datamodules.vectors import VectorDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.loading import SAMPLE_PATH, find_checkpoint
 from flowbert.errors import UserError
@@ -29,7 +30,9 @@ from flowbert.report.table import spearman_table
 from flowbert.runs import Run
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit import TRAINER_DEFAULTS
+from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.training import LastCheckpoint
+from flowbert.vectors import VectorTable
 
 _DESCRIPTIONS = {
     "fit": "Train a method on a corpus, evaluate it beside the baselines, and save everything in a run folder.",
@@ -53,7 +56,7 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
     parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to go on from, or to measure.")
     log_to = "Beside metrics.csv: wandb, wandb-offline, tensorboard."
     parser.add_argument("--log_to", type=list[str], default=[], help=log_to)
-    add_options(parser, "seed", *sorted(method.data.uses))
+    add_options(parser, "seed", *sorted(method.data.uses), *(["vectors"] if _takes_vectors(command, method) else []))
     add_encoder_options(parser)
     for group, kind in (("data", method.data), ("model", method.module)):
         parser.add_class_arguments(kind, group, skip=_GIVEN, instantiate=False, fail_untyped=False)
@@ -67,6 +70,11 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
     parser.add_class_arguments(Trainer, "trainer", instantiate=False, fail_untyped=False, sub_configs=True)
     parser.set_defaults({f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()})
     return parser
+
+
+def _takes_vectors(command: str, method: TrainingMethod) -> bool:
+    """Whether vectors may stand in the place of a frozen encoder; ``encode`` maps them, not ``predict``."""
+    return method.module.frozen_encoder and command != "predict"
 
 
 def train(argv: Sequence[str]) -> None:
@@ -92,8 +100,9 @@ def train(argv: Sequence[str]) -> None:
             rows = run.fit(on_start=partial(_say_what_is_fitted_on, run))
         else:
             rows = run.measure("dev" if command == "validate" else "test")
-    if rows and run.is_main_process:
-        print_table(spearman_table(rows))
+    if run.is_main_process and run.folder.results.exists():
+        if rows:
+            print_table(spearman_table(rows))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
 
@@ -141,8 +150,11 @@ def _plain(value: Any) -> Any:
 def _build(parser: ToolParser, config: Namespace, method: TrainingMethod, checkpoint: SavedCheckpoint | None) -> Run:
     """Find the user's mistakes before anything expensive runs or is written, cheap ones first."""
     made = parser.instantiate(config)
-    options = CorpusOptions(**{name: config[name] for name in method.data.uses if config[name] is not None})
-    data = method.data(options=options, seed=config.seed, **made.data)
+    if config.get("vectors") is None:
+        options = CorpusOptions(**{name: config[name] for name in method.data.uses if config[name] is not None})
+        data = method.data(options=options, seed=config.seed, **made.data)
+    else:
+        data = _vector_data(made)
     module = _module(method, made, data, checkpoint)
     folder = RunFolder.choose(config.run_dir, (config.config or [None])[-1])
     config.run_dir = None  # so that the saved config.yaml can be used again
@@ -164,6 +176,15 @@ def _build(parser: ToolParser, config: Namespace, method: TrainingMethod, checkp
     )
 
 
+def _vector_data(made: Namespace) -> VectorDataModule:
+    given = dict(made.data)
+    without = ("corpus", "nli", "senteval", "store_dir", "recommended")
+    refuse_with_vectors(encoder=made.encoder.as_dict(), **{name: made[name] for name in without})
+    refuse_with_vectors(**{name: given.pop(name) for name in ("store", "predict")})
+    table = VectorTable.open(made.vectors, made.column)
+    return VectorDataModule(table, made.tasks or (), max_sentences=made.max_sentences, seed=made.seed, **given)
+
+
 def _module(
     method: TrainingMethod, made: Namespace, data: CorpusDataModule, checkpoint: SavedCheckpoint | None
 ) -> EmbeddingModule:
@@ -172,12 +193,15 @@ def _module(
     options: Mapping[str, Any] = {**made.get("model", {}), "seed": made.seed}
     module: EmbeddingModule = kind(**options)  # a typo shows before anything is read
     module.check_data(data)
+    encoder: SentenceEncoder | VectorTable | None
     if isinstance(module, MLMModule) and module.hparams["scratch"]:
         data.load()
         if made.encoder.prompt:
             raise UserError(f"prompt: received {made.encoder.prompt!r}; allowed for an encoder from scratch: none")
         used = {name: made.encoder[name] for name in ("layers", "pooling", "max_length")}
         encoder = None if checkpoint else module.make_encoder(data.corpus_sentences(), **used)
+    elif isinstance(data, VectorDataModule):
+        encoder = data.table
     else:
         find_checkpoint(made.encoder.path, made.encoder.revision)
         data.load()
@@ -192,6 +216,7 @@ def _say_what_is_fitted_on(run: Run) -> None:
     if "LOCAL_RANK" in os.environ:  # another process says it
         return
     tasks = [task.name for task in run.datamodule.tasks]
-    print(f"fitting on {run.datamodule.summary()}; evaluating on {', '.join(tasks)}", file=sys.stderr)
+    measured = f"evaluating on {', '.join(tasks)}" if tasks else "no tasks: nothing is evaluated, the maps are saved"
+    print(f"fitting on {run.datamodule.summary()}; {measured}", file=sys.stderr)
     if SAMPLE in tasks and run.module.encoder.path != SAMPLE_PATH:
         print(f"note: {SAMPLE} is generated text; --tasks and --senteval name real tasks", file=sys.stderr)

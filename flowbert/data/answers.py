@@ -45,7 +45,7 @@ class AnswerTask:
         return [*self.questions, *self.answers]
 
 
-def load_answers(source: str | Path) -> AnswerTask:
+def load_answers(source: str | Path, vectors: int | None = None) -> AnswerTask:
     r"""Load an answer-ranking task; candidates are grouped by the text of their question.
 
     Three shapes are known by their columns: ``question, label, answer`` and ``qtext, label, atext`` with the label 1
@@ -56,6 +56,7 @@ def load_answers(source: str | Path) -> AnswerTask:
     Args:
         source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split; ``"hub:FOLDER"`` for a local
             copy of it.
+        vectors: How many vectors there are, if the file holds their row numbers in place of texts.
 
     Raises:
         UserError: If the file lacks the columns, a label or a text is not allowed, or no pair or every pair is an
@@ -70,16 +71,22 @@ def load_answers(source: str | Path) -> AnswerTask:
         (('Who ?',), [True, False])
     """
     hub = hub_name(source)
+    if hub is not None and vectors is not None:
+        raise UserError(f"answers: received {source!r}, which has sentences; allowed with vectors: files of rows")
     if hub is not None:
         return _task("QNLI", read_hub(hub or _HUB, [_QNLI], config=None if hub else _HUB_CONFIG, split=_HUB_SPLIT))
     path = Path(source).expanduser()
-    return _task(path.name.split(".")[0], read_table(path, *_LAYOUTS))
+    return _task(path.name.split(".")[0], read_table(path, *_LAYOUTS), vectors)
 
 
-def _task(name: str, table: Table) -> AnswerTask:
+def _task(name: str, table: Table, vectors: int | None = None) -> AnswerTask:
     question, label, answer = table.columns
+    questions, answers = (
+        table.sentences(column) if vectors is None else table.row_numbers(column, vectors)
+        for column in (question, answer)
+    )
     numbers: dict[str, int] = {}
-    asked = [numbers.setdefault(text, len(numbers)) for text in table.sentences(question)]
+    asked = [numbers.setdefault(text, len(numbers)) for text in questions]
     meaning = _QNLI_LABELS if tuple(table.columns) == _QNLI else _ANSWER_LABELS
     labels = np.array([_label(v, meaning, table.where(i), label) for i, v in enumerate(table.columns[label])])
     if labels.all() or not labels.any():
@@ -87,7 +94,7 @@ def _task(name: str, table: Table) -> AnswerTask:
         raise UserError(
             f"{table.where(0)}: every pair from here on ({len(labels)} in all) is {kind}; allowed: some of each"
         )
-    task = AnswerTask(name, tuple(numbers), table.sentences(answer), np.array(asked, dtype=np.int64), labels)
+    task = AnswerTask(name, tuple(numbers), answers, np.array(asked, dtype=np.int64), labels)
     _warn_of_unanswered(task, table)
     return task
 

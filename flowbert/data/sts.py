@@ -87,6 +87,7 @@ def load_task(
     *,
     columns: Sequence[str] | None = None,
     score_range: tuple[float, float] | None = None,
+    vectors: int | None = None,
 ) -> STSTask:
     r"""Load one task from a SentEval folder, the hub, the built-in sample, or a file of own pairs.
 
@@ -102,6 +103,7 @@ def load_task(
         columns: For a file of own pairs: its columns for sentence, sentence, score; default ``sentence1``,
             ``sentence2``, ``score``.
         score_range: For a file of own pairs: lowest and highest score there can be; default: every finite number.
+        vectors: How many vectors there are, if a file of own pairs holds their row numbers in place of sentences.
 
     Raises:
         UserError: If the task is unknown, the folder lacks the task or a subset, or a file has a bad line; the message
@@ -118,10 +120,15 @@ def load_task(
         >>> task.name, task.split("test")[0].scores.tolist()
         ('mine', [0.4, 0.9])
     """
+    if vectors is not None and not is_table(name):
+        raise UserError(
+            f"tasks: received {name!r}, which has sentences; allowed with vectors: files of pairs by row number "
+            f"({', '.join(TABLES)})"
+        )
     if name == SAMPLE:
         return _task(name, {split: {name: _sample_table(split)} for split in SPLITS}, (0, 5))
     if is_table(name):
-        return _own_task(Path(name).expanduser(), columns or COLUMNS, score_range)
+        return _own_task(Path(name).expanduser(), columns or COLUMNS, score_range, vectors)
     folder = None if senteval is None else Path(senteval).expanduser()
     if folder is not None and name in CHINESE and (folder / name).is_dir():
         return _task(name, chinese_files(name, folder), CHINESE[name])
@@ -146,12 +153,14 @@ def is_table(name: str) -> bool:
     return Path(name.lower().removesuffix(".gz")).suffix in TABLES
 
 
-def _task(name: str, files: Splits, score_range: tuple[float, float]) -> STSTask:
-    splits = {split: [_subset(*subset, score_range) for subset in tables.items()] for split, tables in files.items()}
+def _task(name: str, files: Splits, score_range: tuple[float, float], vectors: int | None = None) -> STSTask:
+    splits = {
+        split: [_subset(*subset, score_range, vectors) for subset in tables.items()] for split, tables in files.items()
+    }
     return STSTask(name, splits)
 
 
-def _subset(name: str, table: Table, score_range: tuple[float, float]) -> Subset:
+def _subset(name: str, table: Table, score_range: tuple[float, float], vectors: int | None) -> Subset:
     first, second, score = table.columns
     numbers = table.numbers(score, *score_range)
     if len(numbers) < 2:
@@ -161,10 +170,16 @@ def _subset(name: str, table: Table, score_range: tuple[float, float]) -> Subset
             f"{table.where(0)}: the {score} of this and all other pairs ({len(numbers)}) is {numbers[0]:g}; "
             "allowed: at least two different values"
         )
-    return Subset(name, table.sentences(first), table.sentences(second), numbers)
+
+    def side(column: str) -> tuple[str, ...]:
+        return table.sentences(column) if vectors is None else table.row_numbers(column, vectors)
+
+    return Subset(name, side(first), side(second), numbers)
 
 
-def _own_task(path: Path, columns: Sequence[str], score_range: tuple[float, float] | None) -> STSTask:
+def _own_task(
+    path: Path, columns: Sequence[str], score_range: tuple[float, float] | None, vectors: int | None
+) -> STSTask:
     if len(columns) != 3 or len(set(columns)) != 3:
         raise UserError(
             f"columns: received {', '.join(columns)}; allowed: 3 different names (sentence, sentence, score)"
@@ -173,7 +188,7 @@ def _own_task(path: Path, columns: Sequence[str], score_range: tuple[float, floa
     if not low < high:
         raise UserError(f"score_range: received {low:g} to {high:g}; allowed: a low and a higher number")
     name = path.name.split(".")[0]
-    return _task(name, {"test": {name: read_table(path, columns)}}, (low, high))
+    return _task(name, {"test": {name: read_table(path, columns)}}, (low, high), vectors)
 
 
 def _sample_table(split: str) -> Table:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from flowbert.errors import UserError, choices
 
+_LONGEST = 20  # digits of a row number
+
 Layouts = Sequence[Sequence[str]]
 """Sets of columns, of which a table must have one; none at all stands for the only column of a table."""
 
@@ -74,6 +76,27 @@ class Table:
     def sentences(self, column: str) -> tuple[str, ...]:
         """The same with single spaces within: the sentences of a task."""
         return tuple(" ".join(text.split()) for text in self.stripped(column))
+
+    def row_numbers(self, column: str, rows: int) -> tuple[str, ...]:
+        """Row numbers of vectors, which stand where a task has its sentences: whole numbers from 0, as text.
+
+        Args:
+            column: Column of the numbers, or of texts that are numbers.
+            rows: How many vectors there are.
+
+        Raises:
+            UserError: If a value is no such number.
+        """
+        found = []
+        for row, value in enumerate(self.columns[column]):
+            text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+            if not (text.isascii() and text.isdigit() and len(text) < _LONGEST and int(text) < rows):
+                raise UserError(
+                    f"{self.where(row)}: column {column!r} holds {shown(value)}; "
+                    f"allowed: a row number of the vectors, 0 to {rows - 1}"
+                )
+            found.append(str(int(text)))
+        return tuple(found)
 
     def numbers(self, column: str, low: float = -math.inf, high: float = math.inf) -> npt.NDArray[np.float64]:
         """Values of a number column as float64, each checked to be finite and in ``[low, high]``.

@@ -21,6 +21,7 @@ from flowbert.training.limits import check_limits
 
 STORES = ("disk", "memory", "none")
 _CHUNK = 8192  # sentences per block when a whole corpus streams by
+SCALE_SAMPLE = 8192  # fitting sentences whose mapped vectors set the scale of int8
 _LIKELIHOOD_SAMPLE = 2048  # fitting sentences whose likelihood is shown beside that of the held-out ones
 
 Features = dict[str, Tensor]
@@ -127,6 +128,14 @@ class EmbeddingDataModule(CorpusDataModule):
         shuffled = Stream(self.seed, "start sample").rng().permutation(self._fit_index)
         return torch.from_numpy(self._rows(shuffled[: self.start_size]))
 
+    def scale_sample(self) -> Tensor:
+        """Fitting sentences that set the scale of int8, drawn by the seed, shape ``(n, D)``, n at most 8,192."""
+        return torch.from_numpy(self._rows(self._sampled(SCALE_SAMPLE)))
+
+    def _sampled(self, size: int) -> npt.NDArray[np.int64]:
+        """At most so many of the fitting sentences, in their order."""
+        return np.sort(Stream(self.seed, "sample").rng().permutation(self._fit_index)[:size])
+
     def corpus_chunks(self) -> Iterator[Tensor]:
         """Raw embeddings of the fitting sentences in order, blocks of shape ``(n, D)``, bounded in memory."""
         for start in range(0, len(self._fit_index), _CHUNK):
@@ -161,8 +170,7 @@ class EmbeddingDataModule(CorpusDataModule):
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """Two likelihood samples: fitting sentences (at most as many as held out or 2,048) and held-out ones."""
         size = min(len(self._fit_index), max(_LIKELIHOOD_SAMPLE, len(self._held_index)))
-        fitting = np.sort(Stream(self.seed, "sample").rng().permutation(self._fit_index)[:size])
-        indices = [index for index in (fitting, self._held_index) if len(index)]
+        indices = [index for index in (self._sampled(size), self._held_index) if len(index)]
         return [in_order(self.batch, index, 4 * self.batch_size, **self.fetching()) for index in indices]
 
     def predict_dataloader(self) -> DataLoader[Any]:

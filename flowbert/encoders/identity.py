@@ -39,8 +39,13 @@ def digest_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     return digest_json(content)
 
 
+def is_vectors(identity: Mapping[str, Any]) -> bool:
+    """Whether an identity is that of vectors from elsewhere (:meth:`flowbert.vectors.VectorTable.key`)."""
+    return "table" in identity
+
+
 def check_same_encoder(saved: Mapping[str, Any], here: Mapping[str, Any], what: str) -> None:
-    """Compare two encoder identities (:meth:`SentenceEncoder.key`).
+    """Compare two encoder identities (:meth:`SentenceEncoder.key`); of vectors from elsewhere the size alone counts.
 
     Args:
         saved: Identity that the parameters were fitted with; entries that no identity has, such as a path, do not
@@ -51,6 +56,14 @@ def check_same_encoder(saved: Mapping[str, Any], here: Mapping[str, Any], what: 
     Raises:
         UserError: If they differ; the message lists how.
     """
+    if is_vectors(saved) and saved["dim"] != here.get("dim"):
+        received = f"vectors of size {here['dim']}" if is_vectors(here) else "an encoder"
+        raise UserError(
+            f"the {what} was fitted on vectors of size {saved['dim']} from {saved.get('path', 'a file')}; received "
+            f"{received}; allowed: vectors of that size"
+        )
+    if is_vectors(saved) and is_vectors(here):
+        return
     differences = []
     for name in dict.fromkeys([*here, *_NOT_ALWAYS]):
         there, at_hand = (identity.get(name, _NOT_ALWAYS.get(name)) for identity in (saved, here))

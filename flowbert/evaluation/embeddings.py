@@ -21,6 +21,7 @@ from flowbert.evaluation.grid import Source
 from flowbert.evaluation.request import as_list
 from flowbert.store.embedding_store import EmbeddingStore, Encoder
 from flowbert.store.setting_stores import SettingStores
+from flowbert.vectors import VectorTable
 
 _NO_LIMIT = 4096  # tokens, for an encoder that has none: longer than any sentence
 
@@ -217,12 +218,21 @@ def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | N
     )
 
 
-def encoder_columns(encoder: SentenceEncoder, setting: Setting | None = None) -> dict[str, Any]:
+def vector_source(table: VectorTable) -> Source:
+    """Vectors from elsewhere; what is looked up is read from where they are, and stored nowhere else."""
+    return Source(
+        columns=encoder_columns(table), key=table.key(), dim=table.dim, embed=table.encode, prepare=lambda _: None
+    )
+
+
+def encoder_columns(encoder: SentenceEncoder | VectorTable, setting: Setting | None = None) -> dict[str, Any]:
     """Columns of a results row that say what the embeddings are: those of a setting, or of the encoder's own.
 
     Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``. A
-    prompt and modules after the pooling stand beside the encoder.
+    prompt and modules after the pooling stand beside the encoder. Vectors from elsewhere have none of these.
     """
+    if isinstance(encoder, VectorTable):
+        return {"encoder": encoder.name, "layers": "none", "pooling": "none", "dtype": "float32"}
     description = encoder.describe()
     layers, pooling = encoder.settings[0] if setting is None else setting
     return {

@@ -21,13 +21,14 @@ from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.chain import LabelledPairs
 from flowbert.tasks.base import Measured, Task
 from flowbert.tasks.protocol import Embed
+from flowbert.vectors import VectorCorpus
 
 _CHUNK = 8192  # rows at a time: bounds the memory whatever the corpus
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Frozen embeddings: an encoder with its layers and pooling, or word vectors.
+    """Frozen embeddings: an encoder with its layers and pooling, word vectors, or vectors from elsewhere.
 
     Attributes:
         columns: Columns of a results row that describe it: encoder, layers, pooling and so on.
@@ -218,6 +219,8 @@ def fit(cell: Cell) -> FittedMap:
     texts, embed = () if cell.corpus is None else cell.corpus.sentences, cell.source.embed
 
     def blocks() -> Iterator[Tensor]:
+        if isinstance(cell.corpus, VectorCorpus):
+            yield from cell.corpus.blocks()
         for start in range(0, len(texts), _CHUNK):
             yield torch.as_tensor(embed(texts[start : start + _CHUNK]))
 

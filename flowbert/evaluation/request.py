@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import torch
 
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
+from flowbert.data.hub import hub_name
+from flowbert.data.nli import BUILTIN
 from flowbert.data.sts import STSTask, Subset, is_table
 from flowbert.encoders.counting import Counted, choose_counted
 from flowbert.errors import FlowbertWarning, UserError
@@ -15,6 +17,7 @@ from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import fingerprint
 from flowbert.methods import Method, parse_methods
 from flowbert.tasks import Task
+from flowbert.vectors import VectorCorpus, VectorTable
 
 Number = TypeVar("Number", int, float)
 Names = str | list[str]
@@ -105,6 +108,33 @@ def corpus_loader(
         return corpus if max_sentences is None else corpus.sample(max_sentences, seed)
 
     return load
+
+
+def vector_corpus_loader(
+    table: VectorTable, column: str | None = None, max_sentences: int | None = None, seed: int = 0
+) -> Callable[[str, Task], Corpus]:
+    """Loader of the rows to fit on by the name of a corpus: ``target``, all of a table, or another file of vectors.
+
+    Args:
+        table: The vectors.
+        column: Column of the other file.
+        max_sentences: Draw so many rows of more.
+        seed: Seed of that draw.
+    """
+
+    @cache
+    def load(name: str) -> Corpus:
+        if name in (*NAMED[1:], BUILTIN) or hub_name(name) is not None:
+            raise UserError(f"corpus: received {name!r}; allowed with vectors: target (all rows), or a file of others")
+        found = table if name == NAMED[0] else VectorTable.open(name, column)
+        if found.dim != table.dim:
+            raise UserError(
+                f"corpus: {name} holds vectors of size {found.dim}; allowed: {table.dim}, as in {table.name}"
+            )
+        corpus = VectorCorpus.all_of(name, found)
+        return corpus if max_sentences is None else corpus.sample(max_sentences, seed)
+
+    return lambda name, _: load(name)
 
 
 def counted_loader(

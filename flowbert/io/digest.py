@@ -27,9 +27,14 @@ def digest_bytes(*chunks: Bytes) -> str:
     return digest_chunks(chunks)
 
 
+def running_digest() -> "hashlib.blake2b":
+    """An object that is updated with bytes as they come by."""
+    return hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+
 def digest_chunks(chunks: Iterable[Bytes]) -> str:
     """Hexadecimal digest of chunks one after another, of which one is in memory at a time."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = running_digest()
     for chunk in chunks:
         digest.update(chunk)
     return digest.hexdigest()

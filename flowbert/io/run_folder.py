@@ -100,6 +100,10 @@ class RunFolder:
         """File of a fitted map of embeddings: ``flow``, ``whitening``."""
         return self.model / f"{name}.safetensors"
 
+    def scale(self, name: str) -> Path:
+        """File of the ranges that int8 vectors under a map are scaled by."""
+        return self.model / f"{name}.int8"
+
     def fitted_maps(self) -> list[str]:
         """Names of the fitted maps that are there."""
         return sorted(path.stem for path in self.model.glob("*.safetensors"))

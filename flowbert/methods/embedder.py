@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.identity import is_vectors
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.encoders.settings import settings_of
 from flowbert.encoders.token_counts import TokenCounts
@@ -25,6 +26,7 @@ from flowbert.io.digest import digest_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Transform
 from flowbert.methods.chain import Chain
+from flowbert.vectors import Ranges, VectorTable, check_precision, quantize, warn_of_own_scale
 
 FLOW = "flow"  # name of the map that is no closed form
 Fitted = Calibration | Chain | Glow
@@ -40,11 +42,13 @@ class Embedder:
     Args:
         encoder: The encoder.
         fitted: The map; None for raw embeddings.
+        scale: The ranges that int8 vectors are scaled by; default: those of the sentences that are encoded together.
     """
 
-    def __init__(self, encoder: SentenceEncoder, fitted: Fitted | None = None):
+    def __init__(self, encoder: SentenceEncoder, fitted: Fitted | None = None, scale: Ranges | None = None):
         self.encoder = encoder
         self.fitted = fitted
+        self.scale = scale
 
     def encode(
         self,
@@ -55,6 +59,7 @@ class Embedder:
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
+        precision: str = "float32",
     ) -> Any:
         """Embed sentences in their order, with the arguments that sentence-transformers has; compare them by cosine.
 
@@ -65,9 +70,12 @@ class Embedder:
             convert_to_tensor: Give a tensor on the encoder's device in place of an array.
             normalize_embeddings: Scale every vector to length 1, after the cut.
             truncate_dim: Keep the first dimensions; those of whitening are sorted by variance.
+            precision: ``float32``, ``int8`` or ``binary``, see :func:`flowbert.vectors.quantize`; the scale of int8 is
+                that of the fit, which is not one of normalized vectors.
 
         Returns:
-            Shape ``(N, k)``, or ``(k,)`` for one sentence that is not in a list; float32.
+            Shape ``(N, k)``, or ``(k,)`` for one sentence that is not in a list; float32, int8, or uint8 with the bits
+            of ``binary``, eight dimensions to a number.
 
         Raises:
             UserError: If there is no sentence, or a number is out of range.
@@ -78,6 +86,9 @@ class Embedder:
         for name, value in (("batch_size", batch_size), ("truncate_dim", truncate_dim)):
             if value is not None and value < 1:
                 raise UserError(f"{name}: received {value}; allowed: a whole number of at least 1")
+        check_precision(precision)
+        if precision == "int8" and normalize_embeddings:
+            raise UserError("normalize_embeddings: received True with precision int8; allowed: with float32 and binary")
         with tqdm(total=len(texts), desc="encoding", unit="sentence", disable=not show_progress_bar) as bar:
             # In blocks, so that the tokens of a large corpus are never in memory at once.
             blocks = [texts[start : start + _BLOCK] for start in range(0, len(texts), _BLOCK)]
@@ -86,6 +97,11 @@ class Embedder:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings:
             vectors = torch.nn.functional.normalize(vectors, dim=1)
+        if precision != "float32":
+            scale = None if self.scale is None else self.scale.first(vectors.shape[1])
+            if precision == "int8" and scale is None:
+                warn_of_own_scale(len(texts))
+            vectors = torch.from_numpy(quantize(vectors.numpy(), precision, scale))
         result = vectors.to(self.encoder.device) if convert_to_tensor else vectors.numpy()
         return result[0] if isinstance(sentences, str) else result
 
@@ -144,13 +160,11 @@ def load(model: str | Path, method: str | None = None, *, path: str | None = Non
     encoder_alone = str(model) == SAMPLE_PATH or run.encoder.is_dir() or (run.path / "config.json").is_file()
     if encoder_alone and not run.encoder_identity.is_file() and method in (None, "raw"):
         return Embedder(SentenceEncoder.from_pretrained(str(path or model)))
-    if method is None:
-        saved = run.fitted_maps()
-        method = FLOW if FLOW in saved or len(saved) != 1 else saved[0]
-    fitted, flaw = (None, None) if method == "raw" else load_map(run.path, method)
-    if flaw is not None:
-        warnings.warn(f"{method} in {model}: {flaw}", FlowbertWarning, stacklevel=2)
     description = saved_encoder(run.path)
+    if is_vectors(description):
+        check_same_encoder(description, {}, f"model in {model}")
+    method = method or default_method(run)
+    fitted = None if method == "raw" else sound_map(run, method)
     settings = settings_of(description)
     if path is None and (run.path / "config.json").is_file():  # an exported model brings its encoder along
         path = str(run.path)
@@ -159,7 +173,31 @@ def load(model: str | Path, method: str | None = None, *, path: str | None = Non
     counts = TokenCounts.load(run.token_counts) if run.token_counts.is_file() else None
     encoder = SentenceEncoder.from_pretrained(**settings, counts=counts)
     check_same_encoder(description, encoder.key(), f"model in {model}")
-    return Embedder(encoder, fitted)
+    return Embedder(encoder, fitted, saved_scale(run, method))
+
+
+def default_method(run: RunFolder) -> str:
+    """The map of a run folder where none is named: the flow, or the only one."""
+    saved = run.fitted_maps()
+    return FLOW if FLOW in saved or len(saved) != 1 else saved[0]
+
+
+def saved_scale(run: RunFolder, method: str) -> Ranges | None:
+    """The ranges that int8 vectors under a map of a run folder are scaled by; None if none were saved.
+
+    Raises:
+        UserError: If the file is damaged.
+    """
+    path = run.scale(method)
+    return Ranges.load(path) if path.is_file() else None
+
+
+def sound_map(run: RunFolder, method: str) -> Calibration | Glow:
+    """Load one fitted map; a warning says so if its figures mean nothing."""
+    fitted, flaw = load_map(run.path, method)
+    if flaw is not None:
+        warnings.warn(f"{method} in {run.path}: {flaw}", FlowbertWarning, stacklevel=3)
+    return fitted
 
 
 def load_map(run_dir: str | Path, method: str) -> tuple[Calibration | Glow, str | None]:
@@ -182,8 +220,8 @@ def load_map(run_dir: str | Path, method: str) -> tuple[Calibration | Glow, str 
     return flow, metadata.get("flaw")
 
 
-def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
-    """Write which encoder the maps in a folder belong to, and the token counts of its pooling."""
+def save_encoder(folder: Path, encoder: SentenceEncoder | VectorTable) -> None:
+    """Write which encoder the maps in a folder belong to, and the token counts of its pooling; or which vectors."""
     run = RunFolder(folder.parent)
     if encoder.counts is not None:
         encoder.counts.save(run.token_counts)

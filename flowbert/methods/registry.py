@@ -2,13 +2,15 @@
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
 from flowbert.calibration.base import Calibration, methods
 from flowbert.encoders import check_same_encoder
+from flowbert.encoders.identity import is_vectors
 from flowbert.errors import UserError
 from flowbert.io.digest import digest_file
 from flowbert.io.run_folder import RunFolder
@@ -106,6 +108,14 @@ def _calibration(spec: Spec) -> Calibration:
     return method(**spec.arguments(inspect.signature(method).parameters, method.size_option))
 
 
+def _check_fits(saved: Mapping[str, Any], dim: int | None, what: str, key: Mapping[str, Any]) -> None:
+    """Refuse an encoder that a map was not fitted on; of vectors from elsewhere the size alone tells."""
+    if is_vectors(key) and key["dim"] != dim:
+        raise UserError(f"the {what} maps vectors of size {dim}; received vectors of size {key['dim']}; allowed: {dim}")
+    if not is_vectors(key):
+        check_same_encoder(saved, key, what)
+
+
 def _fitted_before(run: RunFolder) -> Method:
     identity, (fitted, flaw) = saved_encoder(run.path), load_map(run.path, FLOW)
     return Method(
@@ -114,5 +124,5 @@ def _fitted_before(run: RunFolder) -> Method:
         flaw=flaw,
         fitted_on=f"that of {run.path}",
         identity=digest_file(run.fitted_map(FLOW)),
-        check=lambda key: check_same_encoder(identity, key, f"flow in {run.path}"),
+        check=partial(_check_fits, identity, fitted.dim, f"flow in {run.path}"),
     )

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.identity import is_vectors
 from flowbert.encoders.settings import settings_of
 from flowbert.encoders.token_counts import counts_from
 from flowbert.errors import UserError
@@ -20,6 +21,7 @@ from flowbert.training.fast import FastTraining
 from flowbert.training.lightning_adapter import batches_processed
 from flowbert.training.limits import check_limits
 from flowbert.training.schedules import check_schedule, make_schedule
+from flowbert.vectors import VectorTable
 
 Transform = Callable[[Tensor], Tensor]
 _LOOK_EVERY = 50  # batches, on an accelerator
@@ -64,7 +66,7 @@ class EmbeddingModule(LightningModule, ABC):
         self.save_hyperparameters(ignore=["encoder", "loss"])
         check_limits(**self.hparams)
         # A plain list hides the encoder from nn.Module: frozen weights belong in no checkpoint and to no optimizer.
-        self._encoders: list[SentenceEncoder] = []
+        self._encoders: list[Any] = []  # with a frozen encoder's method, vectors from elsewhere may stand there
         self._saved: dict[str, Any] = {}  # of a checkpoint: what the encoder was, until it is loaded
         self.flaw: str | None = None  # why the figures of what was fitted mean nothing, if they do
         self._gradients: dict[str, Tensor] = {}
@@ -76,18 +78,23 @@ class EmbeddingModule(LightningModule, ABC):
     def encoder(self) -> SentenceEncoder:
         """The encoder given to the constructor, or the one that a checkpoint belongs to."""
         if not self._encoders and self._saved:
-            self._use_encoder(self.load_encoder(self._saved))
+            saved = self._saved["encoder"]
+            vectors = is_vectors(self._saved["encoder_key"])
+            self._use_encoder(
+                VectorTable.open(saved["path"], saved["column"]) if vectors else self.load_encoder(self._saved)
+            )
         if not self._encoders:
             name = type(self).__name__
             raise RuntimeError(f"{name} has no encoder: give {name}(encoder=...), or use {name}.load_from_checkpoint")
-        return self._encoders[0]
+        encoder: SentenceEncoder = self._encoders[0]
+        return encoder
 
     @property
     def has_encoder(self) -> bool:
         """Whether there is one, given or saved."""
         return bool(self._encoders or self._saved)
 
-    def _use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: Any) -> None:
         """Learn from the embeddings of an encoder: the end of the constructor, or of loading a checkpoint.
 
         Raises:

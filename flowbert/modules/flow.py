@@ -18,6 +18,7 @@ from flowbert.losses import bits_per_dim
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.seeding import Stream
 from flowbert.training.optim import BertAdam
+from flowbert.vectors import VectorTable
 
 Batch = Tensor | npt.NDArray[np.float32] | dict[str, Tensor]
 """Embeddings ``(B, D)``, or token features for the encoder."""
@@ -38,7 +39,8 @@ class FlowModule(FullPrecision, EmbeddingModule):
 
     Args:
         dim: Embedding size D; default: the encoder's.
-        encoder: The frozen encoder; default: that of the data module, or of the checkpoint that is loaded next.
+        encoder: The frozen encoder, or a table of vectors in its place; default: that of the data module, or of the
+            checkpoint that is loaded next.
         levels: Levels of the flow; each halves what the one before left.
         depth: Steps (actnorm, mixing, coupling) per level.
         width: Hidden units of each coupling network.
@@ -65,7 +67,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
     def __init__(
         self,
         dim: int | None = None,
-        encoder: SentenceEncoder | None = None,
+        encoder: SentenceEncoder | VectorTable | None = None,
         levels: int = 2,
         depth: int = 3,
         width: int = 32,
@@ -90,7 +92,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
         if encoder is not None:
             self._use_encoder(encoder)
 
-    def _use_encoder(self, encoder: SentenceEncoder) -> None:
+    def _use_encoder(self, encoder: SentenceEncoder | VectorTable) -> None:
         """Fit on an encoder's embeddings, by a flow of their size if that was left open.
 
         Raises:

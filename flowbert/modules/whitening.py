@@ -5,13 +5,14 @@ from typing import Any
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.modules.base import EmbeddingModule, Transform
+from flowbert.vectors import VectorTable
 
 
 class WhiteningModule(EmbeddingModule):
     """A frozen encoder and no parameter: :class:`flowbert.callbacks.WhiteningBaseline` fits the map in one pass.
 
     Args:
-        encoder: The frozen encoder.
+        encoder: The frozen encoder, or a table of vectors in its place.
         seed: Seed of the subset that is fitted on, if it is one.
 
     Example:
@@ -21,7 +22,7 @@ class WhiteningModule(EmbeddingModule):
 
     trained = False
 
-    def __init__(self, encoder: SentenceEncoder | None = None, seed: int = 0) -> None:
+    def __init__(self, encoder: SentenceEncoder | VectorTable | None = None, seed: int = 0) -> None:
         super().__init__(seed=seed)
         if encoder is not None:
             self._use_encoder(encoder)

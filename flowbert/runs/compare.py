@@ -12,7 +12,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.token_counts import FITTED_ON
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.comparison import Comparison
-from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
+from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings, vector_source
 from flowbert.evaluation.grid import Request
 from flowbert.evaluation.request import (
     Methods,
@@ -26,11 +26,14 @@ from flowbert.evaluation.request import (
     methods_of,
     run_fingerprint,
     score_limits,
+    vector_corpus_loader,
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
+from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
+from flowbert.vectors import Vectors, VectorTable
 
 
 def compare(
@@ -55,6 +58,7 @@ def compare(
     lexical: str | None = None,
     positive_above: float = 4.0,
     uniformity_limit: int | None = None,
+    vectors: Vectors | VectorTable | None = None,
     output: str | Path | None = None,
     bootstrap: int = 1000,
     bootstrap_seed: int = 0,
@@ -74,7 +78,7 @@ def compare(
         corpus: What methods are fitted on: target (all sentences of the task), train_only, nli, builtin-sample, files
             (a path, a glob, a comma-separated list), or hub:NAME. Several: target,nli, or a list.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
-        column: Column of the sentences in table files.
+        column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Draw so many sentences of a larger corpus, by the first seed.
         labels: Task whose train split supervised methods learn from, or file of pairs; default: the task's own train
             split. Pairs that are measured, too, are refused.
@@ -92,6 +96,9 @@ def compare(
         lexical: Spearman with the edit distance on all tasks, in words or characters.
         positive_above: Score above which a pair is positive: alignment, retrieval.
         uniformity_limit: Draw so many sentences for uniformity; default: all.
+        vectors: File of vectors (.npy, .safetensors, .parquet, .arrow, .feather), or an array ``(N, D)``, in place of
+            an encoder. Files of own pairs, retrieval and answers hold row numbers from 0 then, in place of sentences;
+            the corpus is ``target``, which is all rows, or another file of vectors.
         output: File to write, ending in .json; what it holds already stays. None writes nothing.
         bootstrap: Resamples for 95% confidence intervals; 0: none.
         bootstrap_seed: Seed of the resampling.
@@ -110,12 +117,18 @@ def compare(
     """
     _check(bootstrap, bootstrap_seed, lexical)
     parsed = methods_of(methods, flow, device)
+    table = None
+    if vectors is not None:
+        refuse_with_vectors(encoder=encoder, nli=nli, senteval=senteval, lexical=lexical, store_dir=store_dir)
+        table = VectorTable.open(vectors, column)
     names = {
         "sts": as_list(tasks, "tasks"),
         "retrieval": as_list(retrieval, "retrieval"),
         "answers": as_list(answers, "answers"),
         "probe": as_list(probe, "probe"),
     }
+    if table is not None and not any(names.values()):
+        raise UserError("tasks: received none; allowed with vectors: files of pairs by row number")
     names["sts"] = names["sts"] if any(names.values()) else [SAMPLE]
     names["lexical"] = [] if lexical is None else names["sts"]
     files = as_list(columns, "columns")
@@ -127,19 +140,22 @@ def compare(
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
         unit=lexical or UNITS[0],
+        vectors=None if table is None else len(table),
     )
     measured = load_tasks(names, options)
     numbers = as_numbers(seeds, "seeds", int)
     settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
     corpora = corpus_loader(nli, column, max_sentences, numbers[0])
+    if table is not None:
+        corpora = vector_corpus_loader(table, column, max_sentences, numbers[0])
     cells = Request(
-        embeddings=load_embeddings(settings, device, store_dir),
+        embeddings=load_embeddings(settings, device, store_dir) if table is None else [vector_source(table)],
         tasks=measured,
         methods=parsed,
         corpora=corpus_names(corpus),
         corpus_of=corpora,
         counted_for=counted_loader(_counts(settings), measured, corpora, corpus_loader(nli, column)),
-        labels_of=labels_loader(labels, partial(load_task, senteval=senteval, columns=files)),
+        labels_of=labels_loader(labels, partial(load_task, senteval=senteval, columns=files, vectors=options.vectors)),
         seeds=numbers,
         drop_overlap=drop_overlap,
     ).cells()

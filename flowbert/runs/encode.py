@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -14,8 +13,8 @@ from flowbert.encoders import SentenceEncoder, resolve_layers
 from flowbert.encoders.counting import choose_counted, weigh_tokens
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io.atomic import written_atomically
 from flowbert.methods.embedder import Embedder, load
+from flowbert.vectors import check_precision, write_vectors
 
 
 def encode(
@@ -27,25 +26,30 @@ def encode(
     model: str | Path | None = None,
     method: str | None = None,
     encoder: Mapping[str, Any] | None = None,
+    precision: str = "float32",
     device: torch.device | str = "cpu",
     progress: bool = False,
-) -> npt.NDArray[np.float32]:
+) -> npt.NDArray[Any]:
     """Embed sentences with a fitted model, or with a frozen encoder as it is.
 
     Args:
         sentences: The sentences, unless they are in a file.
         input: Text file (a sentence a line) or table; globs too.
         column: Column of the sentences in a table.
-        output: File to write, ending in .npy, or .parquet, which holds the sentences, too; none: none is written.
+        output: File to write, ending in .npy, .safetensors, or .parquet, .arrow, .feather, which hold the sentences,
+            too; none: none is written.
         model: Run folder of a finished fit, an exported folder, or the name of one on the hub.
         method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow if there is one.
         encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`; with a model its settings are those of
             the fit, and only ``path`` may be told anew.
+        precision: Numbers of a vector: float32; int8, a byte each, by the ranges of the fitting corpus saved with the
+            model, or else of what is encoded; binary, a bit each, the sign.
         device: Where to compute.
         progress: Whether to show a progress bar.
 
     Returns:
-        Vectors of the sentences in their order, ``(N, k)``, float32; compare them by cosine.
+        Vectors of the sentences in their order, ``(N, k)``; compare them by cosine. float32, or see
+        :func:`flowbert.vectors.quantize`.
 
     Raises:
         UserError: For every mistake in the arguments or files.
@@ -56,14 +60,16 @@ def encode(
     """
     if (input is None) == (sentences is None):
         raise UserError("input, sentences: received both or neither; allowed: one of them")
+    check_precision(precision)
     texts = _read(input, column) if input is not None else list(sentences or ())
     if not texts:
         raise UserError("sentences: received no sentence; allowed: at least one")
     embedder = _embedder(model, method, {"path": SAMPLE_PATH, **(encoder or {})}, Corpus.of("input", texts))
     embedder.encoder.to(device)
-    vectors: npt.NDArray[np.float32] = embedder.encode(texts, show_progress_bar=progress)
+    vectors: npt.NDArray[Any] = embedder.encode(texts, show_progress_bar=progress, precision=precision)
     if output is not None:
-        _write(Path(output), texts, vectors)
+        rows, dim = vectors.shape
+        write_vectors(output, [vectors], (rows, dim), vectors.dtype.name, texts)
     return vectors
 
 
@@ -94,15 +100,3 @@ def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, 
         if wanted is not None and same != fitted:
             raise UserError(f"encoder.{name}: received {wanted!r}; allowed with {model}: {fitted!r}, as fitted")
     return embedder
-
-
-def _write(output: Path, sentences: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
-    with written_atomically(output) as temporary:
-        if output.suffix == ".npy":
-            np.save(temporary, vectors)
-        else:
-            import pyarrow
-            import pyarrow.parquet
-
-            table = pyarrow.table({"sentence": list(sentences), "embedding": list(vectors)})
-            pyarrow.parquet.write_table(table, temporary)

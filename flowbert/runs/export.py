@@ -128,6 +128,8 @@ def _write_native(folder: Path, model: Embedder, name: str) -> None:
         save_flow(model.fitted, run.fitted_map(name))
     elif model.fitted is not None:
         model.fitted.save(run.fitted_map(name))
+    if model.scale is not None:
+        model.scale.save(run.scale(name))
     path, encoder.path = encoder.path, base_model(model)
     try:
         save_encoder(run.model, encoder)

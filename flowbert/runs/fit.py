@@ -10,9 +10,11 @@ import numpy.typing as npt
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
+from torch import Tensor
 
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
+from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
 from flowbert.evaluation.results import Row, fingerprint, rows_of, write_results
@@ -20,11 +22,13 @@ from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
+from flowbert.modules.base import Transform
 from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.loggers import check_log_to, make_loggers
 from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+from flowbert.vectors import Ranges
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 3,
@@ -166,8 +170,7 @@ class Run:
 
     def _best_checkpoint(self) -> BestCheckpoint | None:
         """A trained encoder keeps its best on dev; a frozen encoder's method its last state: no label may choose."""
-        task = self.datamodule.tasks[0]
-        if self.module.frozen_encoder or "dev" not in task.splits:
+        if self.module.frozen_encoder or "dev" not in (task := self.datamodule.tasks[0]).splits:
             return None
         (method,) = self.module.transforms()
         return BestCheckpoint(self.folder.checkpoints, f"{method}/{task.name}/dev/spearman_all")
@@ -199,6 +202,18 @@ class Run:
             save_encoder(self.folder.model, self.module.encoder)
         if self.whitening is not None:
             self.whitening.calibration.save(self.folder.fitted_map(self.whitening.name))
+        if isinstance(self.datamodule, EmbeddingDataModule):
+            self._save_scales(self.datamodule.scale_sample())
+
+    def _save_scales(self, sample: Tensor) -> None:
+        """Write by which ranges int8 vectors are scaled, of each map that means something."""
+        maps: dict[str, tuple[Transform, str | None]] = {"raw": (lambda rows: rows, None)}
+        maps |= {name: (transform, self.module.flaw) for name, transform in self.module.transforms().items()}
+        if self.whitening is not None:
+            maps[self.whitening.name] = self.whitening.transform, self.whitening.flaw
+        for name, (transform, flaw) in maps.items():
+            if flaw is None:
+                Ranges.of([transform(sample).cpu().numpy()]).save(self.folder.scale(name))
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
         if trainer.fast_dev_run:

@@ -50,8 +50,7 @@ class AnswerRanking(Task, kind="answers"):
     @classmethod
     def load(cls, source: str, options: TaskOptions) -> list[Self]:
         """Load from a file, or the hub."""
-        del options  # a file of answers has one split, and says the rest itself
-        return [cls(load_answers(source))]
+        return [cls(load_answers(source, options.vectors))]  # a file of answers has one split, and says the rest itself
 
     @cached_property
     def key(self) -> dict[str, Any]:

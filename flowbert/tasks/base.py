@@ -63,6 +63,7 @@ class Task(ABC):
         kind: Name of the kind.
         measures: The figures, in order; a metric has the aggregations that exist for it, ``all`` if nothing else.
         headline: The metric that a verdict goes by; None without a verdict.
+        needs_text: Whether it reads the sentences themselves, so that row numbers of vectors do not do.
         averaged: Whether the headline figure enters one average over tasks, and one verdict, in place of its own.
         name: Name of the task.
         split: Split that is measured.
@@ -77,6 +78,7 @@ class Task(ABC):
     measures: tuple[Measure, ...] = ()
     headline: ClassVar[str | None] = None
     averaged: ClassVar[bool] = False
+    needs_text: ClassVar[bool] = False
     name: str
     split: str
     item_shape: tuple[int, ...]
@@ -250,6 +252,10 @@ def load_tasks(names: Mapping[str, Sequence[str]], options: TaskOptions) -> list
                 chosen.append((kind, name))
             elif (prefix, rest) not in chosen:
                 chosen.append((prefix, rest))
+    for kind, name in chosen:
+        if options.vectors is not None and KINDS[kind].needs_text:
+            allowed = ", ".join(kind for kind, found in KINDS.items() if not found.needs_text)
+            raise UserError(f"{kind}: received {name!r}, which needs sentences; allowed with vectors: {allowed}")
     tasks = [task for kind, name in chosen for task in KINDS[kind].load(name, options)]
     known: set[tuple[str, str, str]] = set()
     for task in tasks:

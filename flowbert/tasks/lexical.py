@@ -48,6 +48,7 @@ class Lexical(PairTask, kind="lexical"):
         (array([0., 1., 2.]), -1.0)
     """
 
+    needs_text = True
     options = ("unit",)
 
     def __init__(self, data: STSTask, split: str = "test", unit: str = "words") -> None:

@@ -19,6 +19,7 @@ class TaskOptions:
         positive_above: Gold score above which a pair is positive: alignment, retrieval.
         uniformity_limit: Draw this many distinct sentences for the uniformity if there are more; None takes all.
         unit: Unit of edit distances: ``words`` or ``characters``.
+        vectors: How many vectors there are, if files hold their row numbers in place of sentences; else None.
     """
 
     senteval: str | Path | None = None
@@ -28,6 +29,7 @@ class TaskOptions:
     positive_above: float = 4.0
     uniformity_limit: int | None = None
     unit: str = "words"
+    vectors: int | None = None
     _loaded: dict[str, STSTask] = field(default_factory=dict, init=False, repr=False)
 
     def pairs_of(self, source: str) -> list[tuple[STSTask, str]]:
@@ -37,7 +39,9 @@ class TaskOptions:
             UserError: If they cannot be read, or have none of the splits; they may lack some of several.
         """
         if source not in self._loaded:
-            self._loaded[source] = load_task(source, self.senteval, columns=self.columns, score_range=self.score_range)
+            self._loaded[source] = load_task(
+                source, self.senteval, columns=self.columns, score_range=self.score_range, vectors=self.vectors
+            )
         task = self._loaded[source]
         found = [split for split in self.splits if split in task.splits]
         if not found:

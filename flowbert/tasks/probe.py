@@ -56,6 +56,7 @@ class Probe(Task, kind="probe"):
 
     measures = (("accuracy", "all"),)
     headline = "accuracy"
+    needs_text = True
     split = "test"
 
     def __init__(self, data: EntailmentTask) -> None:
