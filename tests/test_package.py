@@ -21,10 +21,22 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         flowbert.Whitner  # noqa: B018
 
 
+# What a whole process may not have imported; pytorch_lightning itself imports scipy, torchmetrics and matplotlib.
+OPTIONAL = ("datasets", "faiss", "mteb", "onnx", "onnxruntime", "pandas", "pyarrow", "sentence_transformers")
+HEAVY = (*OPTIONAL, "sklearn", "tensorboard", "wandb")
+
+
 @pytest.mark.parametrize(
     ("statement", "heavy"),
-    [("import flowbert", "torch"), ("from flowbert.methods import parse_methods", "pytorch_lightning")],
+    [
+        ("import flowbert", (*HEAVY, "jsonargparse", "numpy", "pytorch_lightning", "scipy", "torch", "transformers")),
+        ("from flowbert.cli import main; main(['help'])", (*HEAVY, "jsonargparse", "numpy", "torch")),
+        ("from flowbert.methods import parse_methods", (*HEAVY, "pytorch_lightning")),
+        ("from flowbert.cli import main; main(['fit', '--help'])", HEAVY),
+    ],
 )
-def test_heavy_libraries_wait_until_they_are_needed(statement: str, heavy: str) -> None:
-    code = f"import sys; {statement}; sys.exit({heavy!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+def test_heavy_libraries_wait_until_they_are_needed(statement: str, heavy: tuple[str, ...]) -> None:
+    code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {statement}"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert not set(heavy) & set(ended.stderr.splitlines()[-1].split())

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from flowbert import __version__
+from flowbert.cli.configs import config_file
 from flowbert.errors import FlowbertWarning, UserError, choices
 
 HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
@@ -29,7 +30,7 @@ use and compare, without training:
   encode      sentences or a text file -> .npy or .parquet
 
 start here:
-  python train.py fit --config configs/quickstart.yaml
+  python train.py fit --config configs/quickstart.yaml        (installed: flowbert fit --config quickstart)
   python train.py COMMAND --help
 """
 _TRAIN = "flowbert.cli.training:train"
@@ -91,16 +92,19 @@ def _run(command: str, options: list[str]) -> None:
 def _configs_first(options: list[str]) -> list[str]:
     """Put configuration files, in their order, before the other options: whatever is said on the line wins over them.
 
-    The parser takes what comes last, so a file behind an option would silently undo it.
+    The parser takes what comes last, so a file behind an option would silently undo it. Names become files here.
     """
     files: list[str] = []
     rest: list[str] = []
     words = iter(options)
     for word in words:
         if word in ("--config", "-c"):
-            files += [word, *itertools.islice(words, 1)]
+            files += [word, *map(config_file, itertools.islice(words, 1))]
+        elif word.startswith(("--config=", "-c=")):
+            option, _, received = word.partition("=")
+            files.append(f"{option}={config_file(received)}")
         else:
-            (files if word.startswith(("--config=", "-c=")) else rest).append(word)
+            rest.append(word)
     return [*files, *rest]
 
 
