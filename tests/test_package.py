@@ -1,8 +1,10 @@
 """What ``import flowbert`` gives: few names, each with an example that is run, and nothing heavy before it is used."""
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,12 @@ def test_every_name_has_an_example(name: str) -> None:
     shown = getattr(flowbert, name)
     assert shown.__name__ == name
     assert ">>> " in (inspect.getdoc(shown) or "")
+
+
+def test_every_name_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "flowbert.rst").read_text(encoding="utf-8")
+    shown = re.findall(r"autofunction:: (\w+)$|:class:`(\w+) <flowbert\.", page, flags=re.MULTILINE)
+    assert sorted(["__version__", *("".join(names) for names in shown)]) == sorted(flowbert.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

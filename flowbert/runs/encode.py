@@ -42,8 +42,8 @@ def encode(
         output: File to write, ending in .npy, or .parquet, which holds the sentences, too; none: none is written.
         model: Run folder of a finished ``fit``.
         method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow if there is one.
-        encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`; with a model its settings are those of
-            the fit, and only ``path`` may be told anew.
+        encoder: Arguments of :meth:`flowbert.encoders.SentenceEncoder.from_pretrained`; with a model its settings are
+            those of the fit, and only ``path`` may be told anew.
         device: Where to compute.
         progress: Whether to show a progress bar.
 
