@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from flowbert.data.sts import load_task as load_task
     from flowbert.encoders import SentenceEncoder as SentenceEncoder
     from flowbert.flows import Glow as Glow
-    from flowbert.methods import load_embedder as load_embedder
+    from flowbert.methods import load as load
     from flowbert.methods import make_calibration as make_calibration
     from flowbert.methods.flow import fit_flow as fit_flow
     from flowbert.modules import FlowModule as FlowModule
@@ -34,8 +34,8 @@ _WHERE = {
     "evaluate_task": "flowbert.tasks",
     "fit": "flowbert.runs",
     "fit_flow": "flowbert.methods.flow",
+    "load": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
-    "load_embedder": "flowbert.methods",
     "load_task": "flowbert.data.sts",
     "make_calibration": "flowbert.methods",
     "reproduce": "flowbert.reproduction",

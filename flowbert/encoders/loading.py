@@ -1,11 +1,10 @@
 """A Hugging Face encoder from a folder or the hub, or one clear line that says why not."""
 
-import os
+from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
-from huggingface_hub import HfApi, snapshot_download
-from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
@@ -13,6 +12,7 @@ from flowbert.data.sample import encoder_path
 from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import check_unchanged
 from flowbert.errors import UserError, choices
+from flowbert.io.hub import fetch, first_line, is_hub_name
 from flowbert.io.run_folder import RunFolder
 from flowbert.notices import transformers_notices_off
 
@@ -21,8 +21,7 @@ SAMPLE_PATH = "builtin-sample"
 _SAFE_WEIGHTS = "model*.safetensors"
 _OLD_WEIGHTS = "pytorch_model*.bin"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.codes")
-_OTHER_FILES = ("*.json", "*.txt")
-_HUB_TIMEOUT_SECONDS = 10.0
+_OTHER_FILES = ("*.json", "*.txt", "*.counts")
 
 
 def load_checkpoint(
@@ -55,7 +54,7 @@ def load_checkpoint(
             raise
         # transformers, tokenizers and safetensors raise a dozen unrelated types for a file that they cannot read.
         except Exception as error:
-            raise UserError(f"encoder {path!r} cannot be read: {_first_line(error)}") from error
+            raise UserError(f"encoder {path!r} cannot be read: {first_line(error)}") from error
     _check_vocabulary(path, tokenizer, config)
     return backbone.eval(), tokenizer, revision
 
@@ -83,50 +82,17 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
         return folder, None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
-    if not path or path.startswith((".", "~", os.sep)) or path.count("/") > 1:
+    if not is_hub_name(path):
         raise UserError(
             f"encoder {path!r}: no such folder; allowed: a folder with a Hugging Face encoder or a hub name"
         )
-    return _from_hub(path, revision)
+    return fetch(path, revision, _needed)
 
 
-def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
-    """Fetch the needed files of ``name``, or take them from the cache when the hub cannot be asked."""
-    try:
-        # huggingface_hub reads the variable once, at import; who sets it later means it too.
-        if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE"):
-            return _from_cache(name, revision, "the hub was not asked, HF_HUB_OFFLINE is set")
-        info = HfApi().model_info(name, revision=revision, timeout=_HUB_TIMEOUT_SECONDS)
-    except UserError:
-        raise
-    except RevisionNotFoundError:
-        raise UserError(f"encoder {name!r} has no revision {revision!r} on the hub") from None
-    except RepositoryNotFoundError:
-        raise UserError(f"encoder {name!r}: no such folder here, and no such (public) model on the hub") from None
-    except HFValidationError:
-        raise UserError(f"encoder {name!r}: no such folder here, and not a hub name (owner/name)") from None
-    # Whatever else goes wrong on the way to the hub, the copy in the cache is as good as a fresh one.
-    except Exception as error:
-        return _from_cache(name, revision, f"the hub cannot be reached ({_first_line(error)})")
-    files = [sibling.rfilename for sibling in info.siblings or []]
-    safe = any(Path(file).match(_SAFE_WEIGHTS) and "/" not in file for file in files)
-    wanted = [*_TOKENIZER_FILES, *_OTHER_FILES, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
-    try:
-        return Path(snapshot_download(name, revision=info.sha, allow_patterns=wanted, ignore_patterns="*/*")), info.sha
-    except OSError as error:
-        raise UserError(f"encoder {name!r} cannot be fetched from the hub: {_first_line(error)}") from error
-
-
-def _from_cache(name: str, revision: str | None, reason: str) -> tuple[Path, str | None]:
-    try:
-        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except OSError:
-        what = f"{name!r}, revision {revision!r}" if revision else repr(name)
-        raise UserError(
-            f"encoder {what}: no such folder here, and not in the local Hugging Face cache; {reason}; "
-            "allowed: a folder, a cached model, or any hub name while online"
-        ) from None
-    return folder, folder.name
+def _needed(files: Sequence[str]) -> list[str]:
+    """Patterns of the files that an encoder needs: one kind of weights, the best there is."""
+    safe = any(fnmatch(file, _SAFE_WEIGHTS) for file in files if "/" not in file)
+    return [*_TOKENIZER_FILES, *_OTHER_FILES, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
 
 
 def _check_files(path: str, folder: Path) -> None:
@@ -173,8 +139,3 @@ def _check_vocabulary(path: str, tokenizer: PreTrainedTokenizerBase, config: Pre
         raise UserError(f"encoder {path!r}: its tokenizer has {size} tokens, the weights only {config.vocab_size}")
     if tokenizer.pad_token_id is None:
         raise UserError(f"encoder {path!r}: its tokenizer has no padding token; allowed: a text encoder such as BERT")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Self
 
 from flowbert.errors import UserError
+from flowbert.io.hub import fetch, is_hub_name
 
 _SHARED = "FLOWBERT_RUN_DIR"  # processes that Lightning starts for DDP must not each choose their own folder
+_ON_HUB = ("*.json", "*.txt", "*.csv", "*.yaml", "*.counts", "*.safetensors", "model/*", "model/encoder/*")
 
 
 class RunFolder:
@@ -74,6 +76,20 @@ class RunFolder:
             )
         os.environ[_SHARED] = str(run.path.resolve())
         return run
+
+    @classmethod
+    def find(cls, run: str | Path, revision: str | None = None) -> Self:
+        """The run folder or exported model at a path, or of that name on the hub.
+
+        Raises:
+            UserError: If there is none.
+        """
+        path = Path(run).expanduser()
+        if path.is_dir():
+            return cls(path)
+        if path.exists() or not is_hub_name(str(run)):
+            raise UserError(f"{run}: no such folder; allowed: the run folder of a finished `fit`, or a hub name")
+        return cls(fetch(str(run), revision, lambda _: _ON_HUB, "model")[0])
 
     @classmethod
     def of_checkpoint(cls, checkpoint: str | Path) -> Self:

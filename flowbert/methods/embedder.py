@@ -1,6 +1,7 @@
 """A frozen encoder and a fitted map behind one call: sentences in, vectors out."""
 
 import json
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,16 +10,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
+from tqdm import tqdm
 
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import FlowbertWarning, UserError, choices
-from flowbert.flows import load_flow
+from flowbert.flows import Glow, load_flow
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
 from flowbert.io.run_folder import RunFolder
-from flowbert.methods.base import FittedMap, Transform
+from flowbert.methods.base import Transform
+from flowbert.methods.chain import Chain
+
+FLOW = "flow"  # name of the map that is no closed form
+Fitted = Calibration | Chain | Glow
+"""A fitted map of embeddings."""
 
 _BLOCK = 16384  # sentences
 _DIGEST = "digest"  # entry of the file that names the encoder: that of all the others
@@ -30,44 +39,95 @@ class Embedder:
 
     Args:
         encoder: The encoder.
-        transform: Map of raw embeddings ``(N, D)`` to ``(N, k)``; None for raw ones.
+        fitted: The map; None for raw embeddings.
     """
 
-    def __init__(self, encoder: SentenceEncoder, transform: Transform | None = None):
+    def __init__(self, encoder: SentenceEncoder, fitted: Fitted | None = None):
         self.encoder = encoder
-        self.transform = transform
+        self.fitted = fitted
 
-    def encode(self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None) -> npt.NDArray[np.float32]:
-        """Embed sentences in their order: ``(N, k)``, float32; compare them by cosine.
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+    ) -> Any:
+        """Embed sentences in their order, with the arguments that sentence-transformers has; compare them by cosine.
 
         Args:
-            sentences: N sentences.
-            on_batch: Called with the number of sentences done after each batch.
+            sentences: N sentences, or one.
+            batch_size: Sentences per batch; default: as many as fit the device well.
+            show_progress_bar: Whether to show one.
+            convert_to_tensor: Give a tensor on the encoder's device in place of an array.
+            normalize_embeddings: Scale every vector to length 1, after the cut.
+            truncate_dim: Keep the first dimensions; those of whitening are sorted by variance.
+
+        Returns:
+            Shape ``(N, k)``, or ``(k,)`` for one sentence that is not in a list; float32.
+
+        Raises:
+            UserError: If there is no sentence, or a number is out of range.
         """
-        if not sentences:
-            raise UserError("encode: received no sentence; allowed: at least one")
-        # In blocks, so that the tokens of a large corpus are never in memory at once.
-        blocks = [sentences[start : start + _BLOCK] for start in range(0, len(sentences), _BLOCK)]
-        return np.concatenate([self._encode(block, on_batch) for block in blocks])
+        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        if not texts:
+            raise UserError("sentences: received no sentence; allowed: at least one")
+        for name, value in (("batch_size", batch_size), ("truncate_dim", truncate_dim)):
+            if value is not None and value < 1:
+                raise UserError(f"{name}: received {value}; allowed: a whole number of at least 1")
+        with tqdm(total=len(texts), desc="encoding", unit="sentence", disable=not show_progress_bar) as bar:
+            # In blocks, so that the tokens of a large corpus are never in memory at once.
+            blocks = [texts[start : start + _BLOCK] for start in range(0, len(texts), _BLOCK)]
+            vectors = torch.cat([self._mapped(self._raw(block, batch_size, bar.update)) for block in blocks])
+        if truncate_dim is not None:
+            vectors = vectors[:, :truncate_dim]
+        if normalize_embeddings:
+            vectors = torch.nn.functional.normalize(vectors, dim=1)
+        result = vectors.to(self.encoder.device) if convert_to_tensor else vectors.numpy()
+        return result[0] if isinstance(sentences, str) else result
 
-    def _encode(self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None) -> npt.NDArray[np.float32]:
-        embeddings = self.encoder.encode(sentences, on_batch=on_batch)
-        if self.transform is None:
-            return embeddings
+    def _raw(
+        self, texts: Sequence[str], batch_size: int | None, on_batch: Callable[[int], Any]
+    ) -> npt.NDArray[np.float32]:
+        if batch_size is None:
+            return self.encoder.encode(texts, on_batch=on_batch)
+        order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]), reverse=True)
+        result = np.empty((len(texts), self.encoder.dim), dtype=np.float32)
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            result[batch] = self.encoder.encode([texts[i] for i in batch], batch_tokens=sys.maxsize, on_batch=on_batch)
+        return result
+
+    def _mapped(self, embeddings: npt.NDArray[np.float32]) -> Tensor:
+        rows = torch.from_numpy(embeddings)
+        if self.fitted is None:
+            return rows
         # Where the encoder computes, the map does too.
-        return self.transform(torch.from_numpy(embeddings).to(self.encoder.device)).cpu().numpy()
+        return transform_of(self.fitted)(rows.to(self.encoder.device)).cpu()
 
 
-def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = None) -> Embedder:
-    """Load what a ``fit`` run saved.
+def transform_of(fitted: Fitted) -> Transform:
+    """A fitted map as a function of rows."""
+    if isinstance(fitted, Glow):
+        return lambda rows: fitted.to(rows.device).latents(rows)
+    return fitted.transform
+
+
+def load(model: str | Path, method: str | None = None, *, path: str | None = None) -> Embedder:
+    """Load what a ``fit`` run saved, an exported model, or an encoder as it is.
 
     Args:
-        run_dir: The run folder.
-        method: ``raw``, or a map saved there (``flow``, ``whitening``).
+        model: A run folder, an exported folder, the name of one on the hub, or whatever
+            :meth:`flowbert.encoders.SentenceEncoder.from_pretrained` takes, which has no map.
+        method: ``raw``, or a map saved there (``flow``, ``whitening``); default: the one that an export was made with,
+            else the flow, the only map, or raw.
         path: Where the encoder is now, if it was moved; its weights must be the same.
 
     Raises:
-        UserError: If the folder holds no such map, or the encoder there has other weights than in the fit.
+        UserError: If there is no such model or map, or the encoder there has other weights than in the fit.
 
     Example:
         >>> import tempfile
@@ -77,40 +137,48 @@ def load_embedder(run_dir: str | Path, method: str = "flow", path: str | None = 
         >>> with tempfile.TemporaryDirectory() as run_dir:  # as `fit` leaves it
         ...     file = whitening.save(f"{run_dir}/model/whitening.safetensors")
         ...     save_encoder(file.parent, encoder)
-        ...     flowbert.load_embedder(run_dir, "whitening").encode(["a dog runs", "the cat sleeps"]).shape
+        ...     flowbert.load(run_dir).encode(["a dog runs", "the cat sleeps"]).shape
         (2, 8)
     """
-    fitted = FittedMap(None) if method == "raw" else load_map(run_dir, method)
-    if fitted.flaw is not None:
-        warnings.warn(f"{method} in {run_dir}: {fitted.flaw}", FlowbertWarning, stacklevel=2)
-    description = saved_encoder(run_dir)
+    run = RunFolder(model) if str(model) == SAMPLE_PATH else RunFolder.find(model)
+    if not run.encoder_identity.is_file() and method in (None, "raw"):
+        return Embedder(SentenceEncoder.from_pretrained(str(path or model)))
+    if method is None:
+        saved = run.fitted_maps()
+        method = FLOW if FLOW in saved or len(saved) != 1 else saved[0]
+    fitted, flaw = (None, None) if method == "raw" else load_map(run.path, method)
+    if flaw is not None:
+        warnings.warn(f"{method} in {model}: {flaw}", FlowbertWarning, stacklevel=2)
+    description = saved_encoder(run.path)
     settings = {name: description[name] for name in _SETTINGS}
+    if path is None and (run.path / "config.json").is_file():  # an exported model brings its encoder along
+        path = str(run.path)
     if path is not None:
         settings |= {"path": path, "revision": None}  # a copy of it; its weights are compared below
-    file = RunFolder(Path(run_dir)).token_counts
-    encoder = SentenceEncoder.from_pretrained(**settings, counts=TokenCounts.load(file) if file.is_file() else None)
-    check_same_encoder(description, encoder.key(), f"model in {run_dir}")
-    return Embedder(encoder, fitted.transform)
+    counts = TokenCounts.load(run.token_counts) if run.token_counts.is_file() else None
+    encoder = SentenceEncoder.from_pretrained(**settings, counts=counts)
+    check_same_encoder(description, encoder.key(), f"model in {model}")
+    return Embedder(encoder, fitted)
 
 
-def load_map(run_dir: str | Path, method: str) -> FittedMap:
-    """Load one fitted map of a run folder.
+def load_map(run_dir: str | Path, method: str) -> tuple[Calibration | Glow, str | None]:
+    """Load one fitted map of a run folder, and why its figures mean nothing, if they do.
 
     Raises:
         UserError: If the folder holds no map of that name, or its file is damaged.
     """
-    run = RunFolder(Path(run_dir))
+    run = RunFolder(run_dir)
     saved = run.fitted_maps()
     if not saved:
         raise UserError(f"{run_dir}: no fitted model in {run.model}; allowed: the run folder of a finished `fit`")
     if method not in saved:
         raise UserError(f"method: received {method!r}; {choices(['raw', *saved], method)} in {run_dir}")
     path = run.fitted_map(method)
-    if method != "flow":
+    if method != FLOW:
         calibration = Calibration.load(path)
-        return FittedMap(calibration.transform, calibration.flaw)
+        return calibration, calibration.flaw
     flow, metadata = load_flow(path)
-    return FittedMap(lambda embeddings: flow.to(embeddings.device).latents(embeddings), metadata.get("flaw"))
+    return flow, metadata.get("flaw")
 
 
 def save_encoder(folder: Path, encoder: SentenceEncoder) -> None:
@@ -130,7 +198,7 @@ def saved_encoder(run_dir: str | Path) -> dict[str, Any]:
     Raises:
         UserError: If the folder is not that of a finished fit, or the file in it is damaged.
     """
-    path = RunFolder(Path(run_dir)).encoder_identity
+    path = RunFolder(run_dir).encoder_identity
     try:
         description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         intact = description.pop(_DIGEST, None) == digest_json(description)

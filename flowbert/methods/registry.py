@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import torch
 
@@ -15,10 +14,9 @@ from flowbert.io.digest import digest_file
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Method
 from flowbert.methods.chain import Chain, Step
-from flowbert.methods.embedder import load_map, saved_encoder
+from flowbert.methods.embedder import FLOW, load_map, saved_encoder, transform_of
 from flowbert.spec import Spec, parse_spec
 
-FLOW = "flow"
 FIT_HERE = "fit"
 _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 
@@ -76,7 +74,7 @@ def _method(name: str, flow: str | None, accelerator: str) -> Method:
         if flow is None:
             needed = "a run folder of `fit`, or 'fit' to fit it here"
             raise UserError(f"flow: received none; allowed with method flow: {needed}")
-        return _fitted_before(RunFolder(Path(flow)))
+        return _fitted_before(RunFolder.find(flow))
     makers = [partial(_step, spec, accelerator) for spec in split_chain(name)]
     trial = Chain([make(0) for make in makers])  # a typo must show before anything is encoded
     return Method(
@@ -109,11 +107,11 @@ def _calibration(spec: Spec) -> Calibration:
 
 
 def _fitted_before(run: RunFolder) -> Method:
-    identity, fitted = saved_encoder(run.path), load_map(run.path, FLOW)
+    identity, (fitted, flaw) = saved_encoder(run.path), load_map(run.path, FLOW)
     return Method(
         FLOW,
-        ready=fitted.transform,
-        flaw=fitted.flaw,
+        ready=transform_of(fitted),
+        flaw=flaw,
         fitted_on=f"that of {run.path}",
         identity=digest_file(run.fitted_map(FLOW)),
         check=lambda key: check_same_encoder(identity, key, f"flow in {run.path}"),

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from tqdm import tqdm
 
 from flowbert.data.corpus import Corpus, load_corpus, read_sentences
 from flowbert.encoders import SentenceEncoder, resolve_layers
 from flowbert.encoders.counting import choose_counted, weigh_tokens
+from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically
-from flowbert.io.run_folder import RunFolder
-from flowbert.methods.embedder import Embedder, load_embedder
-
-_SAMPLE = "builtin-sample"  # the default of the encoder's path: nothing was asked for
+from flowbert.methods.embedder import Embedder, load
 
 
 def encode(
@@ -62,10 +59,9 @@ def encode(
     texts = _read(input, column) if input is not None else list(sentences or ())
     if not texts:
         raise UserError("sentences: received no sentence; allowed: at least one")
-    embedder = _embedder(model, method, {"path": _SAMPLE, **(encoder or {})}, Corpus.of("input", texts))
+    embedder = _embedder(model, method, {"path": SAMPLE_PATH, **(encoder or {})}, Corpus.of("input", texts))
     embedder.encoder.to(device)
-    with tqdm(total=len(texts), desc="encoding", unit="sentence", disable=not progress) as bar:
-        vectors = embedder.encode(texts, on_batch=bar.update)
+    vectors: npt.NDArray[np.float32] = embedder.encode(texts, show_progress_bar=progress)
     if output is not None:
         _write(Path(output), texts, vectors)
     return vectors
@@ -89,9 +85,7 @@ def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, 
             plain, lambda: choose_counted(plain.count_over, lambda: given, lambda: given.sentences, load_corpus)
         )
         return Embedder(plain)
-    if method is None and RunFolder(model).fitted_maps() == ["whitening"]:
-        method = "whitening"
-    embedder = load_embedder(model, method or "flow", None if asked["path"] == _SAMPLE else asked["path"])
+    embedder = load(model, method, path=None if asked["path"] == SAMPLE_PATH else asked["path"])
     encoder = embedder.encoder
     for name in ("layers", "pooling", "max_length"):
         wanted, fitted = asked.get(name), getattr(encoder, name)

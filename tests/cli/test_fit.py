@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from flowbert import load_embedder
+from flowbert import load
 from flowbert.cli import main
 from flowbert.cli.training import train
 from flowbert.errors import FlowbertWarning
@@ -122,7 +122,7 @@ def test_predict_writes_the_embeddings_of_a_file(run: Path, tmp_path: Path) -> N
     vectors = np.load(tmp_path / "p" / "predictions.npy")
     assert vectors.shape == (3, 128)
     assert np.array_equal(vectors[0], vectors[2])
-    expected = load_embedder(run).encode(["a dog runs", "the cat sleeps"])
+    expected = load(run).encode(["a dog runs", "the cat sleeps"])
     np.testing.assert_allclose(vectors[:2], expected, atol=1e-4)
 
 
@@ -252,7 +252,7 @@ def test_encoder_inside_the_step_gives_the_same_loss(run: Path, tmp_path: Path) 
 
 def test_embedder_loads_each_fitted_map(run: Path) -> None:
     sentences = ["a dog runs", "the cat sleeps"]
-    vectors = {method: load_embedder(run, method).encode(sentences) for method in ("raw", "whitening", "flow")}
+    vectors = {method: load(run, method).encode(sentences) for method in ("raw", "whitening", "flow")}
     assert all(value.shape == (2, 128) for value in vectors.values())
     assert not np.allclose(vectors["raw"], vectors["flow"])
     assert json.loads((run / "model" / "encoder.json").read_text())["layers"] == [1, 4]

@@ -8,11 +8,11 @@ import pytest
 import torch
 from helpers.encoders import make_encoder
 
-from flowbert import SentenceEncoder, Whitening, load_embedder
+from flowbert import SentenceEncoder, Whitening, load
 from flowbert.cli import main
 from flowbert.errors import UserError
 from flowbert.flows import Glow, save_flow
-from flowbert.methods.embedder import load_map, save_encoder, saved_encoder
+from flowbert.methods.embedder import load_map, save_encoder, saved_encoder, transform_of
 
 SENTENCES = ["a cat runs", "the dog sleeps", "été"]
 
@@ -95,7 +95,7 @@ def test_no_bit_of_the_encoder_file_can_flip_unseen(run: Path) -> None:
 def test_the_file_of_the_encoder_that_differs_is_named(run: Path, file: str, old: str, new: str) -> None:
     other = run.parent / "other"
     shutil.copytree(run.parent / "encoder", other)
-    load_embedder(run, path=str(other))
+    load(run, path=str(other))
     if old:
         text = (other / file).read_text()
         assert old in text
@@ -104,7 +104,7 @@ def test_the_file_of_the_encoder_that_differs_is_named(run: Path, file: str, old
         flip(other / file, 20_000)  # the last tensor is the pooler, which is not used
     message = rf"belongs to another encoder \([a-z]+: .* there, .* here \({file}.* differs\)\)"
     with pytest.raises(UserError, match=message):
-        load_embedder(run, path=str(other))
+        load(run, path=str(other))
 
 
 def test_settings_of_a_trained_encoder_that_are_damaged(run: Path) -> None:
@@ -116,27 +116,53 @@ def test_settings_of_a_trained_encoder_that_are_damaged(run: Path) -> None:
 
 @pytest.mark.parametrize("method", ["flow", "whitening"])
 def test_maps_give_float32_where_their_input_lies(run: Path, method: str) -> None:
-    transform = load_map(run, method).transform
-    assert transform is not None
+    transform = transform_of(load_map(run, method)[0])
     x = torch.randn(5, 16)
     for dtype in (torch.float32, torch.float64):
         y = transform(x.to(dtype))
         assert (y.device, y.dtype) == (x.device, torch.float32)
 
 
+@pytest.mark.parametrize("method", ["raw", "whitening", "flow"])
+def test_encode_has_the_arguments_of_sentence_transformers(run: Path, method: str) -> None:
+    embedder = load(run, method)
+    vectors = embedder.encode(SENTENCES)
+    assert vectors.shape == (3, 16)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(embedder.encode(SENTENCES, batch_size=2), vectors, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(embedder.encode(SENTENCES[1]), vectors[1], rtol=1e-4, atol=1e-5)
+    tensor = embedder.encode(SENTENCES, convert_to_tensor=True, truncate_dim=5, normalize_embeddings=True)
+    assert isinstance(tensor, torch.Tensor)
+    cut = vectors[:, :5] / np.linalg.norm(vectors[:, :5], axis=1, keepdims=True)
+    np.testing.assert_allclose(tensor.numpy(), cut, rtol=1e-5, atol=1e-6)
+    for wrong in ({"batch_size": 0}, {"truncate_dim": 0}):
+        with pytest.raises(UserError, match=r"received 0; allowed: a whole number of at least 1"):
+            embedder.encode(SENTENCES, **wrong)
+    with pytest.raises(UserError, match="no sentence"):
+        embedder.encode([])
+
+
+def test_without_a_name_the_flow_is_taken_or_the_only_map(run: Path) -> None:
+    assert isinstance(load(run).fitted, Glow)
+    (run / "model" / "flow.safetensors").unlink()
+    assert isinstance(load(run).fitted, Whitening)
+    assert load(run.parent / "encoder").fitted is None
+    with pytest.raises(UserError, match=r"no such folder; allowed: the run folder of a finished `fit`, or a hub name"):
+        load(run / "none")
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("method", ["flow", "whitening"])
 def test_maps_follow_their_input_to_the_gpu(run: Path, method: str) -> None:
-    transform = load_map(run, method).transform
-    assert transform is not None
+    transform = transform_of(load_map(run, method)[0])
     x = torch.randn(5, 16)
     expected = transform(x)
     there = transform(x.cuda())
     assert there.device.type == "cuda"
     torch.testing.assert_close(there.cpu(), expected, atol=1e-4, rtol=1e-4)
     assert transform(x).device.type == "cpu"
-    embedder = load_embedder(run, method)
+    embedder = load(run, method)
     vectors = embedder.encode(SENTENCES)
     embedder.encoder.to("cuda")
     torch.testing.assert_close(
