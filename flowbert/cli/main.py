@@ -27,6 +27,7 @@ use and compare, without training:
   advise      which layers, pooling and map to take for your sentences, from these alone
   reproduce   published rows with their exact setting: ours beside theirs
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
+  mteb        MTEB's own evaluation of a model, and its result files
   encode      sentences or a text file -> .npy or .parquet
 
 start here:
@@ -43,6 +44,7 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "reproduce": "flowbert.cli.reproduce:main",
     "curve": "flowbert.cli.curve:main",
     "advise": "flowbert.cli.advise:main",
+    "mteb": "flowbert.cli.mteb:main",
     "encode": "flowbert.cli.encode:main",
 }
 
