@@ -32,6 +32,7 @@ STREAMS = {
     "bootstrap": "resamples of a task; the batch is the number of a block",
     "hashes": "numbers that rows are multiplied with to tell them apart",
     "uniformity": "sentences that stand for all in a sampled uniformity",
+    "hubness": "vectors that stand for all in a sampled hubness",
 }
 """The streams by name, and what is drawn from each."""
 
