@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flowbert.runs.advise import advise as advise
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
+    from flowbert.runs.export import export as export
     from flowbert.runs.fit import fit as fit
     from flowbert.tasks import evaluate_task as evaluate_task
 
@@ -32,6 +33,7 @@ _WHERE = {
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",
+    "export": "flowbert.runs",
     "fit": "flowbert.runs",
     "fit_flow": "flowbert.methods.flow",
     "load": "flowbert.methods",

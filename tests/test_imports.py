@@ -29,6 +29,7 @@ ORDER = (
     "evaluation",
     "advice",
     "report",
+    "exports",
     "reproduction",
     "runs",
     "cli",

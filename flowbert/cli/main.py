@@ -30,6 +30,9 @@ use and compare, without training:
   mteb        MTEB's own evaluation of a model, and its result files
   encode      sentences or a text file -> .npy or .parquet
 
+take it with you:
+  export      a fitted model as a sentence-transformers folder, checked without this package
+
 start here:
   python train.py fit --config configs/quickstart.yaml        (installed: flowbert fit --config quickstart)
   python train.py COMMAND --help
@@ -46,6 +49,7 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "advise": "flowbert.cli.advise:main",
     "mteb": "flowbert.cli.mteb:main",
     "encode": "flowbert.cli.encode:main",
+    "export": "flowbert.cli.export:main",
 }
 
 

@@ -18,7 +18,7 @@ def make_parser() -> ToolParser:
         description="Run MTEB's own evaluation and write its result files. It needs: pip install 'flowbert[mteb]'.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("model", type=str, help="Run folder of a finished fit, an exported model, or an encoder.")
+    parser.add_argument("fitted", type=str, help="Run folder of a finished fit, an exported model, or an encoder.")
     parser.add_function_arguments(mteb, skip={"model", "senteval", "device", "progress"})
     add_options(parser, "senteval", "device")
     return parser
@@ -33,6 +33,6 @@ def main(argv: list[str]) -> None:
     options: dict[str, Any] = dict(make_parser().parse_args(argv[1:]).as_dict())
     del options["config"]
     options["device"] = chosen_device(options["device"])
-    for name, score in mteb(**options, progress=True).items():
+    for name, score in mteb(options.pop("fitted"), **options, progress=True).items():
         print(f"{name:30} {100 * score:6.2f}")
     print(f"main scores x 100; written: {options['output']}/results")

@@ -48,6 +48,7 @@ def load_checkpoint(
     with transformers_notices_off():
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            config.output_hidden_states = False  # asked for at each call; an exported folder says so for others
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             backbone = _load_backbone(path, folder, config, DTYPES[dtype], keep_pooler)
         except UserError:

@@ -44,7 +44,10 @@ class CouplingNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Compute the coupling's raw output."""
         hidden = self.actnorm_1(x @ self.weight_1)[0].relu()
-        hidden = self.actnorm_2(hidden @ self.weight_2)[0].relu()
+        return self.output(self.actnorm_2(hidden @ self.weight_2)[0].relu())
+
+    def output(self, hidden: Tensor) -> Tensor:
+        """The last layer alone, ``(B, hidden_dim)`` to ``(B, O)``."""
         return torch.addmm(self.bias_out, hidden, self.weight_out) * (LOGSCALE_FACTOR * self.log_scale_out).exp()
 
 

@@ -168,8 +168,13 @@ class Flow:
         self.flaw = self._fitted.flaw
         return self
 
-    def transform(self, x: Tensor) -> Tensor:
-        """Latents of rows ``(N, D)``."""
+    @property
+    def fitted(self) -> FlowModule:
+        """The fitted module."""
         if self._fitted is None:
             raise RuntimeError("Flow is not fitted: call fit")
-        return self._fitted.embed(x)
+        return self._fitted
+
+    def transform(self, x: Tensor) -> Tensor:
+        """Latents of rows ``(N, D)``."""
+        return self.fitted.embed(x)

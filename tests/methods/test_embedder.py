@@ -135,9 +135,10 @@ def test_encode_has_the_arguments_of_sentence_transformers(run: Path, method: st
     assert isinstance(tensor, torch.Tensor)
     cut = vectors[:, :5] / np.linalg.norm(vectors[:, :5], axis=1, keepdims=True)
     np.testing.assert_allclose(tensor.numpy(), cut, rtol=1e-5, atol=1e-6)
-    for wrong in ({"batch_size": 0}, {"truncate_dim": 0}):
-        with pytest.raises(UserError, match=r"received 0; allowed: a whole number of at least 1"):
-            embedder.encode(SENTENCES, **wrong)
+    with pytest.raises(UserError, match="batch_size: received 0; allowed: a whole number of at least 1"):
+        embedder.encode(SENTENCES, batch_size=0)
+    with pytest.raises(UserError, match="truncate_dim: received -1; allowed: a whole number of at least 1"):
+        embedder.encode(SENTENCES, truncate_dim=-1)
     with pytest.raises(UserError, match="no sentence"):
         embedder.encode([])
 

@@ -1,0 +1,39 @@
+"""``export``: a fitted model as a folder that other programs open."""
+
+from flowbert.cli.options import add_options
+from flowbert.cli.parser import ToolParser
+from flowbert.runs.export import export
+
+_EXAMPLE = """examples:
+  python train.py export runs/quickstart/TIME --to my-model
+  python train.py export runs/quickstart/TIME --to my-model --method whitening"""
+
+
+def make_parser() -> ToolParser:
+    """Parser of ``export``."""
+    parser = ToolParser(
+        usage="train.py export RUN_DIR --to DIR [options]",
+        description="Write a fitted model as a folder of stock sentence-transformers modules, and compare its vectors "
+        "with the model's own in a process without this package.",
+        epilog=_EXAMPLE,
+    )
+    parser.add_argument("fitted", type=str, help="Run folder of a finished fit, or the name of a model on the hub.")
+    parser.add_argument("--to", type=str, required=True, help="Folder to write, which is not there yet.")
+    parser.add_function_arguments(export, skip={"model", "to", "path"})
+    add_options(parser, "encoder.path", defaults={"encoder.path": None})
+    return parser
+
+
+def main(argv: list[str]) -> None:
+    """Run ``export``.
+
+    Raises:
+        UserError: For every mistake in the options or files.
+    """
+    options = dict(make_parser().parse_args(argv[1:]).as_dict())
+    del options["config"]
+    model, path = options.pop("fitted"), options.pop("encoder")["path"]
+    made = export(model, path=path, **options)
+    print(f"written: {made.folder}" + (f"; its map has {made.floats:,} numbers" if made.floats else ""))
+    if made.difference is not None:
+        print(f"checked in a process without flowbert: cosines differ by at most {made.difference:.1e}")

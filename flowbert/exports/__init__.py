@@ -1,0 +1,1 @@
+"""A fitted model in forms that other programs open: a sentence-transformers folder, ONNX, the hub."""

@@ -1,0 +1,135 @@
+"""A fitted model as a folder that other programs open, checked before it is there."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from flowbert.errors import UserError, choices
+from flowbert.evaluation.results import Row, load_results
+from flowbert.exports.card import base_model, model_card
+from flowbert.exports.check import check_folder
+from flowbert.exports.compiled import CompiledMap, compile_map
+from flowbert.exports.folder import write_folder
+from flowbert.flows import Glow, save_flow
+from flowbert.io.atomic import folder_written_atomically
+from flowbert.io.run_folder import RunFolder
+from flowbert.methods.chain import Chain
+from flowbert.methods.embedder import Embedder, load, save_encoder
+
+
+class Export(NamedTuple):
+    """What was written.
+
+    Attributes:
+        folder: The folder.
+        difference: Largest difference of a cosine from the model's own; None without a check.
+        floats: Numbers in the layers of the map; None without one.
+    """
+
+    folder: Path
+    difference: float | None
+    floats: int | None
+
+
+def export(
+    model: str | Path | Embedder,
+    to: str | Path,
+    *,
+    format: str = "sentence-transformers",
+    method: str | None = None,
+    path: str | None = None,
+    check: bool = True,
+    results: str | Path | None = None,
+    license: str | None = None,
+    name: str | None = None,
+) -> Export:
+    """Write a fitted model as a folder that opens without this package, and compare its vectors before saying so.
+
+    A sentence-transformers folder has stock modules only: layers mixed by ``WeightedLayerPooling``, token weights as
+    ``WordWeights``, a calibration as one ``Dense``, an additive flow as a few. It also holds the native map, so that
+    :func:`flowbert.load` takes it, and a README.md for the hub.
+
+    Args:
+        model: A run folder, its name on the hub, or an :class:`flowbert.methods.Embedder`.
+        to: The folder to write, which is not there yet.
+        format: sentence-transformers, or onnx.
+        method: Map of the run: flow, whitening or raw; default: the flow if there is one, else the only map.
+        path: Where the encoder is now, if it was moved.
+        check: Open the folder in a process without this package and compare the vectors of 256 sentences.
+        results: A results.json whose figures the README shows; default: that of the run.
+        license: License for the README's metadata, as the hub names it.
+        name: Name on the hub for the README; default: the folder.
+
+    Returns:
+        What was written.
+
+    Raises:
+        UserError: If the format cannot express the model, the vectors differ, or a file is in the way.
+
+    Example:
+        >>> import tempfile
+        >>> from flowbert import SentenceEncoder, Whitening
+        >>> from flowbert.methods import Embedder
+        >>> encoder = SentenceEncoder.from_pretrained("builtin-sample")
+        >>> whitening = Whitening(shrinkage=0.5).fit(encoder.encode(["a dog runs", "a cat", "two men", "the sun"]))
+        >>> made = export(Embedder(encoder, whitening), tempfile.mkdtemp() + "/mine")
+        >>> made.difference < 1e-5, (made.folder / "modules.json").is_file()
+        (True, True)
+    """
+    if format not in FORMATS:
+        raise UserError(f"format: received {format!r}; {choices(FORMATS, format)}")
+    to = Path(to)
+    if to.exists():
+        raise UserError(f"to: {to} is there already; allowed: a new folder")
+    embedder = model if isinstance(model, Embedder) else load(model, method, path=path)
+    rows = _rows(model, results)
+    shown = name_of_map(embedder)
+    compiled = None if embedder.fitted is None else compile_map(embedder.fitted, embedder.encoder.dim)
+    with folder_written_atomically(to) as folder:
+        difference = FORMATS[format](folder, embedder, compiled, check)
+        _write_native(folder, embedder, shown)
+        card = model_card(embedder, format=format, method=shown, name=name or str(to), rows=rows, license=license)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    return Export(to, difference, None if compiled is None else compiled.floats)
+
+
+def name_of_map(model: Embedder) -> str:
+    """``flow``, the name of a calibration, names joined by ``+`` for a chain, or ``raw``."""
+    if model.fitted is None:
+        return "raw"
+    steps = model.fitted.steps if isinstance(model.fitted, Chain) else [model.fitted]
+    return "+".join(getattr(step, "method", "flow") for step in steps)
+
+
+def _sentence_transformers(folder: Path, model: Embedder, compiled: CompiledMap | None, check: bool) -> float | None:
+    write_folder(folder, model.encoder, compiled, settings=not isinstance(model.fitted, Chain))
+    return check_folder(folder, model) if check else None
+
+
+FORMATS: dict[str, Callable[[Path, Embedder, CompiledMap | None, bool], float | None]] = {
+    "sentence-transformers": _sentence_transformers
+}
+"""Format -> what writes it into an empty folder and compares."""
+
+
+def _rows(model: str | Path | Embedder, results: str | Path | None) -> list[Row]:
+    if results is None and not isinstance(model, Embedder):
+        own = RunFolder.find(model).results
+        results = own if own.is_file() else None
+    return [] if results is None else load_results(results)[0]
+
+
+def _write_native(folder: Path, model: Embedder, name: str) -> None:
+    """The map as it is, and the encoder under a name that says nothing of this machine."""
+    if isinstance(model.fitted, Chain):
+        return  # there is no file for it
+    run, encoder = RunFolder(folder), model.encoder
+    if isinstance(model.fitted, Glow):
+        save_flow(model.fitted, run.fitted_map(name))
+    elif model.fitted is not None:
+        model.fitted.save(run.fitted_map(name))
+    path, encoder.path = encoder.path, base_model(model)
+    try:
+        save_encoder(run.model, encoder)
+    finally:
+        encoder.path = path
