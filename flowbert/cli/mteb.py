@@ -15,10 +15,11 @@ def make_parser() -> ToolParser:
     """Parser of ``mteb``."""
     parser = ToolParser(
         usage="train.py mteb MODEL [options]",
-        description="Run MTEB's own evaluation and write its result files. It needs: pip install 'flowbert[mteb]'.",
+        description="Run MTEB's own evaluation on a fitted model, an export or an encoder, and write its result files. "
+        "It needs: pip install 'flowbert[mteb]'.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("fitted", type=str, help="Run folder of a finished fit, an exported model, or an encoder.")
+    parser.add_argument("fitted", type=str, help="Run folder of a finished fit, or the name of a model on the hub.")
     parser.add_function_arguments(mteb, skip={"model", "senteval", "device", "progress"})
     add_options(parser, "senteval", "device")
     return parser
