@@ -23,10 +23,12 @@ _SHOWN = (  # columns of the table of results
 
 
 def check_log_to(names: Sequence[str]) -> None:
-    """Raise a UserError for an unknown destination."""
+    """Raise a UserError for an unknown destination, or one named twice."""
     for name in names:
         if name not in LOG_TO:
             raise UserError(f"log_to: received {name!r}; {choices(LOG_TO, name)}")
+    if len({name.partition("-")[0] for name in names}) < len(names):  # wandb has one run at a time
+        raise UserError(f"log_to: received {', '.join(names)}; allowed: wandb or wandb-offline, each name once")
 
 
 def make_loggers(names: Sequence[str], run: RunFolder, earlier: Sequence[dict[str, str]] = ()) -> list[Logger]:

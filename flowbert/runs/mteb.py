@@ -50,9 +50,9 @@ def mteb(
     """
     try:
         import mteb as package
-    except ImportError:
-        raise UserError("mteb: this package is not installed; allowed: pip install 'flowbert[mteb]'") from None
-    names = tasks.split(",") if isinstance(tasks, str) else list(tasks)
+    except ImportError as error:
+        raise UserError(f"mteb: {error}; allowed: pip install 'flowbert[mteb]'") from None
+    names = [name.strip() for name in (tasks.split(",") if isinstance(tasks, str) else tasks)]
     local = {name: data for name in names if (data := _local_data(name, senteval)) is not None}
     chosen = [_sample_task() if name == SAMPLE else _task(name) for name in names]
     embedder = load(model, method)

@@ -53,6 +53,12 @@ def test_unknown_destination() -> None:
         check_log_to(["wandb", "tensorbord"])
 
 
+@pytest.mark.parametrize("names", [["wandb", "wandb-offline"], ["tensorboard", "tensorboard"]])
+def test_one_run_each(names: list[str]) -> None:
+    with pytest.raises(UserError, match="allowed: wandb or wandb-offline, each name once"):
+        check_log_to(names)
+
+
 def test_a_fit_gives_its_loggers_results_files_maps_and_embeddings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
