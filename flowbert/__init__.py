@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from flowbert.report.curve import training_curves as training_curves
     from flowbert.reproduction import reproduce as reproduce
     from flowbert.runs.advise import advise as advise
+    from flowbert.runs.analyze import analyze as analyze
     from flowbert.runs.compare import compare as compare
     from flowbert.runs.encode import encode as encode
     from flowbert.runs.export import export as export
     from flowbert.runs.fit import fit as fit
+    from flowbert.runs.import_model import import_model as import_model
     from flowbert.tasks import evaluate_task as evaluate_task
 
 _WHERE = {
@@ -30,12 +32,14 @@ _WHERE = {
     "SentenceEncoder": "flowbert.encoders",
     "Whitening": "flowbert.calibration",
     "advise": "flowbert.runs",
+    "analyze": "flowbert.runs",
     "compare": "flowbert.runs",
     "encode": "flowbert.runs",
     "evaluate_task": "flowbert.tasks",
     "export": "flowbert.runs",
     "fit": "flowbert.runs",
     "fit_flow": "flowbert.methods.flow",
+    "import_model": "flowbert.runs",
     "load": "flowbert.methods",
     "load_corpus": "flowbert.data.corpus",
     "load_task": "flowbert.data.sts",

@@ -41,6 +41,7 @@ HEAVY = (*OPTIONAL, "sklearn", "tensorboard", "wandb")
         ("from flowbert.cli import main; main(['help'])", (*HEAVY, "jsonargparse", "numpy", "torch")),
         ("from flowbert.methods import parse_methods", (*HEAVY, "pytorch_lightning")),
         ("from flowbert.cli import main; main(['fit', '--help'])", HEAVY),
+        ("from flowbert.estimators import Whitening", ("transformers", "pytorch_lightning")),
     ],
 )
 def test_heavy_libraries_wait_until_they_are_needed(statement: str, heavy: tuple[str, ...]) -> None:

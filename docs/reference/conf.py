@@ -18,7 +18,7 @@ add_module_names = False
 
 nitpicky = True
 # Names of other libraries are not looked up (no network), nor types in signatures of ours that no one makes.
-_INTERNAL = r"flowbert\.(.*\.)?(Packing|ResumableRun|ScoreFolder|grid\.Source|Step|TensorOrFloat)"
+_INTERNAL = r"flowbert\.(.*\.)?(Dense|Normalize|Packing|ResumableRun|ScoreFolder|grid\.Source|Step|TensorOrFloat)"
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:class", _INTERNAL)]
 
 html_theme = "alabaster"

@@ -4,6 +4,7 @@ from flowbert.calibration.base import AffineMap as AffineMap
 from flowbert.calibration.base import Calibration as Calibration
 from flowbert.calibration.base import NotFittedError as NotFittedError
 from flowbert.calibration.base import methods as methods
+from flowbert.calibration.given import GivenMap as GivenMap
 from flowbert.calibration.identity import Identity as Identity
 from flowbert.calibration.learned_removal import LearnedRemoval as LearnedRemoval
 from flowbert.calibration.moments import Moments as Moments

@@ -55,7 +55,7 @@ class NotFittedError(RuntimeError):
 
 def methods() -> dict[str, type["Calibration"]]:
     """Every known method by its name, in order of definition."""
-    return dict(_METHODS)
+    return {name: known for name, known in _METHODS.items() if known.fits}
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ class Calibration(ABC):
     """Constructor argument that a number after the method's name sets, as in ``whitening-128``."""
     allowed: ClassVar[Mapping[str, Allowed]] = {}
     """What arguments may be that no other calibration has."""
+    fits: ClassVar[bool] = True
+    """Whether it learns from rows, and so is a method; else it is only loaded."""
     to_be_fitted: ClassVar[str] = "call fit or partial_fit with at least 1 row"
 
     def __init_subclass__(cls, method: str | None = None, **kwargs: Any) -> None:
@@ -250,10 +252,15 @@ class Calibration(ABC):
             self._map = AffineMap(*tensors)
         return self
 
-    def save(self, path: str | Path) -> Path:
-        """Write one safetensors file with the class, arguments and version as JSON metadata. Returns the path."""
-        metadata = {"class": type(self).__name__, "config": self.config, "flowbert": __version__}
-        return write_container(path, _FORMAT, self.state_dict(), metadata)
+    def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> Path:
+        """Write one safetensors file with the class, arguments and version as JSON metadata. Returns the path.
+
+        Args:
+            path: The file.
+            metadata: Further JSON values to keep beside it.
+        """
+        own = {"class": type(self).__name__, "config": self.config, "flowbert": __version__}
+        return write_container(path, _FORMAT, self.state_dict(), {**(metadata or {}), **own})
 
     @classmethod
     def load(cls, path: str | Path) -> "Calibration":
@@ -262,12 +269,21 @@ class Calibration(ABC):
         Raises:
             UserError: If the file is missing, damaged, not a calibration, or of another class than this one.
         """
+        return cls.load_with_metadata(path)[0]
+
+    @classmethod
+    def load_with_metadata(cls, path: str | Path) -> tuple["Calibration", dict[str, Any]]:
+        """The same, and the JSON values beside it.
+
+        Raises:
+            UserError: As :meth:`load` does.
+        """
         metadata, state = read_container(path, _FORMAT, "calibration", "fit and save it again")
         classes = {known.__name__: known for known in _METHODS.values() if issubclass(known, cls)}
         name = metadata["class"]
         if name not in classes:
             raise UserError(f"{path}: holds a {name}; {choices(classes, name)}")
-        return classes[name](**metadata["config"]).load_state_dict(state)
+        return classes[name](**metadata["config"]).load_state_dict(state), metadata
 
 
 def needed(state: Mapping[str, Tensor], name: str) -> Tensor:

@@ -2,8 +2,9 @@
 
 from flowbert.cli.options import check_output
 from flowbert.cli.parser import ToolParser
-from flowbert.report.curve import PICTURES, training_curves
+from flowbert.report.curve import training_curves
 from flowbert.report.history import curves_to_markdown
+from flowbert.report.style import PICTURES
 
 _EXAMPLE = """examples:
   python train.py curve --runs runs/simcse_unsup/TIME

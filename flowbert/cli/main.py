@@ -25,6 +25,7 @@ train with PyTorch Lightning (device, precision, epochs: --trainer.*):
 use and compare, without training:
   evaluate    methods on STS, own pairs, answers, retrieval, linear probes: figures with 95% confidence intervals
   advise      which layers, pooling and map to take for your sentences, from these alone
+  analyze     word space, sentence space and latents before and after every map, as tables and pictures
   reproduce   published rows with their exact setting: ours beside theirs
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
   mteb        MTEB's own evaluation of a model, and its result files
@@ -32,6 +33,7 @@ use and compare, without training:
 
 take it with you:
   export      a fitted model as a sentence-transformers folder, checked without this package
+  import      flows and whitenings that others' code fitted, as a run folder
 
 start here:
   python train.py fit --config configs/quickstart.yaml        (installed: flowbert fit --config quickstart)
@@ -46,10 +48,12 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "evaluate": "flowbert.cli.evaluate:main",
     "reproduce": "flowbert.cli.reproduce:main",
     "curve": "flowbert.cli.curve:main",
+    "analyze": "flowbert.cli.analyze:main",
     "advise": "flowbert.cli.advise:main",
     "mteb": "flowbert.cli.mteb:main",
     "encode": "flowbert.cli.encode:main",
     "export": "flowbert.cli.export:main",
+    "import": "flowbert.cli.import_model:main",
 }
 
 

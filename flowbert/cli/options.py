@@ -37,12 +37,21 @@ _CORPUS = (
 )
 _POOLING = (
     f"{', '.join(POOLINGS)}; options after colons: idf:exponent=0.5, sif:a=0.01, weighted_mean:exponent=0.5, "
-    "idf:special=true (the special tokens, too). Default: as trained, else mean."
+    "idf:special=true (the special tokens, too). Default: as trained, or as the folder says, else mean."
 )
 _COUNTS = (
     "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
     "measured, in fit with what is fitted on), the run folder of a fit, or a corpus as above. Default: as trained, "
     "else corpus."
+)
+_LENGTH = "Tokens where sentences are cut. Default: as trained, or as the folder says, else 128."
+_PROMPT = (
+    "Text before every sentence, 'query: '; its tokens are pooled, too. Default: as trained, or as the folder says, "
+    "else none."
+)
+_MODULES = (
+    "What is applied of the modules after the pooling of a sentence-transformers folder: dense (up to the last Dense, "
+    "the default), all (Normalize, too), none."
 )
 _TABLES = " ".join(TABLES)
 _TASKS = (
@@ -55,7 +64,9 @@ OPTIONS = {
     "encoder.layers": Option(str | int | list[int] | None, None, f"{_LAYERS} Default: as trained, else last."),
     "encoder.pooling": Option(str | None, None, _POOLING),
     "encoder.counts": Option(str | None, None, _COUNTS),
-    "encoder.max_length": Option(int | None, None, "Tokens where sentences are cut. Default: as trained, else 128."),
+    "encoder.max_length": Option(int | None, None, _LENGTH),
+    "encoder.prompt": Option(str | None, None, _PROMPT),
+    "encoder.modules": Option(str | None, None, _MODULES),
     "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
     "corpus": Option(str, "target", _CORPUS),
     "nli": Option(str, "hub", f"NLI pairs of the corpus nli: hub, builtin-sample, or files ({_TABLES})."),

@@ -174,6 +174,8 @@ def _module(
     module.check_data(data)
     if isinstance(module, MLMModule) and module.hparams["scratch"]:
         data.load()
+        if made.encoder.prompt:
+            raise UserError(f"prompt: received {made.encoder.prompt!r}; allowed for an encoder from scratch: none")
         used = {name: made.encoder[name] for name in ("layers", "pooling", "max_length")}
         encoder = None if checkpoint else module.make_encoder(data.corpus_sentences(), **used)
     else:

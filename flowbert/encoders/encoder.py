@@ -1,6 +1,5 @@
 """Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
@@ -11,28 +10,27 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from flowbert.encoders.after_pooling import AfterPooling
 from flowbert.encoders.cpu.attention import attention_of
 from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
+from flowbert.encoders.forward import Setting, embed, embed_packed
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.loading import load_checkpoint
-from flowbert.encoders.pooling import POOLER, TOKEN_POOLINGS, Pooling, make_pooling, mix_layers
+from flowbert.encoders.loading import find_checkpoint, load_checkpoint
+from flowbert.encoders.pooling import POOLER, TOKEN_POOLINGS, make_pooling
 from flowbert.encoders.position_embeddings import check_max_length, first_position, longest_input
-from flowbert.encoders.saving import trained_settings
+from flowbert.encoders.settings import choose_settings, warn_of_other_use
 from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
 from flowbert.encoders.tokens import TokenRow, count_tokens, input_names, pad_tokens, plan_batches, tokenize
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.io.digest import digest_tensors
 
 # On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
 # wants many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
+_NOT_IN_KEYS = ("path", "revision", "prompt", "modules")  # the first two play no role, the others where they are used
 _VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
-
-
-Setting = tuple[tuple[int, ...], Pooling]
-"""Layers to average, as indices into the hidden states, and what pools the tokens."""
 
 
 class SentenceEncoder(nn.Module):
@@ -54,12 +52,15 @@ class SentenceEncoder(nn.Module):
         frozen: Whether the weights stay as they are.
         counts: Token counts, which ``idf``, ``sif`` and ``weighted_mean`` need, or what to count later, see
             :func:`flowbert.encoders.counting.choose_counted`.
+        prompt: Text before every sentence; its tokens are read, counted and pooled like all others.
+        after_pooling: What every pooled vector goes through.
 
     Shapes:
         features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
 
     Raises:
-        UserError: For unknown layers or pooling, ``cls_pooler`` where there is none, or an impossible ``max_length``.
+        UserError: For unknown layers or pooling, ``cls_pooler`` where there is none, an impossible ``max_length``, or
+            modules after the pooling of an encoder that is to be trained.
 
     References:
         Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).
@@ -83,12 +84,15 @@ class SentenceEncoder(nn.Module):
         revision: str | None = None,
         frozen: bool = True,
         counts: TokenCounts | str = FITTED_ON,
+        prompt: str = "",
+        after_pooling: AfterPooling | None = None,
     ) -> None:
         super().__init__()
         config: Any = backbone.config
         self.backbone = backbone
         self.tokenizer = tokenizer
-        self.dim: int = config.hidden_size
+        self.after_pooling = AfterPooling() if after_pooling is None else after_pooling
+        self.dim: int = self.after_pooling.out_features or config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.layers = resolve_layers(layers, self.num_layers)
         self._pooling = make_pooling(pooling)
@@ -96,6 +100,7 @@ class SentenceEncoder(nn.Module):
         self.counts: TokenCounts | None = None
         self.count_over = counts if isinstance(counts, str) else ""
         self.max_length = max_length
+        self.prompt = prompt
         self.path = path
         self.revision = revision
         self.frozen = frozen
@@ -103,6 +108,11 @@ class SentenceEncoder(nn.Module):
         # Position 0 must be [CLS] in every row.
         tokenizer.padding_side = "right"
         self._check_pooler()
+        self.after_pooling.check(self.layers, self.pooling, self.num_layers)
+        if not frozen and len(self.after_pooling):
+            raise UserError(
+                f"modules: received {self.after_pooling.word}; allowed for an encoder that is trained: none"
+            )
         check_max_length(max_length, backbone, tokenizer)
         self.register_load_state_dict_post_hook(_forget_digests)  # type: ignore[no-untyped-call]
         self.requires_grad_(not frozen)
@@ -122,41 +132,42 @@ class SentenceEncoder(nn.Module):
         dtype: str = "float32",
         frozen: bool = True,
         counts: TokenCounts | str | None = None,
+        prompt: str | None = None,
+        modules: str | None = None,
     ) -> Self:
         """Load an encoder from a folder, the hub, a run folder, or ``builtin-sample``.
 
-        Code that a checkpoint brings along is never run. A sentence-transformers folder loads as its transformer.
+        Code that a checkpoint brings along is never run. Where an encoder was trained here, what is not told is as it
+        was trained; else, in a sentence-transformers folder, as that says; else as usual.
 
         Args:
             path: A folder, a hub name, the run folder of a trained encoder, or ``builtin-sample``.
             revision: Commit, branch or tag on the hub.
             layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
-                (0 is the embedding layer, 1 the first block, -1 the last). Default: those an encoder was trained with
-                here, else ``last``.
+                (0 is the embedding layer, 1 the first block, -1 the last). Usual: ``last``.
             pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, with its options after colons: ``idf``,
-                ``sif:a=0.01``. Default: as trained, else ``mean``.
-            max_length: Tokens after which a sentence is cut. Default: as trained, else 128.
+                ``sif:a=0.01``. Usual: ``mean``.
+            max_length: Tokens after which a sentence is cut. Usual: 128, or as many as it can read.
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
             counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
-                ``run`` (what is measured, in a fit with that), a run folder, or a corpus. Default: as trained, else
-                ``corpus``.
+                ``run`` (what is measured, in a fit with that), a run folder, or a corpus. Usual: ``corpus``.
+            prompt: Text before every sentence, such as ``"query: "``. Usual: none.
+            modules: What of the modules after the pooling of a sentence-transformers folder is applied: ``dense`` (up
+                to the last Dense, usual), ``all`` (its Normalize as well), or ``none``.
 
         Raises:
             UserError: If the encoder cannot be loaded, or an option does not fit it.
         """
-        trained = trained_settings(path)
+        folder, revision = find_checkpoint(str(path), revision)
         given = {"layers": layers, "pooling": pooling, "max_length": max_length, "counts": counts}
-        usual = {"layers": "last", "pooling": "mean", "max_length": 128, "counts": FITTED_ON}
-        used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
+        used = choose_settings(str(path), folder, {**given, "prompt": prompt, "modules": modules}, frozen=frozen)
         keep_pooler = make_pooling(used["pooling"]).name == POOLER
-        loaded = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
-        encoder = cls(*loaded[:2], path=str(path), revision=loaded[2], frozen=frozen, **used)
-        for name in ("layers", "pooling"):
-            here = encoder.describe()[name]
-            if trained.get(name, here) != here:
-                message = f"encoder {path!r} was trained with {name} {trained[name]}, and is used with {here}"
-                warnings.warn(message, FlowbertWarning, stacklevel=2)
+        backbone, tokenizer = load_checkpoint(str(path), folder, dtype=dtype, keep_pooler=keep_pooler)
+        if max_length is None:
+            used["max_length"] = min(used["max_length"], longest_input(backbone) or used["max_length"])
+        encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
+        warn_of_other_use(folder, encoder.describe())
         return encoder
 
     @property
@@ -171,7 +182,7 @@ class SentenceEncoder(nn.Module):
 
     def count_tokens(self, sentences: Iterable[str], name: str = "") -> TokenCounts:
         """Count the tokens of sentences, every occurrence, as they are cut here; the name is for tables."""
-        return count_tokens(self.tokenizer, sentences, self.max_length, name)
+        return count_tokens(self.tokenizer, sentences, self.max_length, name, self.prompt)
 
     def use_counts(self, counts: TokenCounts) -> None:
         """Weigh tokens by these counts, where the pooling does.
@@ -282,6 +293,8 @@ class SentenceEncoder(nn.Module):
             "pooling": self.pooling,
             "dtype": str(self.dtype).removeprefix("torch."),
             "max_length": self.max_length,
+            "prompt": self.prompt,
+            "modules": self.after_pooling.word,
         }
 
     def key(self) -> dict[str, Any]:
@@ -296,33 +309,19 @@ class SentenceEncoder(nn.Module):
         if "tokenizer" not in self._digests:
             self._digests["config"] = digest_config(self.backbone.config)  # type: ignore[arg-type]
             self._digests["tokenizer"] = digest_tokenizer(self.tokenizer)
-        identity = {name: value for name, value in self.describe().items() if name not in ("path", "revision")}
-        return {name: self._digests[name] for name in ("config", "tokenizer")} | identity | self._pooling.key()
+        identity = {name: value for name, value in self.describe().items() if name not in _NOT_IN_KEYS}
+        if self.prompt:  # what is not used is not told: keys made before there was a prompt stay valid
+            identity["prompt"] = self.prompt
+        digests = {name: self._digests[name] for name in ("config", "tokenizer")}
+        return digests | identity | self._pooling.key() | self.after_pooling.key()
 
     def _embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
-        return self._embed_packed(chunks) if self.packs else torch.cat([self._embed(chunk) for chunk in chunks])
-
-    def _embed(self, features: Mapping[str, Tensor]) -> Tensor:
-        output = self.backbone(**features, output_hidden_states=True, return_dict=True)
-        if self._pooling.name == POOLER:
-            pooled: Tensor = output.pooler_output
-            return pooled.float()
-        mixed = {layers: mix_layers(output.hidden_states, layers) for layers, _ in self.settings}
-        mask, ids = features["attention_mask"], features["input_ids"]
-        return torch.cat([pool(mixed[layers], mask, ids) for layers, pool in self.settings], dim=1)
-
-    def _embed_packed(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
-        packing = self.pack(chunks)
-        states = self.backbone(**packing.inputs(), output_hidden_states=True, return_dict=True).hidden_states
-        mixed = {layers: packing.unpack(mix_layers(states, layers)) for layers, _ in self.settings}
-        rows = []
-        for number, chunk in enumerate(chunks):
-            mask, ids = chunk["attention_mask"], chunk["input_ids"]
-            rows.append(torch.cat([pool(mixed[layers][number], mask, ids) for layers, pool in self.settings], dim=1))
-        return torch.cat(rows)
+        if self.packs:
+            return embed_packed(self.backbone, self.pack(chunks), chunks, self.settings, self.after_pooling)
+        return torch.cat([embed(self.backbone, chunk, self.settings, self.after_pooling) for chunk in chunks])
 
     def _tokens(self, sentences: Sequence[str]) -> list[TokenRow]:
-        return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone))
+        return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone), self.prompt)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:

@@ -17,6 +17,8 @@ _DIGESTED = {
     "config": "config.json",
     "tokenizer": "tokenizer.json or another file of the tokenizer",
 }
+# Entries that an identity has only where they are not this.
+_NOT_ALWAYS: Mapping[str, Any] = {"prompt": "", "modules": "none", "after_pooling": None}
 
 
 def digest_config(config: PretrainedConfig) -> str:
@@ -41,7 +43,8 @@ def check_same_encoder(saved: Mapping[str, Any], here: Mapping[str, Any], what: 
     """Compare two encoder identities (:meth:`SentenceEncoder.key`).
 
     Args:
-        saved: Identity that the parameters were fitted with; entries that ``here`` lacks, such as a path, do not count.
+        saved: Identity that the parameters were fitted with; entries that no identity has, such as a path, do not
+            count.
         here: Identity of the encoder at hand.
         what: What holds the parameters, for the message: ``"checkpoint runs/x/last.ckpt"``.
 
@@ -49,11 +52,12 @@ def check_same_encoder(saved: Mapping[str, Any], here: Mapping[str, Any], what: 
         UserError: If they differ; the message lists how.
     """
     differences = []
-    for name in here:
+    for name in dict.fromkeys([*here, *_NOT_ALWAYS]):
+        there, at_hand = (identity.get(name, _NOT_ALWAYS.get(name)) for identity in (saved, here))
         # The weights tell; the revision is only where they came from.
-        if name != "revision" and saved.get(name) != here[name]:
+        if name != "revision" and there != at_hand:
             file = f" ({_DIGESTED[name]} differs)" if name in _DIGESTED else ""
-            differences.append(f"{name}: {saved.get(name)!r} there, {here[name]!r} here{file}")
+            differences.append(f"{name}: {there!r} there, {at_hand!r} here{file}")
     if differences:
         raise UserError(
             f"the {what} belongs to another encoder ({'; '.join(differences)}); allowed: the encoder it was fitted on"

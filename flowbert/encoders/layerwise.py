@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from flowbert.encoders.encoder import SentenceEncoder, Setting
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.forward import Setting
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.pooling import POOLER
 from flowbert.errors import UserError
@@ -34,10 +35,13 @@ class LayerwiseEncoder(SentenceEncoder):
         """Choose the settings: layers as :func:`flowbert.encoders.resolve_layers` gives them, and poolings.
 
         Raises:
-            UserError: If a pooling is ``cls_pooler``, which reads the last layer alone, and it is not asked for alone.
+            UserError: If a pooling is ``cls_pooler``, which reads the last layer alone, and it is not asked for alone,
+                or the encoder has Dense modules and a setting is not theirs.
         """
         if any(pooling.name == POOLER for _, pooling in settings) and settings != [((self.num_layers,), self._pooling)]:
             raise UserError(f"layers: received {[layers for layers, _ in settings]}; allowed with cls_pooler: last")
+        for layers, pooling in settings:
+            self.after_pooling.check(layers, pooling.text, self.num_layers)
         self.settings = tuple(settings)
         self.dim = len(self.settings) * self.layer_dim
 

@@ -5,12 +5,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
+from tokenizers import normalizers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from flowbert.data.sample import encoder_path
 from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import check_unchanged
+from flowbert.encoders.sentence_folder import SentenceFolder
 from flowbert.errors import UserError, choices
 from flowbert.io.hub import fetch, first_line, is_hub_name
 from flowbert.io.run_folder import RunFolder
@@ -22,28 +24,28 @@ _SAFE_WEIGHTS = "model*.safetensors"
 _OLD_WEIGHTS = "pytorch_model*.bin"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.codes")
 _OTHER_FILES = ("*.json", "*.txt", "*.counts")
+_MODULES = ("[0-9]_*/config.json", "[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin")  # sentence-transformers
 
 
 def load_checkpoint(
-    path: str, *, revision: str | None, dtype: str, keep_pooler: bool
-) -> tuple[nn.Module, PreTrainedTokenizerBase, str | None]:
-    """Load the plain transformer of a folder, run folder or hub name; code that a checkpoint brings along is never run.
+    path: str, folder: Path, *, dtype: str, keep_pooler: bool
+) -> tuple[nn.Module, PreTrainedTokenizerBase]:
+    """Load the plain transformer of a folder; code that a checkpoint brings along is never run.
 
     Args:
-        path: A folder, a hub name, or ``builtin-sample`` for the tiny BERT inside this package.
-        revision: Commit, branch or tag on the hub.
+        path: The encoder as it was named, for messages.
+        folder: Where :func:`find_checkpoint` found it.
         dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
         keep_pooler: Whether the pooler above the last layer is used; otherwise it is dropped, present or not.
 
     Returns:
-        Network in evaluation mode, tokenizer, and the revision that was read.
+        Network in evaluation mode, and tokenizer, which has a padding token.
 
     Raises:
         UserError: If nothing can be loaded, or weights of the encoder are missing from the checkpoint.
     """
     if dtype not in DTYPES:
         raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
-    folder, revision = find_checkpoint(path, revision)
     check_unchanged(str(folder))
     with transformers_notices_off():
         try:
@@ -56,12 +58,21 @@ def load_checkpoint(
         # transformers, tokenizers and safetensors raise a dozen unrelated types for a file that they cannot read.
         except Exception as error:
             raise UserError(f"encoder {path!r} cannot be read: {first_line(error)}") from error
+    if SentenceFolder(folder).lowercases:
+        _lowercase(tokenizer)
+    if tokenizer.pad_token_id is None:
+        # Decoders have none. What fills a batch up is masked, so any token will do; its number must exist.
+        tokenizer.pad_token = tokenizer.eos_token
     _check_vocabulary(path, tokenizer, config)
-    return backbone.eval(), tokenizer, revision
+    return backbone.eval(), tokenizer
 
 
 def find_checkpoint(path: str, revision: str | None = None) -> tuple[Path, str | None]:
     """Folder with the files of an encoder, from the hub if need be, and the revision; nothing is loaded.
+
+    Args:
+        path: A folder, a run folder, a hub name, or ``builtin-sample`` for the tiny BERT inside this package.
+        revision: Commit, branch or tag on the hub.
 
     Raises:
         UserError: If there is no such encoder, or files that it needs are missing.
@@ -93,7 +104,7 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
 def _needed(files: Sequence[str]) -> list[str]:
     """Patterns of the files that an encoder needs: one kind of weights, the best there is."""
     safe = any(fnmatch(file, _SAFE_WEIGHTS) for file in files if "/" not in file)
-    return [*_TOKENIZER_FILES, *_OTHER_FILES, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
+    return [*_TOKENIZER_FILES, *_OTHER_FILES, *_MODULES, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
 
 
 def _check_files(path: str, folder: Path) -> None:
@@ -132,6 +143,13 @@ def _load_backbone(
     return backbone  # type: ignore[no-any-return]
 
 
+def _lowercase(tokenizer: PreTrainedTokenizerBase) -> None:
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if normalizer is None or normalizer.normalize_str("A") != "a":
+        steps = [normalizers.Lowercase(), *([] if normalizer is None else [normalizer])]
+        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
+
+
 def _check_vocabulary(path: str, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> None:
     size, special = len(tokenizer), len(tokenizer.all_special_ids)
     if size <= special:
@@ -139,4 +157,4 @@ def _check_vocabulary(path: str, tokenizer: PreTrainedTokenizerBase, config: Pre
     if size > config.vocab_size:
         raise UserError(f"encoder {path!r}: its tokenizer has {size} tokens, the weights only {config.vocab_size}")
     if tokenizer.pad_token_id is None:
-        raise UserError(f"encoder {path!r}: its tokenizer has no padding token; allowed: a text encoder such as BERT")
+        raise UserError(f"encoder {path!r}: its tokenizer has neither a padding nor an end token; needed: one")

@@ -8,7 +8,7 @@ from flowbert.errors import UserError
 
 def _table(network: nn.Module) -> nn.Embedding | None:
     for name, module in network.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+        if name.endswith(("position_embeddings", "wpe")) and isinstance(module, nn.Embedding):  # wpe: GPT-2's
             return module
     return None
 

@@ -15,7 +15,7 @@ from flowbert.io.digest import digest_file, digest_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.notices import transformers_notices_off
 
-SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, max_length
+SETTINGS_FILE = "flowbert.json"  # beside the weights of an encoder trained here: its layers, pooling, ...
 _COUNTS_FILE = "flowbert.counts"  # beside it: token counts, where the pooling needs them
 _FILES = "files"  # in it: digests of the files beside it
 _DIGEST = "digest"  # of all that it holds beside this
@@ -55,7 +55,7 @@ def write_encoder(
 
 
 def trained_settings(path: str) -> dict[str, Any]:
-    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``, ``counts``.
+    """How an encoder that was trained here is meant to be used: ``layers``, ``pooling``, ``max_length``, ...
 
     Args:
         path: The folder of an encoder, or a run folder; anything else has no settings.

@@ -24,7 +24,11 @@ def input_names(network: nn.Module) -> Collection[str]:
 
 
 def tokenize(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], max_length: int, names: Collection[str]
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[str],
+    max_length: int,
+    names: Collection[str],
+    prompt: str = "",
 ) -> list[TokenRow]:
     """Cut sentences into tokens, special ones included.
 
@@ -33,13 +37,14 @@ def tokenize(
         sentences: N sentences.
         max_length: Tokens after which a sentence is cut.
         names: What to keep of the tokenizer's outputs.
+        prompt: Text before every sentence.
 
     Raises:
         UserError: If a sentence has no token.
     """
     rows: list[TokenRow] = []
     for start in range(0, len(sentences), _AT_ONCE):
-        block = list(sentences[start : start + _AT_ONCE])
+        block = [prompt + sentence for sentence in sentences[start : start + _AT_ONCE]]
         columns = tokenizer(block, truncation=True, max_length=max_length, return_attention_mask=True)
         inputs = [name for name in columns if name in names]
         rows += [dict(zip(inputs, row, strict=True)) for row in zip(*(columns[name] for name in inputs), strict=True)]
@@ -50,7 +55,7 @@ def tokenize(
 
 
 def count_tokens(
-    tokenizer: PreTrainedTokenizerBase, sentences: Iterable[str], max_length: int, name: str = ""
+    tokenizer: PreTrainedTokenizerBase, sentences: Iterable[str], max_length: int, name: str = "", prompt: str = ""
 ) -> TokenCounts:
     """Count the tokens of sentences, special ones included, in one pass and bounded memory.
 
@@ -59,10 +64,11 @@ def count_tokens(
         sentences: Any sentences; every occurrence counts.
         max_length: Tokens after which a sentence is cut.
         name: What they are, for tables.
+        prompt: Text before every sentence, which is counted with it.
     """
     counts, rest = TokenCounts.of([], len(tokenizer), name), iter(sentences)
     while block := list(islice(rest, _COUNTED_AT_ONCE)):
-        rows = tokenize(tokenizer, block, max_length, ["input_ids"])
+        rows = tokenize(tokenizer, block, max_length, ["input_ids"], prompt)
         counts += TokenCounts.of((row["input_ids"] for row in rows), len(tokenizer))
     return counts
 

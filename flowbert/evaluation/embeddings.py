@@ -1,6 +1,6 @@
 """Frozen embeddings to compare methods on: encoders x poolings x layers, each encoder read once; word vectors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -10,8 +10,9 @@ import torch
 
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
+from flowbert.encoders.after_pooling import NONE
 from flowbert.encoders.counting import Counted
-from flowbert.encoders.encoder import Setting
+from flowbert.encoders.forward import Setting
 from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
 from flowbert.encoders.pooling import POOLER, Pooling, make_pooling
 from flowbert.encoders.token_counts import TokenCounts
@@ -39,10 +40,14 @@ class EncoderSettings:
             1 the first block, -1 the last): '1,12' is one setting. Several settings: last,first_last, or a list
             '[last, [1, 2, 4]]'; singles, pairs, triples stand for all of that size. Default: as trained, else last.
         pooling: Comma-separated, or a list, of :data:`flowbert.encoders.pooling.POOLINGS`, with options after colons:
-            mean,idf,sif:a=0.01. Word vectors: mean, sif. Default: as trained, else mean.
-        max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, else
-            128.
+            mean,idf,sif:a=0.01. Word vectors: mean, sif. Default: as trained, or as the folder says, else
+            mean.
+        max_length: Tokens after which a sentence is cut; 0: as many as the encoder can read. Default: as trained, or
+            as the folder says, else 128.
         dtype: float32, float16 or bfloat16.
+        prompt: Text before every sentence. Default: as trained, or as the folder says, else none.
+        modules: What follows the pooling in a sentence-transformers folder: dense (up to the last Dense, the default),
+            all (its Normalize as well), or none.
         counts: What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run
             (all sentences that are measured), a run folder, or a corpus. Default: as trained, else corpus.
         max_words: Word vectors: read only the first ones.
@@ -55,6 +60,8 @@ class EncoderSettings:
     max_length: int | None = None
     dtype: str = "float32"
     counts: str | None = None
+    prompt: str | None = None
+    modules: str | None = None
     max_words: int | None = None
 
 
@@ -128,12 +135,15 @@ def _settings_of(
         max_length=settings.max_length or None,
         dtype=settings.dtype,
         counts=settings.counts,
+        prompt=settings.prompt,
+        modules=settings.modules,
     ).to(device)
     if settings.max_length == 0:
         encoder.max_length = encoder.longest or _NO_LIMIT
     wanted = expand_layers(specs, encoder.num_layers) if specs else (encoder.layers,)
     stores = SettingStores(encoder, lambda each: EmbeddingStore(store_dir, each))
-    found = _Settings(encoder, stores, alone=len(wanted) == 1)
+    # What follows the pooling need not be linear: then an average of layers is no average of vectors.
+    found = _Settings(encoder, stores, alone=len(wanted) == 1 or len(encoder.after_pooling) > 0)
     of = [make_pooling(each) for each in ([encoder.pooling] if poolings is None else poolings)]
     if encoder.counts is not None:
         of = [pooling.with_counts(encoder.counts, encoder.tokenizer) for pooling in of]
@@ -180,6 +190,8 @@ def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_
     columns = {"encoder": path, "layers": "words", "pooling": pooling.text, "dtype": "float32"}
     if pooling.name not in ("mean", "sif"):
         raise UserError(f"pooling: received {pooling.text!r}; allowed with word vectors ({path}): mean, sif")
+    if settings.prompt:
+        raise UserError(f"prompt: received {settings.prompt!r}; allowed with word vectors ({path}): none")
     encoder = StaticEncoder.from_file(path, max_words=settings.max_words)
     if pooling.name == "mean":
         return _stored(encoder, columns, store_dir)
@@ -208,14 +220,24 @@ def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | N
 def encoder_columns(encoder: SentenceEncoder, setting: Setting | None = None) -> dict[str, Any]:
     """Columns of a results row that say what the embeddings are: those of a setting, or of the encoder's own.
 
-    Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``.
+    Layers stand by name, if they have one, and number; a pooling by counts with what was counted: ``idf of target``. A
+    prompt and modules after the pooling stand beside the encoder.
     """
     description = encoder.describe()
     layers, pooling = encoder.settings[0] if setting is None else setting
     return {
         **{name: description[name] for name in ("revision", "dtype", "max_length")},
         "pooling": pooling.label,
-        "encoder": description["path"],
+        "encoder": _name(description),
         "layers": name_layers(layers, encoder.num_layers),
         "layer_numbers": layers,
     }
+
+
+def _name(description: Mapping[str, Any]) -> str:
+    name: str = description["path"]
+    if description["modules"] != NONE:
+        name += f"; modules {description['modules']}"
+    if description["prompt"]:
+        name += f"; prompt {description['prompt']!r}"
+    return name

@@ -54,7 +54,7 @@ def write_folder(
         UserError: If stock modules cannot express the pooling or the precision; the message names it.
     """
     modules = stock_modules(encoder, compiled)
-    use = {name: encoder.describe()[name] for name in ("layers", "pooling", "max_length")}
+    use = {name: encoder.describe()[name] for name in ("layers", "pooling", "max_length", "prompt")}
     with _hidden_states_given(encoder.backbone.config, encoder.layers != (encoder.num_layers,)):
         write_encoder(folder, encoder.backbone, encoder.tokenizer, use if settings else None, encoder.counts)
     listed = [{"idx": 0, "name": "0", "path": "", "type": f"{_PREFIX}.Transformer"}]
@@ -71,15 +71,18 @@ def write_folder(
     if "add_pooling_layer" in inspect.signature(type(encoder.backbone).__init__).parameters:
         transformer["model_args"] = {"add_pooling_layer": False}  # it was dropped: none is made up when it loads
     _write_json(folder / "sentence_bert_config.json", transformer)
-    _write_json(folder / "config_sentence_transformers.json", {"prompts": {}, "similarity_fn_name": "cosine"})
+    prompts = {"prompts": {"default": encoder.prompt}, "default_prompt_name": "default"} if encoder.prompt else {}
+    _write_json(folder / "config_sentence_transformers.json", {"prompts": {}, "similarity_fn_name": "cosine"} | prompts)
 
 
 def stock_modules(encoder: SentenceEncoder, compiled: CompiledMap | None) -> list[StockModule]:
     """Modules after the transformer: layers mixed, tokens weighed and pooled, the map.
 
     Raises:
-        UserError: If there are none for the pooling or the precision.
+        UserError: If there are none for the pooling or the precision, or the encoder has modules of its own.
     """
+    if len(encoder.after_pooling):
+        raise UserError(f"modules: received {encoder.after_pooling.word}; allowed in an export: an encoder with none")
     if encoder.dtype != torch.float32:
         dtype = encoder.describe()["dtype"]
         raise UserError(f"dtype: received {dtype}; allowed in a sentence-transformers folder: float32")

@@ -1,4 +1,7 @@
-"""Coupling layers: one half of the dimensions is changed by a function of the other half."""
+"""Coupling layers: one half of the dimensions is changed by a function of the other half.
+
+Of an odd number of dimensions the first half, which passes unchanged, has one more.
+"""
 
 from collections.abc import Callable
 
@@ -58,7 +61,7 @@ class AdditiveCoupling(Bijection):
         NICE: Non-linear Independent Components Estimation (Dinh et al., 2014). https://arxiv.org/abs/1410.8516
 
     Args:
-        dim: Vector size D; even, at least 2.
+        dim: Vector size D; at least 2.
         hidden_dim: Width of the network g.
         seed: Seed of g's hidden weights.
 
@@ -66,7 +69,7 @@ class AdditiveCoupling(Bijection):
         x, z: ``(B, D)``; log_det: ``(B,)``, nats.
 
     Raises:
-        UserError: If ``dim`` is odd or below 2; the message gives the value received.
+        UserError: If ``dim`` is below 2; the message gives the value received.
 
     Example:
         >>> import torch
@@ -100,7 +103,7 @@ class AffineCoupling(Bijection):
         Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018). https://arxiv.org/abs/1807.03039
 
     Args:
-        dim: Vector size D; even, at least 2.
+        dim: Vector size D; at least 2.
         hidden_dim: Width of the network.
         seed: Seed of the network's hidden weights.
 
@@ -108,7 +111,7 @@ class AffineCoupling(Bijection):
         x, z: ``(B, D)``; log_det: ``(B,)``, nats.
 
     Raises:
-        UserError: If ``dim`` is odd or below 2; the message gives the value received.
+        UserError: If ``dim`` is below 2; the message gives the value received.
 
     Example:
         >>> import torch
@@ -145,6 +148,7 @@ COUPLINGS: dict[str, Callable[[int, int, int], Bijection]] = {"additive": Additi
 
 def _half_net(dim: int, hidden_dim: int, outputs: int, seed: int) -> CouplingNet:
     """The network from one half of the dimensions to so many outputs for each of the other half."""
-    if dim < 2 or dim % 2:
-        raise UserError(f"coupling halves its vector: dim {dim} received, allowed: an even number, at least 2")
-    return CouplingNet(dim // 2, hidden_dim, outputs * dim // 2, seed)
+    if dim < 2:
+        raise UserError(f"coupling halves its vector: dim {dim} received, allowed: at least 2")
+    changed = dim // 2
+    return CouplingNet(dim - changed, hidden_dim, outputs * changed, seed)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import torch
@@ -24,6 +25,7 @@ class Glow(Bijection):
 
     A level is ``depth`` steps of actnorm, mixing and coupling. After every level but the last the second half of the
     vector leaves as latent and the first half goes on; the latent is [what left level 1, level 2, ..., what remains].
+    Of an odd size the first half has one more; a single dimension has no coupling.
     An autocast around a call plays no role, and embeddings in half precision are computed with in float32.
 
     References:
@@ -31,8 +33,8 @@ class Glow(Bijection):
         Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018). https://arxiv.org/abs/1807.03039
 
     Args:
-        dim: Vector size D, a multiple of ``2 ** levels``.
-        levels: Number of levels.
+        dim: Vector size D.
+        levels: Number of levels; D dimensions have room for :func:`most_levels`.
         depth: Steps per level.
         width: Width of the networks inside the couplings.
         mixing: ``lu`` (learned), ``reverse`` (the official configuration) or ``random``.
@@ -44,7 +46,7 @@ class Glow(Bijection):
         x, z: ``(B, D)``; log_det, nll: ``(B,)``, nats.  B: batch, D: embedding size.
 
     Raises:
-        UserError: If D is not a multiple of ``2 ** levels``, a size is below 1, or a name is unknown.
+        UserError: If D has no room for the levels, a size is below 1, or a name is unknown.
 
     Example:
         >>> import torch
@@ -82,17 +84,14 @@ class Glow(Bijection):
         seeds = (Stream(seed, "flow", batch=number).number for number in range(2 * levels * depth))
 
         def step(size: int) -> Chain:
-            return Chain(
-                {
-                    "actnorm": ActNorm(size),
-                    "mixing": MIXINGS[mixing](size, mixing_init, next(seeds)),
-                    "coupling": COUPLINGS[coupling](size, width, next(seeds)),
-                }
-            )
+            layers: dict[str, Bijection] = {"actnorm": ActNorm(size)}
+            layers["mixing"] = MIXINGS[mixing](size, mixing_init, next(seeds))
+            if size > 1:
+                layers["coupling"] = COUPLINGS[coupling](size, width, next(seeds))
+            return Chain(layers)
 
-        self.levels = nn.ModuleList(
-            Chain({f"step_{k}": step(dim >> level) for k in range(depth)}) for level in range(levels)
-        )
+        self._sizes = [-(-dim >> level) for level in range(levels)]  # of each level: rounded up
+        self.levels = nn.ModuleList(Chain({f"step_{k}": step(size) for k in range(depth)}) for size in self._sizes)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -122,9 +121,9 @@ class Glow(Bijection):
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""
         self._check_shape(z)
-        sizes = [self.dim >> level for level in range(1, len(self.levels))]
+        left = [size - following for size, following in pairwise(self._sizes)]
         with torch.autocast(z.device.type, enabled=False):
-            *leaving, x = torch.split(z.to(self.dtype), [*sizes, self.dim - sum(sizes)], dim=1)
+            *leaving, x = torch.split(z.to(self.dtype), [*left, self._sizes[-1]], dim=1)
             total = x.new_zeros(x.shape[0])
             for level in reversed(self.levels):
                 x, log_det = cast(Bijection, level).inverse(x)
@@ -215,13 +214,23 @@ class Glow(Bijection):
             raise ValueError(f"flow: shape {tuple(x.shape)} received, allowed: (batch, {self.dim})")
 
 
+def most_levels(dim: int) -> int:
+    """Most levels of a flow on vectors of size ``dim``: each halves what the one before left, and needs two dimensions.
+
+    Example:
+        >>> [most_levels(dim) for dim in (1, 2, 3, 8, 768)]
+        [1, 1, 2, 3, 10]
+    """
+    return max(1, (dim - 1).bit_length())
+
+
 def _check_sizes(dim: int, levels: int, depth: int, width: int) -> None:
     for name, value in (("dim", dim), ("levels", levels), ("depth", depth), ("width", width)):
         if value < 1:
             raise UserError(f"flow: {name} {value} received, allowed: 1 or more")
-    possible = (dim & -dim).bit_length() - 1  # halvings without a rest
+    possible = most_levels(dim)
     if levels > possible:
-        allowed = f"levels 1 to {possible} for this dim" if possible else "an even dim"
+        allowed = f"levels 1 to {possible} for this dim"
         raise UserError(f"flow: dim {dim} cannot be halved {levels} times (levels {levels}); allowed: {allowed}")
 
 

@@ -15,10 +15,11 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class FittedMap:
-    """A fitted map, None for raw embeddings, and why its figures mean nothing, if they do not."""
+    """A fitted map, None for raw embeddings; why its figures mean nothing, if they do not; the steps fitted here."""
 
     transform: Transform | None
     flaw: str | None = None
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,4 +95,4 @@ class Method:
                 raise
             # A step that saw too few sentences leaves the next ones something they cannot be fitted on.
             return FittedMap(None, fitted.flaw)
-        return FittedMap(fitted.transform, fitted.flaw)
+        return FittedMap(fitted.transform, fitted.flaw, fitted)

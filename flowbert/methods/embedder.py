@@ -16,6 +16,7 @@ from tqdm import tqdm
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.loading import SAMPLE_PATH
+from flowbert.encoders.settings import settings_of
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.flows import Glow, load_flow
@@ -31,7 +32,6 @@ Fitted = Calibration | Chain | Glow
 
 _BLOCK = 16384  # sentences
 _DIGEST = "digest"  # entry of the file that names the encoder: that of all the others
-_SETTINGS = ("path", "revision", "layers", "pooling", "max_length", "dtype")
 
 
 class Embedder:
@@ -141,7 +141,8 @@ def load(model: str | Path, method: str | None = None, *, path: str | None = Non
         (2, 8)
     """
     run = RunFolder(model) if str(model) == SAMPLE_PATH else RunFolder.find(model)
-    if not run.encoder_identity.is_file() and method in (None, "raw"):
+    encoder_alone = str(model) == SAMPLE_PATH or run.encoder.is_dir() or (run.path / "config.json").is_file()
+    if encoder_alone and not run.encoder_identity.is_file() and method in (None, "raw"):
         return Embedder(SentenceEncoder.from_pretrained(str(path or model)))
     if method is None:
         saved = run.fitted_maps()
@@ -150,7 +151,7 @@ def load(model: str | Path, method: str | None = None, *, path: str | None = Non
     if flaw is not None:
         warnings.warn(f"{method} in {model}: {flaw}", FlowbertWarning, stacklevel=2)
     description = saved_encoder(run.path)
-    settings = {name: description[name] for name in _SETTINGS}
+    settings = settings_of(description)
     if path is None and (run.path / "config.json").is_file():  # an exported model brings its encoder along
         path = str(run.path)
     if path is not None:

@@ -155,7 +155,7 @@ class Flow:
         self._fitted: FlowModule | None = None
 
     def output_dim(self, dim: int) -> int:
-        """The same size, if the levels of the flow divide it."""
+        """The same size, if the levels of the flow fit into it."""
         check_flow_options(self.options, dim)
         return dim
 

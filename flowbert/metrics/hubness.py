@@ -7,18 +7,16 @@ import torch
 
 from flowbert.errors import FlowbertWarning
 from flowbert.metrics.arrays import Array, to_rows, unit_rows
+from flowbert.metrics.neighbours import nearest_neighbours, occurrences
 from flowbert.seeding import Stream
-
-_BLOCK_ROWS = 1024
 
 
 def hubness(x: Array, k: int = 10, *, vectors: int | None = None, seed: int = 0) -> float:
     r"""Skewness :math:`\operatorname{mean}_i (N_i - k)^3 / \sigma^3` of the k-occurrences.
 
     :math:`N_i` counts the other vectors that have vector i among their k nearest by cosine; its mean is k. High: a few
-    hubs are found whatever one searches. Exact, by blocks of a float64 matrix product, so time is O(N^2 D); of more
-    than some ten thousand vectors draw a part, and compare figures of equal numbers of vectors only. Which of equally
-    near neighbours count is left open.
+    hubs are found whatever one searches. Exact, in O(N^2 D) time: of more than some ten thousand vectors draw a part,
+    and compare figures of equal numbers of vectors only. Which of equally near neighbours count is left open.
 
     References:
         Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic, Nanopoulos, Ivanovic, 2010).
@@ -57,11 +55,6 @@ def hubness(x: Array, k: int = 10, *, vectors: int | None = None, seed: int = 0)
         return math.nan
     if not bool(torch.isfinite(unit).all()):
         return math.nan
-    occurrences = torch.zeros(count, dtype=torch.int64, device=unit.device)
-    for start in range(0, count, _BLOCK_ROWS):
-        cosines = unit[start : start + _BLOCK_ROWS] @ unit.T
-        cosines.diagonal(offset=start).fill_(-math.inf)  # no vector is its own neighbour
-        occurrences += torch.bincount(cosines.topk(k).indices.flatten(), minlength=count)
-    deviations = (occurrences - k).to(torch.float64)
+    deviations = occurrences(nearest_neighbours(unit, k), count).double() - k
     variance = float(deviations.square().mean())
     return float(deviations.pow(3).mean()) / variance**1.5 if variance else 0.0

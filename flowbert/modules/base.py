@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.settings import settings_of
 from flowbert.encoders.token_counts import counts_from
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
@@ -102,9 +103,8 @@ class EmbeddingModule(LightningModule, ABC):
 
     def load_encoder(self, saved: Mapping[str, Any]) -> SentenceEncoder:
         """The encoder that a checkpoint names, from where it came from."""
-        return SentenceEncoder.from_pretrained(
-            **saved["encoder"], frozen=self.frozen_encoder, counts=counts_from(saved)
-        )
+        settings = settings_of(saved["encoder"])
+        return SentenceEncoder.from_pretrained(**settings, frozen=self.frozen_encoder, counts=counts_from(saved))
 
     def check_data(self, datamodule: Any) -> None:
         """Find out whether the data are such that this method can train on them.

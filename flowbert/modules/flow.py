@@ -39,7 +39,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
     Args:
         dim: Embedding size D; default: the encoder's.
         encoder: The frozen encoder; default: that of the data module, or of the checkpoint that is loaded next.
-        levels: Levels of the flow; D must be divisible by 2**levels.
+        levels: Levels of the flow; each halves what the one before left.
         depth: Steps (actnorm, mixing, coupling) per level.
         width: Hidden units of each coupling network.
         mixing: ``lu`` (learned invertible 1x1 convolution), ``reverse`` (the official code's), or ``random``.

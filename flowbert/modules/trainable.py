@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.saving import write_encoder
+from flowbert.encoders.settings import settings_of
 from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule
 from flowbert.training.gradient_cache import embed_with_gradient_cache
@@ -109,7 +110,7 @@ class TrainableEncoderModule(EmbeddingModule):
 
     def start_encoder(self) -> SentenceEncoder:
         """The encoder that the training started from, loaded again."""
-        return SentenceEncoder.from_pretrained(**self._start, counts=self.encoder.counts)
+        return SentenceEncoder.from_pretrained(**settings_of(self._start), counts=self.encoder.counts)
 
     def start_embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Embeddings of the encoder that the training started from, also in a resumed run: ``(N, D)`` on the CPU."""
@@ -151,11 +152,12 @@ class TrainableEncoderModule(EmbeddingModule):
     def save_fitted(self, folder: Path) -> None:
         """Write ``encoder/``: the trained encoder as a folder that transformers loads, and how to use it.
 
-        ``flowbert.json`` in it holds ``layers``, ``pooling`` and ``max_length``. The folder appears complete or not at
-        all; an older one is replaced.
+        ``flowbert.json`` in it holds ``layers``, ``pooling``, ``max_length`` and ``prompt``. The folder appears
+        complete or not at all; an older one is replaced.
         """
         backbone, pooling = self.saved_backbone()
         settings = {"layers": list(self.encoder.layers), "pooling": pooling, "max_length": self.encoder.max_length}
+        settings |= {"prompt": self.encoder.prompt} if self.encoder.prompt else {}
         write_encoder(folder / "encoder", backbone, self.encoder.tokenizer, settings, self.encoder.counts)
 
 

@@ -2,28 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flowbert.evaluation.request import as_list
-from flowbert.io.atomic import written_atomically
 from flowbert.report.history import Curve, read_curves, write_curves
+from flowbert.report.style import COLOURS, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-PICTURES = (".svg", ".png")
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito, 2008
-_STYLE: Any = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 10,
-    "grid.alpha": 0.3,
-    "legend.frameon": False,
-    "lines.markersize": 5,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "flowbert",  # equal curves, equal file
-}
 
 
 def training_curves(
@@ -71,20 +57,13 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> Path:
         SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021), figures 2 and 3.
         https://arxiv.org/abs/2104.08821
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    kind = Path(path).suffix.removeprefix(".")
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(9, 4 + 0.1 * len(curves)), layout="constrained")
+    with picture(path, 9, 4 + 0.1 * len(curves)) as figure:
         by_step, plane = figure.subplots(1, 2)
         by_step.set(xlabel="training steps", ylabel=f"Spearman x 100, {curves[0].task} dev")
         plane.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
         for number, curve in enumerate(curves):
-            _draw(curve, by_step, plane, _COLOURS[number % len(_COLOURS)])
+            _draw(curve, by_step, plane, COLOURS[number % len(COLOURS)])
         figure.legend(*by_step.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        with written_atomically(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     return Path(path)
 
 

@@ -146,7 +146,7 @@ class PublishedGrid:
             )
         path = self.encoder or setting.encoder or ""
         pooling = "mean" if words else setting.pooling
-        return EncoderSettings(path, pooling=pooling, max_length=setting.max_length or 0)
+        return EncoderSettings(path, pooling=pooling, max_length=setting.max_length or 0, modules="dense", prompt="")
 
     def _load_sources(self, encoder: EncoderSettings) -> dict[str, Source]:
         """Sources by the name of their layers."""

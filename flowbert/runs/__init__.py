@@ -1,9 +1,11 @@
 """Whole runs in one call each: what the command line does, without it."""
 
 from flowbert.runs.advise import advise
+from flowbert.runs.analyze import analyze
 from flowbert.runs.compare import compare
 from flowbert.runs.encode import encode
 from flowbert.runs.export import export
 from flowbert.runs.fit import Run, fit
+from flowbert.runs.import_model import import_model
 
-__all__ = ["Run", "advise", "compare", "encode", "export", "fit"]
+__all__ = ["Run", "advise", "analyze", "compare", "encode", "export", "fit", "import_model"]

@@ -87,8 +87,9 @@ def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, 
         return Embedder(plain)
     embedder = load(model, method, path=None if asked["path"] == SAMPLE_PATH else asked["path"])
     encoder = embedder.encoder
-    for name in ("layers", "pooling", "max_length"):
-        wanted, fitted = asked.get(name), getattr(encoder, name)
+    described = {**encoder.describe(), "layers": encoder.layers}
+    for name in ("layers", "pooling", "max_length", "prompt", "modules"):
+        wanted, fitted = asked.get(name), described[name]
         same = resolve_layers(wanted, encoder.num_layers) if name == "layers" and wanted is not None else wanted
         if wanted is not None and same != fitted:
             raise UserError(f"encoder.{name}: received {wanted!r}; allowed with {model}: {fitted!r}, as fitted")

@@ -22,7 +22,14 @@ def recommended_rows(encoder: SentenceEncoder, options: CorpusOptions, seed: int
     """
     used = encoder.describe()
     settings = EncoderSettings(
-        used["path"], used["revision"], LAYERS, POOLING, max_length=used["max_length"], dtype=used["dtype"]
+        used["path"],
+        used["revision"],
+        LAYERS,
+        POOLING,
+        max_length=used["max_length"],
+        dtype=used["dtype"],
+        prompt=used["prompt"],
+        modules="none",
     )
     found = compare(
         settings,

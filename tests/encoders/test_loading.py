@@ -156,16 +156,6 @@ def test_unknown_dtype(folder: Path) -> None:
     fails(folder, r"dtype: received 'float23'; allowed: float32, .*did you mean 'float32'", dtype="float23")
 
 
-def test_sentence_transformers_folder_is_its_transformer(folder: Path) -> None:
-    key = SentenceEncoder.from_pretrained(str(folder)).key()
-    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
-    encoder = SentenceEncoder.from_pretrained(str(folder))
-    assert encoder.key() == key
-    assert encoder.max_length == 128
-
-
 def test_cached_model_offline(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567"
     cached = tmp_path / "hub" / "models--someone--some-bert"
@@ -204,6 +194,7 @@ def test_only_the_needed_files_are_fetched_and_the_commit_is_pinned(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "tokenizer.json"]
+    names += ["modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors", "0_Transformer/tf_model.h5"]
     _hub_answers(monkeypatch, SimpleNamespace(sha="c0ffee", siblings=[SimpleNamespace(rfilename=n) for n in names]))
     asked: dict[str, Any] = {}
 
@@ -218,4 +209,5 @@ def test_only_the_needed_files_are_fetched_and_the_commit_is_pinned(
         "config.json",
         "model.safetensors",
         "tokenizer.json",
+        *("modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors"),
     ]

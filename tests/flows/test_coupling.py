@@ -76,10 +76,10 @@ def test_net_start_depends_on_the_seed_only() -> None:
     assert not first.weight_out.any()
 
 
-@pytest.mark.parametrize("dim", [0, 1, 7])
+@pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("name", COUPLINGS)
-def test_odd_sizes_are_refused(name: str, dim: int) -> None:
-    with pytest.raises(UserError, match=f"dim {dim} received, allowed: an even number, at least 2"):
+def test_sizes_without_two_halves_are_refused(name: str, dim: int) -> None:
+    with pytest.raises(UserError, match=f"dim {dim} received, allowed: at least 2"):
         COUPLINGS[name](dim, 8, 0)
 
 

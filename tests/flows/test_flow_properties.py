@@ -31,7 +31,9 @@ LAYERS: dict[str, Case] = {
     "reverse": (5, Reverse),
     "random": (6, partial(RandomPermutation, seed=1)),
     "additive": (6, partial(AdditiveCoupling, hidden_dim=8)),
+    "additive_odd": (7, partial(AdditiveCoupling, hidden_dim=8)),
     "affine": (10, partial(AffineCoupling, hidden_dim=8)),
+    "affine_odd": (3, partial(AffineCoupling, hidden_dim=8)),
     "chain": (6, lambda dim: Chain({"a": ActNorm(dim), "b": LULinear(dim, "rotation"), "c": AffineCoupling(dim, 4)})),
 }
 GLOWS: dict[str, Case] = {
@@ -39,8 +41,10 @@ GLOWS: dict[str, Case] = {
         dim,
         partial(Glow, levels=levels, depth=2, width=8, mixing=mixing, coupling=coupling, mixing_init="rotation"),
     )
-    for mixing, coupling, (dim, levels) in product(MIXINGS, COUPLINGS, ((12, 2), (8, 3), (6, 1)))
+    for mixing, coupling, (dim, levels) in product(MIXINGS, COUPLINGS, ((12, 2), (8, 3), (6, 1), (11, 4)))
 }
+GLOWS["glow_reverse_D1"] = (1, partial(Glow, levels=1, mixing="reverse"))
+
 CASES = LAYERS | GLOWS
 
 

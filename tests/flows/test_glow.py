@@ -152,9 +152,9 @@ def test_seed_decides_the_start_and_global_state_is_untouched() -> None:
 @pytest.mark.parametrize(
     ("dim", "levels", "message"),
     [
-        (384, 8, r"dim 384 cannot be halved 8 times \(levels 8\); allowed: levels 1 to 7"),
-        (10, 2, r"dim 10 cannot be halved 2 times \(levels 2\); allowed: levels 1 to 1"),
-        (7, 1, r"dim 7 cannot be halved 1 times \(levels 1\); allowed: an even dim"),
+        (384, 10, r"dim 384 cannot be halved 10 times \(levels 10\); allowed: levels 1 to 9"),
+        (10, 5, r"dim 10 cannot be halved 5 times \(levels 5\); allowed: levels 1 to 4"),
+        (1, 2, r"dim 1 cannot be halved 2 times \(levels 2\); allowed: levels 1 to 1"),
         (8, 0, "levels 0 received, allowed: 1 or more"),
         (0, 1, "dim 0 received, allowed: 1 or more"),
     ],

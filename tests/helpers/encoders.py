@@ -1,10 +1,12 @@
 """Encoders for tests: tiny random checkpoints on disk, and a backbone whose layer k is the constant k."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -18,6 +20,8 @@ from transformers import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    GPT2Config,
+    LlamaConfig,
     MPNetConfig,
     PretrainedConfig,
     PreTrainedTokenizerFast,
@@ -77,6 +81,11 @@ _CONFIGS: dict[str, tuple[type[PretrainedConfig], dict[str, Any]]] = {
     "deberta": (DebertaV2Config, {**_SIZES, "relative_attention": True, "position_biased_input": False}),
 }
 ARCHITECTURES = tuple(_CONFIGS)
+_DECODERS: dict[str, tuple[type[PretrainedConfig], dict[str, Any]]] = {
+    "gpt2": (GPT2Config, {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 150}),
+    "llama": (LlamaConfig, {**_SIZES, "num_key_value_heads": 1}),
+}
+DECODERS = tuple(_DECODERS)
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
@@ -90,10 +99,18 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)  # type: ignore[no-untyped-call]
 
 
+def end_tokenizer() -> PreTrainedTokenizerFast:
+    """As decoders have one: the words alone, one special token for the end, and none to fill a batch up."""
+    vocabulary = {word: number for number, word in enumerate(["<end>", "<unk>", *WORDS])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", unk_token="<unk>")  # type: ignore[no-untyped-call]
+
+
 def make_encoder(folder: Path, architecture: str = "bert", seed: int = 0, **options: Any) -> Path:
     """Write a random checkpoint of 3 blocks and 16 dimensions; ``options`` go into its configuration."""
-    tokenizer = word_tokenizer()
-    config_class, sizes = _CONFIGS[architecture]
+    tokenizer = end_tokenizer() if architecture in DECODERS else word_tokenizer()
+    config_class, sizes = {**_CONFIGS, **_DECODERS}[architecture]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModel.from_config(config_class(**{**sizes, "vocab_size": len(tokenizer), **options}))  # type: ignore[no-untyped-call]
@@ -122,3 +139,32 @@ class ConstantLayers(nn.Module):
     def layers(self) -> int:
         """Hidden states: the embedding layer and every block."""
         return int(self.config.num_hidden_layers) + 1
+
+
+def add_modules(
+    folder: Path, *modules: tuple[str, dict[str, Any]], transformer: dict[str, Any] | None = None, dim: int = 16
+) -> Path:
+    """Make an encoder's folder one of sentence-transformers: modules after the transformer, kind and config each."""
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    for number, (kind, config) in enumerate(modules, start=1):
+        place = folder / f"{number}_{kind}"
+        place.mkdir(exist_ok=True)
+        if kind == "Pooling":
+            config = {"word_embedding_dimension": dim} | config
+        (place / "config.json").write_text(json.dumps(config))
+        if kind == "Dense":
+            generator = torch.Generator().manual_seed(number)
+            size, out = config["in_features"], config["out_features"]
+            weights = {"linear.weight": torch.randn(out, size, generator=generator)}
+            if config.get("bias", True):
+                weights["linear.bias"] = torch.randn(out, generator=generator)
+            if config.get("use_residual") and size != out:
+                weights["residual.weight"] = torch.randn(out, size, generator=generator)
+            save_file(weights, place / "model.safetensors")
+        listed.append(
+            {"idx": number, "name": str(number), "path": place.name, "type": f"sentence_transformers.models.{kind}"}
+        )
+    (folder / "modules.json").write_text(json.dumps(listed))
+    if transformer is not None:
+        (folder / "sentence_bert_config.json").write_text(json.dumps(transformer))
+    return folder

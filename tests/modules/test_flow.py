@@ -70,7 +70,7 @@ def test_embed_in_any_chunks() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dim": 10}, r"dim 10 cannot be halved 2 times"),
+        ({"dim": 10, "levels": 5}, r"dim 10 cannot be halved 5 times"),
         ({"noise": -0.1}, r"noise: received -0.1; allowed: 0 or more"),
         ({"learning_rate": 0.0}, r"learning_rate: received 0.0; allowed: above 0"),
         ({"schedule": "linaer"}, r"did you mean 'linear'"),

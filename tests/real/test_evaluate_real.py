@@ -16,6 +16,7 @@ pytestmark = [
     pytest.mark.slow,
     # Three dimensions of all-MiniLM-L6-v2 and one direction of minilm-mlm's last layer do not vary.
     pytest.mark.filterwarnings("ignore:whitening:flowbert.errors.FlowbertWarning"),
+    pytest.mark.filterwarnings("ignore:encoder .* ends in Normalize:flowbert.errors.FlowbertWarning"),
     pytest.mark.filterwarnings("ignore:alignment of:flowbert.errors.FlowbertWarning"),
 ]
 

@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.real,
     # Three dimensions of all-MiniLM-L6-v2 and one direction of minilm-mlm's last layer do not vary.
     pytest.mark.filterwarnings("ignore:whitening:flowbert.errors.FlowbertWarning"),
+    pytest.mark.filterwarnings("ignore:encoder .* ends in Normalize:flowbert.errors.FlowbertWarning"),
 ]
 
 Key = tuple[str, str, str, str]

@@ -12,6 +12,7 @@ from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.methods.embedder import saved_encoder
 from flowbert.report.advice import advice_to_text
 
 
@@ -41,14 +42,16 @@ def test_the_advised_setting_is_the_best_and_the_same_again(corpus: str) -> None
 
 def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "advice.yaml"
-    main(["advise", "--corpus", corpus, "--encoder.max_length", "40", "--output", str(output)])
+    encoder = ["--encoder.max_length", "40", "--encoder.prompt", "it says: "]
+    main(["advise", "--corpus", corpus, *encoder, "--output", str(output)])
     shown = capsys.readouterr().out
     assert "advised" in shown
     assert "Take: " in shown
     content = yaml.safe_load(output.read_text())
-    assert content["encoder"]["max_length"] == 40
+    assert (content["encoder"]["max_length"], content["encoder"]["prompt"]) == (40, "it says: ")
     main(["fit", "--config", str(output), "--run_dir", str(tmp_path / "run")])
     assert (tmp_path / "run" / "model" / "whitening.safetensors").exists()
+    assert saved_encoder(tmp_path / "run")["prompt"] == "it says: "
     source = tmp_path / "in.txt"
     source.write_text("a dog runs\n")
     main(["encode", "--model", str(tmp_path / "run"), "--input", str(source), "--output", str(tmp_path / "v.npy")])

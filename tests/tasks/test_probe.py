@@ -190,7 +190,7 @@ def test_real_accuracy_of_a_raw_encoder(real: Path) -> None:
     senteval = real / "data" / "senteval"
     task = Probe(load_entailment("SICKR", senteval))
     assert task.corpus("target").digest == STS(load_task("SICKR", senteval)).corpus("target").digest
-    encoder = SentenceEncoder.from_pretrained(str(real / "models" / "all-MiniLM-L6-v2"), layers="last")
+    encoder = SentenceEncoder.from_pretrained(str(real / "models" / "all-MiniLM-L6-v2"), modules="dense")
     items = task.item_values(task.prepare(encoder.encode), None)
     assert (len(items), task.strata) == (4927, (3393,))
     assert 0.82 < items.mean() < 0.86

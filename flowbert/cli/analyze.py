@@ -1,0 +1,39 @@
+"""``analyze``: word space, sentence space and how Gaussian the maps' results are, as tables and pictures."""
+
+from flowbert.cli.options import add_encoder_options, add_options, chosen_device
+from flowbert.cli.parser import ToolParser
+from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.report.analysis import analysis_to_text
+from flowbert.runs.analyze import analyze
+
+_EXAMPLE = """examples:
+  python train.py analyze --encoder.path DIR --encoder.layers first_last --corpus sentences.txt --output analysis
+  python train.py analyze --encoder.path DIR --methods raw,flow --flow runs/flow_target/TIME --corpus sentences.txt"""
+
+
+def make_parser() -> ToolParser:
+    """Parser of ``analyze``."""
+    parser = ToolParser(
+        usage="train.py analyze --encoder.path DIR --corpus FILE [options]",
+        description="Measure the spaces of an encoder before and after its maps, on sentences that no map was fitted "
+        "on: word embeddings by frequency, spectrum, isotropy, hubness, how Gaussian, bits per dimension, neighbours.",
+        epilog=_EXAMPLE,
+    )
+    add_encoder_options(parser)
+    parser.add_function_arguments(analyze, skip={"encoder", "column", "nli", "seed", "store_dir", "device", "progress"})
+    add_options(parser, "column", "nli", "seed", "store_dir", "device")
+    return parser
+
+
+def main(argv: list[str]) -> None:
+    """Run ``analyze``.
+
+    Raises:
+        UserError: For every mistake in the options or files.
+    """
+    options = dict(make_parser().parse_args(argv[1:]).as_dict())
+    del options["config"]
+    options |= {"encoder": EncoderSettings(**options["encoder"]), "device": chosen_device(options["device"])}
+    print(analysis_to_text(analyze(**options, progress=True)))
+    if options["output"] is not None:
+        print(f"\nwritten: {options['output']}: tables as .csv, pictures as .svg")

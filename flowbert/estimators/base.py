@@ -1,0 +1,119 @@
+"""What the calibrations have in common as scikit-learn transformers."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from flowbert.calibration import Calibration
+
+FLOATS = (np.float64, np.float32)  # what rows may be; others become the first
+NAMES = "feature_names_in"  # beside a saved map
+
+
+class CalibrationTransformer(TransformerMixin, BaseEstimator):
+    """A :class:`flowbert.calibration.Calibration` under scikit-learn's contract.
+
+    The constructor only stores its arguments, ``fit`` looks at them. Rows in float32 give rows in float32, others
+    float64; the arithmetic is float64.
+
+    Attributes:
+        calibration_: The fitted calibration, of ``kind``.
+        n_features_in_: Size D of the rows.
+        feature_names_in_: Names of the columns of the data frame that was fitted on, if it was one.
+    """
+
+    kind: ClassVar[type[Calibration]]
+    least_features: ClassVar[int] = 1  # that can be fitted on
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit on rows ``(N, D)``; y plays no role. Returns self.
+
+        Raises:
+            ValueError: If an argument is out of range, or the rows are not finite numbers of shape ``(N, D)``.
+        """
+        rows = self._rows(X, reset=True)
+        self.calibration_ = self._unfitted().fit(rows)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add rows ``(N, D)``; any chunking gives what one ``fit`` gives. Returns self.
+
+        Raises:
+            ValueError: As ``fit`` does.
+        """
+        first = not hasattr(self, "calibration_")
+        rows = self._rows(X, reset=first)
+        if first:
+            self.calibration_ = self._unfitted()
+        self.calibration_.partial_fit(rows)
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[Any]:
+        """Map rows ``(N, D)`` to ``(N, k)``."""
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        return self.calibration_.transform(rows, dtype=_torch_dtype(rows)).numpy()
+
+    def inverse_transform(self, X: Any) -> npt.NDArray[Any]:
+        """Map rows ``(N, k)`` back to ``(N, D)``: exactly where nothing was cut, else the nearest that is known."""
+        check_is_fitted(self)
+        rows = check_array(X, dtype=FLOATS)
+        return self.calibration_.inverse_transform(rows, dtype=_torch_dtype(rows)).numpy()
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, which flowbert's calibration of the same name loads, too. Returns the path."""
+        check_is_fitted(self)
+        return self.calibration_.save(path, {NAMES: saved_names(self)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file of :meth:`save`, or the map of a run folder, ``model/whitening.safetensors``.
+
+        Raises:
+            UserError: If the file is missing, damaged, or of another calibration.
+        """
+        calibration, metadata = cls.kind.load_with_metadata(path)
+        estimator = cls(**calibration.config)
+        if calibration.fitted:
+            estimator.calibration_ = calibration
+            restore_features(estimator, cast(int, calibration.dim), metadata.get(NAMES))
+        return estimator
+
+    def _unfitted(self) -> Calibration:
+        return self.kind(**self.get_params(deep=False))
+
+    def _rows(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        least = self.least_features if reset else 1
+        rows: npt.NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=reset, ensure_min_features=least)
+        return rows
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.calibration_.affine_map().weight.shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = [np.dtype(kind).name for kind in FLOATS]
+        return tags
+
+
+def saved_names(estimator: Any) -> list[str] | None:
+    """Names of the columns that an estimator was fitted on, as JSON; None without."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else list(map(str, names))
+
+
+def restore_features(estimator: Any, count: int, names: list[str] | None) -> None:
+    """Give a loaded estimator what scikit-learn's ``fit`` says of the columns."""
+    estimator.n_features_in_ = count
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _torch_dtype(rows: npt.NDArray[Any]) -> torch.dtype:
+    return torch.float32 if rows.dtype == np.float32 else torch.float64

@@ -1,0 +1,45 @@
+"""One look for every picture: matplotlib's settings, the colour of each method, and how a figure becomes a file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flowbert.io.atomic import written_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURES = (".svg", ".png")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito, 2008
+_OF_METHODS = {"raw": "#000000", "whitening": "#0072b2", "flow": "#d55e00"}
+_STYLE: Any = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "lines.markersize": 5,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "flowbert",  # equal figures, equal file
+}
+
+
+def colour_of(method: str, number: int = 0) -> str:
+    """Colour of a method, the same in every picture; others take one by their number."""
+    return _OF_METHODS.get(method, COLOURS[(number + 2) % (len(COLOURS) - 1)])
+
+
+@contextmanager
+def picture(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
+    """A figure to draw on, in inches, that becomes the file, .svg or .png by the ending."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    kind = Path(path).suffix.removeprefix(".")
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        with written_atomically(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)

@@ -1,0 +1,75 @@
+"""An analysis as a library call and a command: figures of other sentences, tables and pictures that hold them."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from flowbert.cli import main
+from flowbert.data.sample import sample_corpus
+from flowbert.errors import UserError
+from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.runs import analyze
+
+METHODS = "raw,whitening:shrinkage=0.1,flow:epochs=1"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(dict.fromkeys(sample_corpus()[:900])), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_everything_is_measured_and_written(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "analysis"
+    options = ["--encoder.layers", "first_last", "--methods", METHODS, "--limit", "300", "--output", str(folder)]
+    main(["analyze", "--corpus", str(corpus), *options])
+    shown = capsys.readouterr().out
+    distinct = len(corpus.read_text().splitlines())
+    assert f"maps fitted on {distinct - 300} distinct sentences" in shown
+    spaces = {
+        row["method"]: {name: float(row[name]) for name in row if name != "method"}
+        for row in read(folder / "sentences.csv")
+    }
+    assert list(spaces) == METHODS.split(",")
+    assert spaces["raw"]["mean_cosine"] > 0.5 > spaces["whitening:shrinkage=0.1"]["mean_cosine"]
+    assert {row["density"] for row in read(folder / "bits.csv")} >= {"flow", "flow, couplings off", "Gaussian"}
+    assert {row["method"] for row in read(folder / "latents.csv")} == set(METHODS.split(",")) - {"raw"}
+    assert len(read(folder / "spectra.csv")) == 3 * 128
+    assert len(read(folder / "neighbours.csv")) == 5 * 3 * 5
+    for name in ("spectra", "bits", "words"):
+        assert "<svg" in (folder / f"{name}.svg").read_text(), name
+    for title in ("sentence space", "standard normal", "density of the other sentences", "input embeddings by"):
+        assert title in " ".join(shown.split()), title
+
+
+def test_no_measured_sentence_was_fitted_on(corpus: Path) -> None:
+    """A map fitted on all sentences whitens them; one that did not see them does not quite."""
+    found = analyze(methods="raw,whitening-64", corpus=str(corpus), limit=10_000)
+    distinct = corpus.read_text().splitlines()
+    assert (found.fitted, found.measured) == (len(distinct) - len(distinct) // 2, len(distinct) // 2)
+    assert found.latents["whitening-64"].squared_norm > 66
+    assert not found.bits
+    for sentence, by_method in found.neighbours.items():
+        assert all(sentence not in near for near in by_method.values())
+
+
+def test_equal_seeds_give_equal_figures(corpus: Path) -> None:
+    first, again, other = (analyze(methods="raw", corpus=str(corpus), limit=200, seed=seed) for seed in (0, 0, 1))
+    assert first.spaces == again.spaces != other.spaces
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("a dog runs\n" * 300)
+    with pytest.raises(UserError, match="has 1 distinct sentences; needed: 200"):
+        analyze(corpus=str(tmp_path / "few.txt"))
+    with pytest.raises(UserError, match="encoder: received 2 settings of path, layers and pooling; allowed: one"):
+        analyze(EncoderSettings(layers=["last", "first_last"]))
+    with pytest.raises(UserError, match="whitning"):
+        analyze(methods="whitning")
