@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test test-processes test-slow lint types clean
+.PHONY: quickstart test test-processes test-slow test-wheel reference lint types clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config configs/quickstart.yaml
@@ -17,6 +17,25 @@ test-processes: $(VENV)/installed-dev
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
+
+# The wheel, in an environment that sees the packages of VENV but not this folder, runs the quickstart from there.
+WHEEL := $(abspath $(VENV))/wheel
+test-wheel: $(VENV)/installed
+	rm -rf build/lib build/bdist* $(WHEEL)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) .
+	rm -rf build/lib build/bdist*
+	$(BIN)/python tools/check_wheel.py $(WHEEL)/*.whl
+	$(PYTHON) -m venv --without-pip $(WHEEL)/venv
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
+		$$($(WHEEL)/venv/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/packages.pth
+	$(BIN)/python -m pip --python $(WHEEL)/venv/bin/python install --quiet --no-deps --no-index $(WHEEL)/*.whl
+	cd $(WHEEL) && venv/bin/python -c "import flowbert, sys; assert flowbert.__file__.startswith(sys.prefix), flowbert"
+	cd $(WHEEL) && FLOWBERT_CACHE=$(WHEEL)/cache venv/bin/flowbert fit --config quickstart
+
+# Strict: a warning, or a reference to a name of ours that there is not, is an error.
+reference: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs/reference build/reference
+	@echo "open build/reference/index.html"
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

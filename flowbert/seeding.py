@@ -32,7 +32,9 @@ STREAMS = {
     "bootstrap": "resamples of a task; the batch is the number of a block",
     "hashes": "numbers that rows are multiplied with to tell them apart",
     "uniformity": "sentences that stand for all in a sampled uniformity",
+    "hubness": "vectors that stand for all in a sampled hubness",
 }
+"""The streams by name, and what is drawn from each."""
 
 _STATE = np.dtype(  # torch's own layout of a CPU generator's state; what follows it stays as it is
     [("seed", "<u8"), ("left", "<i4"), ("seeded", "<i4"), ("next", "<u8"), ("words", "<u8", 624)]

@@ -58,7 +58,7 @@ class Advice:
 
     @property
     def usual(self) -> Candidate:
-        """The setting without any choice: raw, mean, the last layer."""
+        """The setting without any choice; raw, mean, the last layer."""
         return next(c for c in self.candidates if (c.method, c.pooling, c.layers) == ("raw", "mean", "last"))
 
     @property

@@ -2,11 +2,8 @@
 
 from typing import NamedTuple
 
-import torch
-
-from flowbert.metrics import mean_cosine, uniformity
+from flowbert.metrics import hubness, mean_cosine, uniformity
 from flowbert.metrics.arrays import Array, to_rows
-from flowbert.metrics.neighbours import nearest_neighbours, occurrences
 from flowbert.metrics.spectrum import effective_rank, isoscore, participation_ratio, partition_isotropy, spectrum
 
 
@@ -20,7 +17,7 @@ class SentenceSpace(NamedTuple):
         partition_isotropy: :func:`flowbert.metrics.spectrum.partition_isotropy`, 0 to 1.
         mean_cosine: Mean cosine of all pairs, -1 to 1.
         uniformity: Lower is more uniform.
-        hubness: Skewness of how often a vector is among the 10 nearest of others; 0 without hubs.
+        hubness: :func:`flowbert.metrics.hubness`, 0 without hubs.
     """
 
     effective_rank: float
@@ -35,18 +32,15 @@ class SentenceSpace(NamedTuple):
 def sentence_space(x: Array, k: int = 10) -> SentenceSpace:
     """Measure vectors ``(N, D)`` of distinct sentences, N above k and D at least 2; O(N^2 D).
 
-    References:
-        Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic et al., 2010).
-        https://www.jmlr.org/papers/v11/radovanovic10a.html
-
     Args:
         x: The vectors, torch or numpy.
         k: Neighbours that the hubness counts, by cosine.
 
     Raises:
-        ValueError: If ``x`` is not 2-D, or has too few rows.
+        ValueError: If ``x`` is not 2-D, or has no row.
 
     Example:
+        >>> import torch
         >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
         >>> round_ball, cone = sentence_space(x), sentence_space(x + 5)
         >>> abs(round_ball.isoscore - cone.isoscore) < 1e-4, round_ball.mean_cosine < 0.1 < cone.mean_cosine
@@ -54,7 +48,6 @@ def sentence_space(x: Array, k: int = 10) -> SentenceSpace:
     """
     rows = to_rows(x)
     values = spectrum(rows)
-    counts = occurrences(nearest_neighbours(rows, k), len(rows)).double()
     return SentenceSpace(
         effective_rank(values),
         participation_ratio(values),
@@ -62,11 +55,5 @@ def sentence_space(x: Array, k: int = 10) -> SentenceSpace:
         partition_isotropy(rows),
         mean_cosine(rows),
         uniformity(rows),
-        skewness(counts),
+        hubness(rows, k),
     )
-
-
-def skewness(values: torch.Tensor) -> float:
-    r"""Skewness :math:`E[(v - \mu)^3] / \sigma^3` of values ``(N,)``, of the population; NaN if all are equal."""
-    centred = values.double() - values.double().mean()
-    return float(centred.pow(3).mean() / centred.square().mean() ** 1.5)

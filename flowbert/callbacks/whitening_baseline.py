@@ -33,7 +33,7 @@ class WhiteningBaseline(Callback):
 
     @property
     def state_key(self) -> str:
-        """Key in a checkpoint: one per setting."""
+        """Key in a checkpoint; one per setting."""
         return self._state_key
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from flowbert import __version__
+from flowbert.cli.configs import config_file
 from flowbert.errors import FlowbertWarning, UserError, choices
 
 HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
@@ -27,6 +28,7 @@ use and compare, without training:
   analyze     word space, sentence space and latents before and after every map, as tables and pictures
   reproduce   published rows with their exact setting: ours beside theirs
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
+  mteb        MTEB's own evaluation of a model, and its result files
   encode      sentences or a text file -> a vector each; vectors -> mapped vectors
 
 take it with you:
@@ -34,7 +36,7 @@ take it with you:
   import      flows and whitenings that others' code fitted, as a run folder
 
 start here:
-  python train.py fit --config configs/quickstart.yaml
+  python train.py fit --config configs/quickstart.yaml        (installed: flowbert fit --config quickstart)
   python train.py COMMAND --help
 """
 _TRAIN = "flowbert.cli.training:train"
@@ -48,6 +50,7 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "curve": "flowbert.cli.curve:main",
     "analyze": "flowbert.cli.analyze:main",
     "advise": "flowbert.cli.advise:main",
+    "mteb": "flowbert.cli.mteb:main",
     "encode": "flowbert.cli.encode:main",
     "export": "flowbert.cli.export:main",
     "import": "flowbert.cli.import_model:main",
@@ -99,16 +102,19 @@ def _run(command: str, options: list[str]) -> None:
 def _configs_first(options: list[str]) -> list[str]:
     """Put configuration files, in their order, before the other options: whatever is said on the line wins over them.
 
-    The parser takes what comes last, so a file behind an option would silently undo it.
+    The parser takes what comes last, so a file behind an option would silently undo it. Names become files here.
     """
     files: list[str] = []
     rest: list[str] = []
     words = iter(options)
     for word in words:
         if word in ("--config", "-c"):
-            files += [word, *itertools.islice(words, 1)]
+            files += [word, *map(config_file, itertools.islice(words, 1))]
+        elif word.startswith(("--config=", "-c=")):
+            option, _, received = word.partition("=")
+            files.append(f"{option}={config_file(received)}")
         else:
-            (files if word.startswith(("--config=", "-c=")) else rest).append(word)
+            rest.append(word)
     return [*files, *rest]
 
 

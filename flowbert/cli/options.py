@@ -119,7 +119,7 @@ def _or_list(kind: Any) -> Any:
 
 
 def add_encoder_options(parser: ArgumentParser, *, several: bool = False, without: Collection[str] = ()) -> None:
-    """Add the group ``encoder``: the arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`."""
+    """Add the group ``encoder``: the arguments of :meth:`flowbert.encoders.SentenceEncoder.from_pretrained`."""
     group = parser.add_argument_group("The encoder")
     names = [name for name in OPTIONS if name.startswith("encoder.") and name not in without]
     add_options(group, *names, several=several)

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import yaml
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
-from flowbert.errors import UserError
+from flowbert.cli.configs import SHIPPED
+from flowbert.errors import UserError, nearest
 
 _OF_CORPUS = ("corpus", "senteval", "nli", "column", "max_sentences", "store_dir", "drop_overlap")
 RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
@@ -25,7 +26,10 @@ RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
 }
 CONFIG_OPTIONS = ("--config", "-c")
 _GROUPS = ("model", "data", "whitening", "encoder")  # an argument of several options' names is meant to be one of these
-CONFIG_HELP = "YAML file with any of the options below, more than once if need be; the command line wins over files."
+CONFIG_HELP = (
+    "YAML file with any of the options below, or the name of one that comes with flowbert (quickstart), more than once "
+    "if need be; the command line wins over files."
+)
 _NOTHING = object()  # the value of an option that has none
 _OF_CLASSES = "trainer."  # values of this group may be classes, which have options of their own
 _OF_EVERY_PARSER = ("help", "config", "print_config")
@@ -69,7 +73,8 @@ def read_config(path: str) -> dict[str, Any]:
     try:
         content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"--config: {path}: {error.strerror}; allowed: a YAML file of options") from error
+        shipped = f"or one of {', '.join(SHIPPED)}{nearest(SHIPPED, path)}"
+        raise UserError(f"--config: {path}: {error.strerror}; allowed: a YAML file of options, {shipped}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"--config: {path} is not YAML: {error}") from error
     if not isinstance(content, dict):

@@ -110,7 +110,7 @@ def load_corpus(
             or a list with commas), or ``hub:NAME`` (a hub data set or a local folder in the same layout), with options
             as in ``hub:NAME?config=C&split=S&revision=R`` and ``hub:NAME?data_files=wiki1m_for_simcse.txt``.
         task: Task for ``target`` and ``train_only``.
-        senteval: Where the task's data are, as in :func:`flowbert.data.sts.load_task`.
+        senteval: Where the task's data are, as in :func:`flowbert.load_task`.
         nli: Where the NLI pairs are, as in :func:`flowbert.data.nli.load_nli`.
         column: Column of table files or of the hub data set.
 

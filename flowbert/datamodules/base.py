@@ -235,7 +235,7 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     @property
     def fitted_examples(self) -> int:
-        """Sentences (or pairs, or triples), every occurrence, that are fitted on: without the held-out ones."""
+        """Sentences (or pairs, or triples), every occurrence, that are fitted on; without the held-out ones."""
         return len(self._fit_index)
 
     def summary(self) -> str:

@@ -43,7 +43,7 @@ class SentenceEncoder(nn.Module):
     Args:
         backbone: A Hugging Face encoder; its configuration says D (``hidden_size``) and L (``num_hidden_layers``).
         tokenizer: The tokenizer that belongs to it.
-        layers: Layers to average: a name or numbers, see :func:`flowbert.encoders.layers.resolve_layers`.
+        layers: Layers to average: a name or numbers, see :func:`flowbert.encoders.resolve_layers`.
         pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, over real tokens, with its options after colons;
             ``cls_pooler`` is the backbone's own layer over position 0, only with the last layer.
         max_length: Tokens, special ones included, after which a sentence is cut.

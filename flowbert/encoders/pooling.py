@@ -111,7 +111,7 @@ WEIGHTINGS: dict[str, Callable[..., Tensor]] = {"idf": idf, "sif": sif, "weighte
 """Every weighting of tokens by their counts: arguments after the counts are options; a new one is one entry here."""
 
 POOLINGS = (*TOKEN_POOLINGS, *WEIGHTINGS, POOLER)
-"""Names of all poolings: ``cls_pooler`` is a layer of the backbone."""
+"""Names of all poolings; ``cls_pooler`` is a layer of the backbone."""
 
 
 @dataclass(frozen=True)

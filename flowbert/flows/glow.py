@@ -95,7 +95,7 @@ class Glow(Bijection):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the flow computes in: float32, or float64 where it was converted; never less."""
+        """The flow computes in float32, or in float64 where it was converted; never in less."""
         return next(self.parameters()).dtype
 
     @property

@@ -75,7 +75,7 @@ class Chain:
 
     @property
     def flaw(self) -> str | None:
-        """Why the figures of the fitted chain would mean nothing: the first flaw of a step; None without any."""
+        """Why the figures of the fitted chain would mean nothing; the first flaw of a step; None without any."""
         return next((flaw for step in self.steps if (flaw := getattr(step, "flaw", None)) is not None), None)
 
     def output_dim(self, dim: int) -> int:

@@ -137,7 +137,7 @@ def load(model: str | Path, method: str | None = None, *, path: str | None = Non
 
     Args:
         model: A run folder, an exported folder, the name of one on the hub, or whatever
-            :meth:`flowbert.SentenceEncoder.from_pretrained` takes, which has no map.
+            :meth:`flowbert.encoders.SentenceEncoder.from_pretrained` takes, which has no map.
         method: ``raw``, or a map saved there (``flow``, ``whitening``); default: the one that an export was made with,
             else the flow, the only map, or raw.
         path: Where the encoder is now, if it was moved; its weights must be the same.

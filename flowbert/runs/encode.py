@@ -40,8 +40,8 @@ def encode(
             too; none: none is written.
         model: Run folder of a finished fit, an exported folder, or the name of one on the hub.
         method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow if there is one.
-        encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`; with a model its settings are those of
-            the fit, and only ``path`` may be told anew.
+        encoder: Arguments of :meth:`flowbert.encoders.SentenceEncoder.from_pretrained`; with a model its settings are
+            those of the fit, and only ``path`` may be told anew.
         precision: Numbers of a vector: float32; int8, a byte each, by the ranges of the fitting corpus saved with the
             model, or else of what is encoded; binary, a bit each, the sign.
         device: Where to compute.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
 
 from flowbert.callbacks import STSEvaluation, WhiteningBaseline
@@ -25,7 +26,7 @@ from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
 from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
-from flowbert.runs.loggers import check_log_to, make_loggers
+from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
 from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.vectors import Ranges
@@ -37,6 +38,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "num_sanity_val_steps": 0,
     "enable_model_summary": False,
 }
+_PROJECTED = 1000  # sentences in TensorBoard's projector
 _HALF_WEIGHTS = ("bf16-true", "16-true")
 
 
@@ -88,7 +90,8 @@ class Run:
         if self.whitening is not None:
             self.whitening.calibration.output_dim(module.encoder.dim)  # there may be fewer than n_components
         self.best = self._best_checkpoint()
-        self.is_main_process = True  # known once there is a trainer
+        self.is_main_process = True  # known once there is a trainer, as its loggers are
+        self._loggers: list[Logger] = []
 
     # -------------------------------------------------------------- commands
 
@@ -119,6 +122,8 @@ class Run:
         if self._recommended and trainer.is_global_zero:  # what the fit gave is on disk by now
             rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
             self._write(rows, corpus)
+        if trainer.is_global_zero:
+            self._log_end(rows)
         return rows
 
     def measure(self, split: str = "test") -> list[Row]:
@@ -181,7 +186,8 @@ class Run:
         if isinstance(options.get("logger"), bool):
             raise UserError("logger: received a switch; allowed: log_to; metrics.csv is always written")
         if not options.get("fast_dev_run"):
-            options["logger"] = [*make_loggers(self._log_to, self.folder, earlier), *_as_list(options.get("logger"))]
+            self._loggers = make_loggers(self._log_to, self.folder, earlier)
+            options["logger"] = [*self._loggers, *_as_list(options.get("logger"))]
         self._last.dirpath = self.folder.checkpoints
         own: list[Callback | None] = [self.whitening, self.evaluation, self.best, self._last]
         options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
@@ -214,6 +220,24 @@ class Run:
         for name, (transform, flaw) in maps.items():
             if flaw is None:
                 Ranges.of([transform(sample).cpu().numpy()]).save(self.folder.scale(name))
+
+    def _log_end(self, rows: Sequence[Row]) -> None:
+        """Give the loggers what there is at the end only: result files, the model, a sample of embeddings."""
+        log_results(self._loggers, self.folder, rows)
+        for logger in self._loggers:
+            if isinstance(logger, TensorBoardLogger) and self.datamodule.tasks:
+                task = self.datamodule.tasks[0]
+                sentences = list(dict.fromkeys(task.sentences(["test"])))[:_PROJECTED]
+                log_embeddings(logger, sentences, self._mapped(sentences))
+
+    def _mapped(self, sentences: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
+        """Embeddings before any training, those of the baseline, and those of the method: name, ``(N, k)``."""
+        start, now = self.module.start_embeddings(sentences), self.module.sentence_embeddings(sentences)
+        yield "raw", start
+        if self.whitening is not None:
+            yield self.whitening.name, self.whitening.transform(start)
+        for name, transform in self.module.transforms().items():
+            yield name, transform(now)
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
         if trainer.fast_dev_run:

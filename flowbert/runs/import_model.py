@@ -31,8 +31,8 @@ def import_model(
     Args:
         source: The flow of pytorch-bertflow (``glow.bin``, or the folder that it saved), or kernel and bias of
             BERT-whitening (an ``.npz`` file, or a folder with ``kernel.npy`` and ``bias.npy``).
-        encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`. Layers and pooling must be those that
-            the map was fitted on; only a folder of pytorch-bertflow says which.
+        encoder: Arguments of :meth:`flowbert.encoders.SentenceEncoder.from_pretrained`. Layers and pooling must be
+            those that the map was fitted on; only a folder of pytorch-bertflow says which.
         run_dir: The folder to make; default: ``runs/imported/<time>``.
         scale: How much longer than ours the vectors were that a whitening was fitted on: 2 for ``first_last_avg`` and
             ``last2avg`` of BERT-whitening-pytorch, which add two layers in place of averaging them.

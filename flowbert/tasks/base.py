@@ -98,7 +98,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def key(self) -> dict[str, Any]:
-        """Identity as JSON values: equal keys, equal figures of equal vectors."""
+        """Identity as JSON values; equal keys, equal figures of equal vectors."""
 
     @abstractmethod
     def sentences(self) -> list[str]:

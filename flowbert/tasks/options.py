@@ -12,7 +12,7 @@ class TaskOptions:
     """Options of :func:`flowbert.tasks.load_tasks`; each kind of task takes those that concern it.
 
     Attributes:
-        senteval: Where the tasks' data are, as in :func:`flowbert.data.sts.load_task`.
+        senteval: Where the tasks' data are, as in :func:`flowbert.load_task`.
         splits: Splits to measure on.
         columns: Columns of files of own pairs; None for sentence1, sentence2, score.
         score_range: Lowest and highest score in such files.

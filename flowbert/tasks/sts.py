@@ -28,7 +28,7 @@ class PairTask(Task):
     """
 
     options: ClassVar[tuple[str, ...]] = ()
-    """Arguments beside data and split, which decide its figures: named alike in :class:`TaskOptions`."""
+    """Arguments beside data and split, which decide its figures; named alike in :class:`TaskOptions`."""
 
     def __init__(self, data: STSTask, split: str) -> None:
         self.data = data

@@ -50,6 +50,31 @@ def test_config_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert all(-1 <= row["value"] <= 1 for row in rows)
 
 
+@pytest.mark.parametrize("words", [["--config", "recommended"], ["-c=recommended"]])
+def test_a_config_that_comes_with_flowbert_is_found_by_its_name_anywhere(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recommended").mkdir()  # a folder of that name does not hide it
+    expected = yaml.safe_load((ROOT / "configs" / "recommended.yaml").read_text(encoding="utf-8"))
+    with pytest.raises(SystemExit):
+        main(["fit", *words, "--print_config"])
+    assert expected["encoder"].items() <= yaml.safe_load(capsys.readouterr().out)["encoder"].items()
+    with pytest.raises(SystemExit):
+        main(["fit", *(word.replace("recommended", "recomended") for word in words)])
+    assert "did you mean 'recommended' or 'recommended_whitening'?" in capsys.readouterr().err
+
+
+def test_the_user_s_own_file_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recommended").write_text("seed: 7\n")
+    with pytest.raises(SystemExit):
+        main(["fit", "--config", "recommended", "--print_config"])
+    assert yaml.safe_load(capsys.readouterr().out)["seed"] == 7
+
+
 @pytest.mark.parametrize("command", ["fit", "evaluate"])
 def test_the_command_line_wins_over_files_wherever_they_stand(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

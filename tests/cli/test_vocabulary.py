@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
-from flowbert.cli import advise, analyze, curve, encode, evaluate, export, import_model, reproduce, training
+from flowbert.cli import advise, analyze, curve, encode, evaluate, export, import_model, mteb, reproduce, training
 from flowbert.cli.methods import METHODS
 from flowbert.cli.options import OPTIONS, SEVERAL
 from flowbert.cli.parser import RENAMED, name_option
 
-PARSERS = {
-    module.__name__.split(".")[-1]: module.make_parser()
-    for module in (advise, analyze, curve, encode, evaluate, export, import_model, reproduce)
-}
+TOOLS = (advise, analyze, curve, encode, evaluate, export, import_model, mteb, reproduce)
+PARSERS = {module.__name__.split(".")[-1]: module.make_parser() for module in TOOLS}
 PARSERS |= {f"fit {name}": training.make_parser("fit", method) for name, method in METHODS.items()}
 PARSERS |= {name: training.make_parser(name, METHODS["flow"]) for name in ("validate", "test", "predict")}
 Vocabulary = dict[str, dict[str, tuple[Any, Any, str]]]
@@ -27,6 +25,7 @@ EXCEPTIONS = {
     "output": "each command writes another file",
     "encoder.path": "a published row has an encoder of its own",
     "method": "fit: what is trained; encode: which of the maps of a run",
+    "tasks": "mteb: MTEB's own names",
 }
 
 

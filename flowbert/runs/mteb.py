@@ -1,0 +1,155 @@
+"""MTEB's own evaluation of a fitted model: its tasks, its scores, its result files."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowbert.data.sts import SAMPLE, STSTask, load_task
+from flowbert.errors import UserError
+from flowbert.io.hub import first_line
+from flowbert.methods.embedder import Embedder, load
+
+LOCAL = {**{f"STS{year}": f"STS{year}" for year in range(12, 17)}, "STSBenchmark": "STSB", "SICK-R": "SICKR"}
+"""MTEB's names of the tasks that a SentEval folder holds, and ours."""
+
+
+def mteb(
+    model: str | Path,
+    *,
+    tasks: str | list[str] = SAMPLE,
+    senteval: str | Path | None = None,
+    method: str | None = None,
+    output: str | Path = "runs/mteb",
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> dict[str, float]:
+    """Run ``mteb.evaluate`` on a model, and write what it gives as MTEB lays it out.
+
+    The files are ``OUTPUT/results/<model>/<revision>/<task>.json``. STS tasks read from a SentEval folder have as many
+    pairs as MTEB's own data sets; of SICK-R these are all 9,927, not the test split alone.
+
+    References:
+        MTEB: Massive Text Embedding Benchmark (Muennighoff et al., 2023). https://arxiv.org/abs/2210.07316
+
+    Args:
+        model: Run folder of a finished fit, an exported model, one on the hub, or an encoder as it is.
+        tasks: MTEB's names, with commas or a list: STS12..STS16, STSBenchmark, SICK-R, any other; or SAMPLE.
+        senteval: Folder that STS tasks are read from; default, or ``hub``: MTEB fetches their data.
+        method: Map of the model: flow, whitening or raw; default: the flow if there is one.
+        output: Folder to write into.
+        device: Where to compute.
+        progress: Whether to show progress bars.
+
+    Returns:
+        MTEB's main score of each task: for STS the Spearman correlation of cosine and gold score over all pairs.
+
+    Raises:
+        UserError: If the package mteb is not installed, or for a mistake in the arguments or files.
+    """
+    try:
+        import mteb as package
+    except ImportError as error:
+        raise UserError(f"mteb: {error}; allowed: pip install 'flowbert[mteb]'") from None
+    names = [name.strip() for name in (tasks.split(",") if isinstance(tasks, str) else tasks)]
+    local = {name: data for name in names if (data := _local_data(name, senteval)) is not None}
+    chosen = [_sample_task() if name == SAMPLE else _task(name) for name in names]
+    embedder = load(model, method)
+    embedder.encoder.to(device)
+    named = "-".join(part for part in (*Path(model).parts[-2:], method or "") if part.strip("/"))
+    encoder = _MTEBEncoder(embedder, f"flowbert/{named}", progress)
+    scores = {}
+    for name, task in zip(names, chosen, strict=True):
+        load_data(task, name, local.get(name))
+        with warnings.catch_warnings():
+            # Who asks for a task by name gets it, whatever has followed it.
+            warnings.filterwarnings("ignore", message=".*is superseded by.*")
+            (result,) = package.evaluate(encoder, task, cache=None, co2_tracker=False, show_progress_bar=progress)
+        package.ResultCache(output).save_to_cache(result, encoder.mteb_model_meta)
+        scores[name] = float(result.get_score())
+        task.unload_data()
+    return scores
+
+
+class _MTEBEncoder:
+    """An embedder as MTEB's ``EncoderProtocol`` wants it; sentences come in loaders of batches."""
+
+    def __init__(self, embedder: Embedder, name: str, progress: bool) -> None:
+        from mteb.models import ModelMeta
+
+        self._embedder, self._progress = embedder, progress
+        self.mteb_model_meta = ModelMeta.create_empty({"name": name, "max_tokens": embedder.encoder.max_length})
+
+    def encode(self, inputs: Any, **_: Any) -> Any:
+        """Embed the texts of all batches: ``(N, k)``, float32; the encoder makes batches of its own."""
+        texts = [text for batch in inputs for text in batch["text"]]
+        return self._embedder.encode(texts, show_progress_bar=self._progress)
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Cosines of all pairs, ``(N, M)``."""
+        from mteb.similarity_functions import cos_sim
+
+        return cos_sim(embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Cosines row by row, ``(N,)``."""
+        from mteb.similarity_functions import pairwise_cos_sim
+
+        return pairwise_cos_sim(embeddings1, embeddings2)
+
+
+def _local_data(name: str, senteval: str | Path | None) -> STSTask | None:
+    """Pairs of an STS task, if MTEB need not fetch them."""
+    if name == SAMPLE:
+        return load_task(SAMPLE)
+    return load_task(LOCAL[name], senteval) if senteval not in (None, "hub") and name in LOCAL else None
+
+
+def _task(name: str) -> Any:
+    import mteb as package
+
+    try:
+        return package.get_task(name)
+    except KeyError as error:
+        found = error.args[0].removeprefix("KeyError: ")
+        raise UserError(
+            f"tasks: received {name!r}; allowed: {SAMPLE}, or the name of a task of MTEB ({found})"
+        ) from None
+
+
+def _sample_task() -> Any:
+    """The built-in sample as a task of MTEB's."""
+    from mteb.abstasks import AbsTaskSTS
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    metadata = TaskMetadata(
+        name=SAMPLE,
+        description="The generated text that comes with flowbert; its figures say nothing about real text.",
+        dataset={"path": "flowbert/sample", "revision": "0"},
+        type="STS",
+        eval_langs=["eng-Latn"],
+        main_score="cosine_spearman",
+    )
+    return type("Sample", (AbsTaskSTS,), {"metadata": metadata})()
+
+
+def load_data(task: Any, name: str, local: STSTask | None) -> None:
+    """Give a task its pairs, or have MTEB fetch its data."""
+    if local is None:
+        try:
+            task.load_data()
+        except OSError as error:
+            reason = f"its data cannot be fetched ({first_line(error)})"
+            raise UserError(f"tasks: {name}: {reason}; allowed offline: {', '.join(LOCAL)} with senteval") from error
+        return
+    from datasets import Dataset
+
+    splits = local.splits if name == "SICK-R" else {"test": local.split("test")}
+    subsets = [subset for split in splits.values() for subset in split]
+    pairs = {
+        "sentence1": [sentence for subset in subsets for sentence in subset.sentences1],
+        "sentence2": [sentence for subset in subsets for sentence in subset.sentences2],
+        "score": [float(score) for subset in subsets for score in subset.scores],
+    }
+    task.dataset, task.data_loaded = {"default": {"test": Dataset.from_dict(pairs)}}, True
