@@ -16,7 +16,11 @@ def make_parser() -> ToolParser:
         "its vectors with the model's own in a process without this package.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("model", type=str, help="Run folder of a finished fit, or the name of a model on the hub.")
+    parser.add_argument(
+        "model",
+        type=str,
+        help="Run folder of a finished fit, or the name of a model on the hub (owner/name@revision too).",
+    )
     parser.add_argument("--to", type=str, required=True, help="Folder to write, which is not there yet.")
     parser.add_function_arguments(export, skip={"model", "to"})
     return parser
@@ -34,3 +38,5 @@ def main(argv: list[str]) -> None:
     print(f"written: {made.folder}" + (f"; its map has {made.floats:,} numbers" if made.floats else ""))
     if made.difference is not None:
         print(f"checked in a process without flowbert: cosines differ by at most {made.difference:.1e}")
+    if made.url is not None:
+        print(f"pushed: {made.url}" + (f" ({made.note})" if made.note else ""))

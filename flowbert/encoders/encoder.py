@@ -15,7 +15,7 @@ from flowbert.encoders.cpu.attention import attention_of
 from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.loading import load_checkpoint
+from flowbert.encoders.loading import find_checkpoint, load_checkpoint
 from flowbert.encoders.pooling import POOLER, TOKEN_POOLINGS, Pooling, make_pooling, mix_layers
 from flowbert.encoders.position_embeddings import check_max_length, first_position, longest_input
 from flowbert.encoders.saving import trained_settings
@@ -29,7 +29,6 @@ from flowbert.io.digest import digest_tensors
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
 _VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
-
 
 Setting = tuple[tuple[int, ...], Pooling]
 """Layers to average, as indices into the hidden states, and what pools the tokens."""
@@ -128,8 +127,8 @@ class SentenceEncoder(nn.Module):
         Code that a checkpoint brings along is never run. A sentence-transformers folder loads as its transformer.
 
         Args:
-            path: A folder, a hub name, the run folder of a trained encoder, or ``builtin-sample``.
-            revision: Commit, branch or tag on the hub.
+            path: A folder, a hub name (``owner/name@v1`` too), a trained encoder's run folder, or ``builtin-sample``.
+            revision: Commit, branch or tag on the hub; wins over one behind ``@``.
             layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
                 (0 is the embedding layer, 1 the first block, -1 the last). Default: those an encoder was trained with
                 here, else ``last``.
@@ -145,13 +144,14 @@ class SentenceEncoder(nn.Module):
         Raises:
             UserError: If the encoder cannot be loaded, or an option does not fit it.
         """
-        trained = trained_settings(path)
+        folder, revision = find_checkpoint(str(path), revision)
+        trained = trained_settings(str(folder))
         given = {"layers": layers, "pooling": pooling, "max_length": max_length, "counts": counts}
         usual = {"layers": "last", "pooling": "mean", "max_length": 128, "counts": FITTED_ON}
         used: dict[str, Any] = {n: trained.get(n, usual[n]) if given[n] is None else given[n] for n in usual}
         keep_pooler = make_pooling(used["pooling"]).name == POOLER
-        loaded = load_checkpoint(str(path), revision=revision, dtype=dtype, keep_pooler=keep_pooler)
-        encoder = cls(*loaded[:2], path=str(path), revision=loaded[2], frozen=frozen, **used)
+        loaded = load_checkpoint(folder, str(path), dtype=dtype, keep_pooler=keep_pooler)
+        encoder = cls(*loaded, path=str(path), revision=revision, frozen=frozen, **used)
         for name in ("layers", "pooling"):
             here = encoder.describe()[name]
             if trained.get(name, here) != here:

@@ -12,7 +12,7 @@ from flowbert.data.sample import encoder_path
 from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import check_unchanged
 from flowbert.errors import UserError, choices
-from flowbert.io.hub import fetch, first_line, is_hub_name
+from flowbert.io.hub import fetch, first_line, is_hub_name, split_revision
 from flowbert.io.run_folder import RunFolder
 from flowbert.notices import transformers_notices_off
 
@@ -25,25 +25,24 @@ _OTHER_FILES = ("*.json", "*.txt", "*.counts")
 
 
 def load_checkpoint(
-    path: str, *, revision: str | None, dtype: str, keep_pooler: bool
-) -> tuple[nn.Module, PreTrainedTokenizerBase, str | None]:
-    """Load the plain transformer of a folder, run folder or hub name; code that a checkpoint brings along is never run.
+    folder: Path, path: str, *, dtype: str, keep_pooler: bool
+) -> tuple[nn.Module, PreTrainedTokenizerBase]:
+    """Load the plain transformer of a folder; code that a checkpoint brings along is never run.
 
     Args:
-        path: A folder, a hub name, or ``builtin-sample`` for the tiny BERT inside this package.
-        revision: Commit, branch or tag on the hub.
+        folder: Where its files are, as :func:`find_checkpoint` gives it.
+        path: What the user calls it, for messages.
         dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
         keep_pooler: Whether the pooler above the last layer is used; otherwise it is dropped, present or not.
 
     Returns:
-        Network in evaluation mode, tokenizer, and the revision that was read.
+        Network in evaluation mode, and tokenizer.
 
     Raises:
         UserError: If nothing can be loaded, or weights of the encoder are missing from the checkpoint.
     """
     if dtype not in DTYPES:
         raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
-    folder, revision = find_checkpoint(path, revision)
     check_unchanged(str(folder))
     with transformers_notices_off():
         try:
@@ -57,11 +56,15 @@ def load_checkpoint(
         except Exception as error:
             raise UserError(f"encoder {path!r} cannot be read: {first_line(error)}") from error
     _check_vocabulary(path, tokenizer, config)
-    return backbone.eval(), tokenizer, revision
+    return backbone.eval(), tokenizer
 
 
 def find_checkpoint(path: str, revision: str | None = None) -> tuple[Path, str | None]:
     """Folder with the files of an encoder, from the hub if need be, and the revision; nothing is loaded.
+
+    Args:
+        path: A folder, a run folder, a hub name, ``owner/name@revision``, or ``builtin-sample`` for a tiny BERT.
+        revision: Commit, branch or tag on the hub; wins over one in the name.
 
     Raises:
         UserError: If there is no such encoder, or files that it needs are missing.
@@ -83,11 +86,12 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
         return folder, None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
-    if not is_hub_name(path):
+    name, named = split_revision(path)
+    if not is_hub_name(name):
         raise UserError(
             f"encoder {path!r}: no such folder; allowed: a folder with a Hugging Face encoder or a hub name"
         )
-    return fetch(path, revision, _needed)
+    return fetch(name, revision or named, _needed)
 
 
 def _needed(files: Sequence[str]) -> list[str]:

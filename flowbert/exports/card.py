@@ -8,7 +8,7 @@ from typing import Any
 from flowbert import __version__
 from flowbert.encoders.layers import name_layers
 from flowbert.evaluation.results import Row
-from flowbert.io.hub import is_hub_name
+from flowbert.io.hub import is_hub_name, split_revision
 from flowbert.methods.embedder import Embedder
 
 _SHOWN = ("all", "wmean")  # of the aggregations of Spearman, which are equal where a task has one subset
@@ -82,7 +82,8 @@ def model_card(
 def base_model(model: Embedder) -> str:
     """The encoder as others may know it: its hub name, or the last part of its path."""
     path = model.encoder.path
-    return path if is_hub_name(path) and not Path(path).exists() else Path(path).name
+    name, _ = split_revision(path)
+    return name if is_hub_name(name) and not Path(path).exists() else Path(path).name
 
 
 def _what(method: str) -> str:

@@ -37,7 +37,7 @@ def encode(
         input: Text file (a sentence a line) or table; globs too.
         column: Column of the sentences in a table.
         output: File to write, ending in .npy, or .parquet, which holds the sentences, too; none: none is written.
-        model: Run folder of a finished ``fit``.
+        model: Run folder of a finished ``fit``, an exported folder, or the name of one on the hub, owner/name@revision.
         method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow if there is one.
         encoder: Arguments of :meth:`flowbert.SentenceEncoder.from_pretrained`; with a model its settings are those of
             the fit, and only ``path`` may be told anew.

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from flowbert import __version__
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.results import Row, load_results
 from flowbert.exports.card import base_model, model_card
 from flowbert.exports.check import check_folder
 from flowbert.exports.compiled import CompiledMap, compile_map
 from flowbert.exports.folder import write_folder
+from flowbert.exports.push import Destination, find_destination, push_folder
 from flowbert.flows import Glow, save_flow
 from flowbert.io.atomic import folder_written_atomically
 from flowbert.io.run_folder import RunFolder
@@ -24,11 +26,15 @@ class Export(NamedTuple):
         folder: The folder.
         difference: Largest difference of a cosine from the model's own; None without a check.
         floats: Numbers in the layers of the map; None without one.
+        url: Where it was pushed to; None if it was not.
+        note: What the user should know of the repository; empty if nothing.
     """
 
     folder: Path
     difference: float | None
     floats: int | None
+    url: str | None = None
+    note: str = ""
 
 
 def export(
@@ -42,6 +48,8 @@ def export(
     results: str | Path | None = None,
     license: str | None = None,
     name: str | None = None,
+    push: str | None = None,
+    private: bool = True,
 ) -> Export:
     """Write a fitted model as a folder that opens without this package, and compare its vectors before saying so.
 
@@ -58,13 +66,15 @@ def export(
         check: Open the folder in a process without this package and compare the vectors of 256 sentences.
         results: A results.json whose figures the README shows; default: that of the run.
         license: License for the README's metadata, as the hub names it.
-        name: Name on the hub for the README; default: the folder.
+        name: Name for the README; default: where it is pushed to, else the folder.
+        push: Repository on the hub to upload the folder to, owner/name, with the token of HF_TOKEN or `hf auth login`.
+        private: Whether a new repository is private; one that exists stays as it is.
 
     Returns:
         What was written.
 
     Raises:
-        UserError: If the format cannot express the model, the vectors differ, or a file is in the way.
+        UserError: If the format cannot express the model, the vectors differ, a file is in the way, or the hub refuses.
 
     Example:
         >>> import tempfile
@@ -81,6 +91,7 @@ def export(
     to = Path(to)
     if to.exists():
         raise UserError(f"to: {to} is there already; allowed: a new folder")
+    destination = None if push is None else find_destination(push, private)  # before minutes of work
     embedder = model if isinstance(model, Embedder) else load(model, method, path=path)
     rows = _rows(model, results)
     shown = name_of_map(embedder)
@@ -88,9 +99,20 @@ def export(
     with folder_written_atomically(to) as folder:
         difference = FORMATS[format](folder, embedder, compiled, check)
         _write_native(folder, embedder, shown)
-        card = model_card(embedder, format=format, method=shown, name=name or str(to), rows=rows, license=license)
+        told = name or push or str(to)
+        card = model_card(embedder, format=format, method=shown, name=told, rows=rows, license=license)
         (folder / "README.md").write_text(card, encoding="utf-8")
-    return Export(to, difference, None if compiled is None else compiled.floats)
+    made = Export(to, difference, None if compiled is None else compiled.floats)
+    return made if destination is None else _pushed(made, destination, f"{shown}, by flowbert {__version__}")
+
+
+def _pushed(made: Export, destination: Destination, message: str) -> Export:
+    try:
+        url = push_folder(made.folder, destination, message)
+    except UserError as error:
+        again = f"`hf upload {destination.name} {made.folder}` sends it"
+        raise UserError(f"{error}; {made.folder} is written, and {again}") from None
+    return made._replace(url=url, note=destination.note)
 
 
 def name_of_map(model: Embedder) -> str:
