@@ -37,6 +37,7 @@ def main(argv: list[str]) -> None:
     made = export(**options)
     print(f"written: {made.folder}" + (f"; its map has {made.floats:,} numbers" if made.floats else ""))
     if made.difference is not None:
-        print(f"checked in a process without flowbert: cosines differ by at most {made.difference:.1e}")
+        where = "onnxruntime" if options["format"].startswith("onnx") else "a process without flowbert"
+        print(f"checked in {where}: cosines differ by at most {made.difference:.1e}")
     if made.url is not None:
         print(f"pushed: {made.url}" + (f" ({made.note})" if made.note else ""))

@@ -26,10 +26,9 @@ It needs no other package and no flag{since}. With flowbert: `flowbert.load("{na
 import onnxruntime
 from tokenizers import Tokenizer
 
-tokenizer = Tokenizer.from_file("{name}/tokenizer.json")
-tokenizer.enable_padding()
-tokenizer.enable_truncation({max_length})
-session = onnxruntime.InferenceSession("{name}/model.onnx")
+folder = "{name}"  # from the hub: folder = huggingface_hub.snapshot_download("{name}")
+tokenizer = Tokenizer.from_file(f"{{folder}}/tokenizer.json")  # cuts at {max_length} tokens, and pads
+session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx")
 tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
 given = {{"input_ids": [t.ids for t in tokens], "attention_mask": [t.attention_mask for t in tokens]}}
 (embeddings,) = session.run(None, given)
@@ -70,7 +69,7 @@ def model_card(
         f"Sentence embeddings of the frozen encoder `{base}` after {_what(method)}, fitted without labels by "
         f"flowbert {__version__}. Compare them by cosine.",
         "## Use",
-        _LOAD[format].format(name=name, since=since, max_length=model.encoder.max_length),
+        _LOAD[format.removesuffix("-int8")].format(name=name, since=since, max_length=model.encoder.max_length),
         "## Setting",
         _setting(model, base, method, mine),
     ]
