@@ -53,10 +53,11 @@ def model_card(
 
     base = base_model(model)
     mine = [row for row in rows if _is_of(row, model, method)]
+    library = format.removesuffix("-int8")
     data = ModelCardData(
-        library_name=format if format == "sentence-transformers" else "onnx",
+        library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers", "feature-extraction", "flowbert", "unsupervised", method],
+        tags=[library, "feature-extraction", "flowbert", "unsupervised", method],
         base_model=base if is_hub_name(base) and "/" in base else None,
         license=license,
         model_name=Path(name).name,
@@ -69,7 +70,7 @@ def model_card(
         f"Sentence embeddings of the frozen encoder `{base}` after {_what(method)}, fitted without labels by "
         f"flowbert {__version__}. Compare them by cosine.",
         "## Use",
-        _LOAD[format.removesuffix("-int8")].format(name=name, since=since, max_length=model.encoder.max_length),
+        _LOAD[library].format(name=name, since=since, max_length=model.encoder.max_length),
         "## Setting",
         _setting(model, base, method, mine),
     ]
@@ -151,7 +152,8 @@ def _eval_results(rows: Sequence[Row], method: str) -> list[Any]:
             task_name="Semantic Similarity",
             dataset_type=row.task,
             dataset_name=f"{row.task} {row.split}",
-            metric_type="cosine_spearman",
+            dataset_split=row.split,
+            metric_type="spearman_cosine",  # as sentence-transformers calls it
             metric_name=f"Spearman of the cosine, {row.aggregation}",
             metric_value=round(row.value, 4),
         )

@@ -39,8 +39,8 @@ def write_onnx(folder: Path, model: Embedder) -> None:
     A map that :func:`compile_map` folds is its dense layers; couplings that multiply are traced as they are.
 
     Raises:
-        UserError: If a package is missing, the tokenizer cannot be written as one file, or the precision is not
-            float32.
+        UserError: If a package is missing, the tokenizer is not one file, the precision is not float32, or torch cannot
+            express the network.
     """
     check_packages()
     encoder = model.encoder
@@ -53,17 +53,20 @@ def write_onnx(folder: Path, model: Embedder) -> None:
     example = encoder.tokenize(["a b c", "a"])
     free = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("length")},) * len(_INPUTS)
     with torch.no_grad(), _exporter_quiet():
-        torch.onnx.export(
+        program = torch.onnx.export(
             chain,
             tuple(example[name].to(encoder.device) for name in _INPUTS),
-            folder / MODEL,
             input_names=_INPUTS,
             output_names=["sentence_embedding"],
             dynamic_shapes=free,
             dynamo=True,
-            external_data=False,
             verbose=False,
         )
+    if program is None or any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
+        # For an operation that it does not know, the exporter falls back to one that fixes all sizes.
+        what = f"{type(encoder.backbone).__name__} with pooling {encoder.pooling}"
+        raise UserError(f"format: {what} has no form in ONNX with batch and length left free; allowed: other formats")
+    program.save(folder / MODEL, external_data=False)
 
 
 def quantize(folder: Path) -> None:
@@ -79,7 +82,10 @@ def quantize(folder: Path) -> None:
     behind = [node.name for node in nodes[last + 1 :]]  # small eigenvalues, say, do not survive 8 bits
     smaller = folder / "int8.onnx"
     with _exporter_quiet():
-        quantize_dynamic(folder / MODEL, smaller, weight_type=QuantType.QInt8, nodes_to_exclude=behind)
+        # A scale for every column of a weight: whitening amplifies the small directions, where one for all is coarse.
+        quantize_dynamic(
+            folder / MODEL, smaller, per_channel=True, weight_type=QuantType.QInt8, nodes_to_exclude=behind
+        )
     smaller.replace(folder / MODEL)
 
 
@@ -173,15 +179,20 @@ class _Compiled(nn.Module):
 
 
 class _Native(nn.Module):
-    """A flow as it is, all rows at once: ``latents`` works in blocks, whose number would be fixed."""
+    """A flow, level by level: its own calls work in blocks and switch autocast off, which ONNX has no word for."""
 
     def __init__(self, flow: Glow) -> None:
         super().__init__()
-        self.flow = copy.deepcopy(flow)
+        self.levels = copy.deepcopy(flow.levels)
 
     def forward(self, x: Tensor) -> Tensor:
-        latents: Tensor = self.flow(x)[0]
-        return latents
+        leaving: list[Tensor] = []
+        for number, level in enumerate(self.levels):
+            if number:
+                x, out = x.chunk(2, dim=1)
+                leaving.append(out)
+            x = level(x)[0]
+        return torch.cat([*leaving, x], dim=1)
 
 
 def _map_of(fitted: Fitted, dim: int) -> nn.Module:

@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def tree(self, _: bytes, name: str, revision: str) -> None:
         repository = self._repository(name)
-        commit = repository and repository.at(revision)
+        commit = None if repository is None else repository.at(revision)
         if repository is not None and commit is not None:
             self._send(200, [_listed(path, text) for path, text in repository.commits[commit].items()])
 
@@ -242,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def resolve(self, _: bytes, name: str, revision: str, path: str) -> None:
         repository = self._repository(name)
-        commit = repository and repository.at(revision)
+        commit = None if repository is None else repository.at(revision)
         if repository is not None and commit is not None:
             content = repository.commits[commit][path]
             oid = _sha256(content) if _mode(path) == "lfs" else _git_oid(content)
