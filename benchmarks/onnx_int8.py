@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +63,7 @@ def main() -> None:
                     each.encode(timed, (32,))
                     seconds[kind].append(time.perf_counter() - start)
             for kind, each in opened.items():
-                figures = [
-                    evaluate_task(task, split, lambda texts, each=each: by_length(each, texts)).wmean
-                    for split in SPLITS
-                ]
+                figures = [evaluate_task(task, split, partial(by_length, each)).wmean for split in SPLITS]
                 shown = " | ".join(f"{100 * figure:.2f}" for figure in figures)
                 size = (Path(scratch) / kind / "model.onnx").stat().st_size / 1e6
                 speed = len(timed) / statistics.median(seconds[kind])

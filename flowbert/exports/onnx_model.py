@@ -118,7 +118,8 @@ class OnnxEncoder:
 
     def encode(self, sentences: list[str], batch_sizes: tuple[int, ...] = _BATCHES) -> npt.NDArray[np.float32]:
         """Embed N sentences in their order, in batches of these sizes in turn: ``(N, k)``."""
-        found, start = [], 0
+        found: list[npt.NDArray[np.float32]] = []
+        start = 0
         while start < len(sentences):
             size = batch_sizes[len(found) % len(batch_sizes)]
             tokens = self._tokenizer.encode_batch(sentences[start : start + size])

@@ -42,7 +42,7 @@ def find_destination(name: str, private: bool = True) -> Destination:
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-    from huggingface_hub.utils._validators import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     try:
         validate_repo_id(name)

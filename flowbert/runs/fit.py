@@ -25,6 +25,7 @@ from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.loggers import check_log_to, make_loggers
 from flowbert.runs.recommended import recommended_rows
+from flowbert.tasks.base import Task
 from flowbert.tasks.sts import STS
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 
@@ -225,7 +226,7 @@ class Run:
 
     def _with_intervals(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with the 95% intervals that ``evaluate`` gives equal ones: the same resamples of the same pairs."""
-        found = {}
+        found: dict[Task, Any] = {}
         for data in self.datamodule.tasks:
             mine = [each for each in self.evaluation.figures if each.figures.task == data.name]
             task = STS(data, mine[0].figures.split)

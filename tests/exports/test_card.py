@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.encoders import make_encoder
@@ -43,7 +44,7 @@ def rows() -> list[Row]:
 def test_the_hub_reads_back_what_was_measured(model: Embedder, format: str) -> None:
     model.encoder.path = "owner/base@v1"
     text = model_card(model, format=format, method="whitening", name="user/name", rows=rows(), license="apache-2.0")
-    data = ModelCard(text).data
+    data: Any = ModelCard(text).data
     assert (data.license, data.base_model, data.model_name) == ("apache-2.0", "owner/base", "name")
     assert data.pipeline_tag == "sentence-similarity"
     assert data.library_name == data.tags[0] == format.removesuffix("-int8")
@@ -65,5 +66,5 @@ def test_nothing_of_this_machine_and_no_figures_without_any(model: Embedder, tmp
     text = model_card(model, format="sentence-transformers", method="whitening", name="my-model", rows=[])
     assert str(tmp_path) not in text
     assert "## Figures" not in text
-    data = ModelCard(text).data
+    data: Any = ModelCard(text).data
     assert (data.base_model, data.eval_results, data.license) == (None, None, None)
