@@ -29,7 +29,7 @@ use and compare, without training:
   encode      sentences or a text file -> .npy or .parquet
 
 take it with you:
-  export      a fitted model as a sentence-transformers folder, checked without this package
+  export      a fitted model as a sentence-transformers folder or as ONNX, checked; --push sends it to the hub
 
 start here:
   python train.py fit --config configs/quickstart.yaml
