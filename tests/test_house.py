@@ -55,7 +55,7 @@ def options_in(text: str) -> list[str]:
 
 
 def _is_file(name: str) -> bool:
-    return Path(name).suffix in (".json", ".safetensors", ".txt", ".bin")
+    return Path(name).suffix in (".json", ".safetensors", ".txt", ".bin", ".onnx")
 
 
 def test_options_are_found_in_texts() -> None:

@@ -17,7 +17,8 @@ def make_parser() -> ToolParser:
         "with the model's own in a process without this package.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("fitted", type=str, help="Run folder of a finished fit, or the name of a model on the hub.")
+    where = "Run folder of a finished fit, or the name of a model on the hub (owner/name@revision too)."
+    parser.add_argument("fitted", type=str, help=where)
     parser.add_argument("--to", type=str, required=True, help="Folder to write, which is not there yet.")
     parser.add_function_arguments(export, skip={"model", "to", "path"})
     add_options(parser, "encoder.path", defaults={"encoder.path": None})
@@ -36,4 +37,7 @@ def main(argv: list[str]) -> None:
     made = export(model, path=path, **options)
     print(f"written: {made.folder}" + (f"; its map has {made.floats:,} numbers" if made.floats else ""))
     if made.difference is not None:
-        print(f"checked in a process without flowbert: cosines differ by at most {made.difference:.1e}")
+        where = "onnxruntime" if options["format"].startswith("onnx") else "a process without flowbert"
+        print(f"checked in {where}: cosines differ by at most {made.difference:.1e}")
+    if made.url is not None:
+        print(f"pushed: {made.url}" + (f" ({made.note})" if made.note else ""))

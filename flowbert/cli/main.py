@@ -32,7 +32,7 @@ use and compare, without training:
   encode      sentences or a text file -> a vector each; vectors -> mapped vectors
 
 take it with you:
-  export      a fitted model as a sentence-transformers folder, checked without this package
+  export      a fitted model as a sentence-transformers folder or as ONNX, checked; --push sends it to the hub
   import      flows and whitenings that others' code fitted, as a run folder
 
 start here:

@@ -28,7 +28,10 @@ class Option(NamedTuple):
     help: str
 
 
-_ENCODER = "A folder, a hub name, the run folder of a trained encoder, builtin-sample, or a text file of word vectors."
+_ENCODER = (
+    "A folder, a hub name (owner/name@revision too), the run folder of a trained encoder, builtin-sample, or a text "
+    "file of word vectors."
+)
 _LAYERS = (
     "last, last2, first_last, embedding_last, or hidden states to average, '1,12' (0: embedding layer, -1: the last)."
 )
@@ -42,8 +45,8 @@ _POOLING = (
 )
 _COUNTS = (
     "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
-    "measured, in fit with what is fitted on), the run folder of a fit, or a corpus as above. Default: as trained, "
-    "else corpus."
+    "measured, in fit with what is fitted on), a run folder or exported folder here, or a corpus as above. Default: as "
+    "trained, else corpus."
 )
 _LENGTH = "Tokens where sentences are cut. Default: as trained, or as the folder says, else 128."
 _PROMPT = (

@@ -141,8 +141,8 @@ class SentenceEncoder(nn.Module):
         was trained; else, in a sentence-transformers folder, as that says; else as usual.
 
         Args:
-            path: A folder, a hub name, the run folder of a trained encoder, or ``builtin-sample``.
-            revision: Commit, branch or tag on the hub.
+            path: A folder, a hub name (``owner/name@v1`` too), a trained encoder's run folder, or ``builtin-sample``.
+            revision: Commit, branch or tag on the hub; wins over one behind ``@``.
             layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
                 (0 is the embedding layer, 1 the first block, -1 the last). Usual: ``last``.
             pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, with its options after colons: ``idf``,

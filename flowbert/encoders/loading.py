@@ -14,7 +14,7 @@ from flowbert.encoders.pooling import TOKEN_POOLINGS
 from flowbert.encoders.saving import check_unchanged
 from flowbert.encoders.sentence_folder import SentenceFolder
 from flowbert.errors import UserError, choices
-from flowbert.io.hub import fetch, first_line, is_hub_name
+from flowbert.io.hub import fetch, first_line, is_hub_name, split_revision
 from flowbert.io.run_folder import RunFolder
 from flowbert.notices import transformers_notices_off
 
@@ -71,8 +71,8 @@ def find_checkpoint(path: str, revision: str | None = None) -> tuple[Path, str |
     """Folder with the files of an encoder, from the hub if need be, and the revision; nothing is loaded.
 
     Args:
-        path: A folder, a run folder, a hub name, or ``builtin-sample`` for the tiny BERT inside this package.
-        revision: Commit, branch or tag on the hub.
+        path: A folder, a run folder, a hub name, ``owner/name@revision``, or ``builtin-sample`` for a tiny BERT.
+        revision: Commit, branch or tag on the hub; wins over one in the name.
 
     Raises:
         UserError: If there is no such encoder, or files that it needs are missing.
@@ -94,11 +94,12 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
         return folder, None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
-    if not is_hub_name(path):
+    name, named = split_revision(path)
+    if not is_hub_name(name):
         raise UserError(
             f"encoder {path!r}: no such folder; allowed: a folder with a Hugging Face encoder or a hub name"
         )
-    return fetch(path, revision, _needed)
+    return fetch(name, revision or named, _needed)
 
 
 def _needed(files: Sequence[str]) -> list[str]:

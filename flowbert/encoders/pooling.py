@@ -61,7 +61,8 @@ def _position_mean(tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def _last_token(tokens: Tensor, mask: Tensor) -> Tensor:
-    return tokens.take_along_dim(mask.sum(dim=1, keepdim=True) - 1, dim=1).squeeze(1)
+    last = mask.sum(dim=1, keepdim=True) - 1
+    return tokens.gather(1, last.expand(-1, -1, tokens.shape[2])).squeeze(1)  # ONNX knows it, unlike take_along_dim
 
 
 TOKEN_POOLINGS = {

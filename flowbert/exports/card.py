@@ -8,7 +8,7 @@ from typing import Any
 from flowbert import __version__
 from flowbert.encoders.layers import name_layers
 from flowbert.evaluation.results import Row
-from flowbert.io.hub import is_hub_name
+from flowbert.io.hub import is_hub_name, split_revision
 from flowbert.methods.embedder import Embedder
 
 _SHOWN = ("all", "wmean")  # of the aggregations of Spearman, which are equal where a task has one subset
@@ -26,10 +26,9 @@ It needs no other package and no flag{since}. With flowbert: `flowbert.load("{na
 import onnxruntime
 from tokenizers import Tokenizer
 
-tokenizer = Tokenizer.from_file("{name}/tokenizer.json")
-tokenizer.enable_padding()
-tokenizer.enable_truncation({max_length})
-session = onnxruntime.InferenceSession("{name}/model.onnx")
+folder = "{name}"  # from the hub: folder = huggingface_hub.snapshot_download("{name}")
+tokenizer = Tokenizer.from_file(f"{{folder}}/tokenizer.json")  # cuts at {max_length} tokens, and pads
+session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx")
 tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
 given = {{"input_ids": [t.ids for t in tokens], "attention_mask": [t.attention_mask for t in tokens]}}
 (embeddings,) = session.run(None, given)
@@ -54,10 +53,11 @@ def model_card(
 
     base = base_model(model)
     mine = [row for row in rows if _is_of(row, model, method)]
+    library = format.removesuffix("-int8")
     data = ModelCardData(
-        library_name=format if format == "sentence-transformers" else "onnx",
+        library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers", "feature-extraction", "flowbert", "unsupervised", method],
+        tags=[library, "feature-extraction", "flowbert", "unsupervised", method],
         base_model=base if is_hub_name(base) and "/" in base else None,
         license=license,
         model_name=Path(name).name,
@@ -70,7 +70,7 @@ def model_card(
         f"Sentence embeddings of the frozen encoder `{base}` after {_what(method)}, fitted without labels by "
         f"flowbert {__version__}. Compare them by cosine.",
         "## Use",
-        _LOAD[format].format(name=name, since=since, max_length=model.encoder.max_length),
+        _LOAD[library].format(name=name, since=since, max_length=model.encoder.max_length),
         "## Setting",
         _setting(model, base, method, mine),
     ]
@@ -82,7 +82,8 @@ def model_card(
 def base_model(model: Embedder) -> str:
     """The encoder as others may know it: its hub name, or the last part of its path."""
     path = model.encoder.path
-    return path if is_hub_name(path) and not Path(path).exists() else Path(path).name
+    name, _ = split_revision(path)
+    return name if is_hub_name(name) and not Path(path).exists() else Path(path).name
 
 
 def _what(method: str) -> str:
@@ -151,7 +152,8 @@ def _eval_results(rows: Sequence[Row], method: str) -> list[Any]:
             task_name="Semantic Similarity",
             dataset_type=row.task,
             dataset_name=f"{row.task} {row.split}",
-            metric_type="cosine_spearman",
+            dataset_split=row.split,
+            metric_type="spearman_cosine",  # as sentence-transformers calls it
             metric_name=f"Spearman of the cosine, {row.aggregation}",
             metric_value=round(row.value, 4),
         )

@@ -92,7 +92,7 @@ def compile_map(fitted: Fitted | None, dim: int) -> CompiledMap:
         True
     """
     builder = _Builder(dim)
-    for step in _steps(fitted):
+    for step in steps_of(fitted):
         if isinstance(step, Glow):
             builder.add_flow(step)
         else:
@@ -101,7 +101,12 @@ def compile_map(fitted: Fitted | None, dim: int) -> CompiledMap:
     return builder.result()
 
 
-def _steps(fitted: Fitted | None) -> Iterator[Calibration | Glow]:
+def steps_of(fitted: Fitted | None) -> Iterator[Calibration | Glow]:
+    """The calibrations and flows that a map is made of, in order; none for no map.
+
+    Raises:
+        UserError: If a step is neither.
+    """
     if not isinstance(fitted, Chain):
         if fitted is not None:
             yield fitted

@@ -1,13 +1,14 @@
 """Files of a model repository on the Hugging Face hub, or of its copy in the local cache."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
 from flowbert.errors import UserError
 
-_TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 def is_hub_name(name: str) -> bool:
@@ -18,6 +19,22 @@ def is_hub_name(name: str) -> bool:
         (True, False, False)
     """
     return bool(name) and not name.startswith((".", "~", os.sep)) and name.count("/") <= 1
+
+
+def split_revision(name: str) -> tuple[str, str | None]:
+    """Name of a repository and the commit, branch or tag behind an ``@``, if there is one.
+
+    Example:
+        >>> split_revision("owner/name@v1"), split_revision("owner/name")
+        (('owner/name', 'v1'), ('owner/name', None))
+    """
+    repository, _, revision = name.partition("@")
+    return repository, revision or None
+
+
+def is_offline() -> bool:
+    """Whether the hub is not to be asked; huggingface_hub reads the variable at import, who sets it later means it."""
+    return os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def fetch(
@@ -41,10 +58,9 @@ def fetch(
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        # huggingface_hub reads the variable once, at import; who sets it later means it too.
-        if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE"):
-            return _from_cache(name, revision, what, "the hub was not asked, HF_HUB_OFFLINE is set")
-        info = HfApi().model_info(name, revision=revision, timeout=_TIMEOUT_SECONDS)
+        if is_offline():
+            return _from_cache(name, revision, wanted, what, "the hub was not asked, HF_HUB_OFFLINE is set")
+        info = HfApi().model_info(name, revision=revision, timeout=TIMEOUT_SECONDS)
     except UserError:
         raise
     except RevisionNotFoundError:
@@ -55,32 +71,50 @@ def fetch(
         raise UserError(f"{what} {name!r}: no such folder here, and not a hub name (owner/name)") from None
     # Whatever else goes wrong on the way to the hub, the copy in the cache is as good as a fresh one.
     except Exception as error:
-        return _from_cache(name, revision, what, f"the hub cannot be reached ({first_line(error)})")
-    files = [sibling.rfilename for sibling in info.siblings or []]
-    patterns = wanted(files)
-    # Exactly these: a pattern such as *.json would take those of every folder below, too.
-    chosen = [file for file in files if any(_matches(file, pattern) for pattern in patterns)]
+        return _from_cache(name, revision, wanted, what, f"the hub cannot be reached ({first_line(error)})")
+    chosen = _chosen([sibling.rfilename for sibling in info.siblings or []], wanted)
     try:
-        return Path(snapshot_download(name, revision=info.sha, allow_patterns=chosen)), info.sha
+        # By the name that was asked for: the cache remembers what it stands for, for when there is no hub to ask.
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=chosen))
     except OSError as error:
         raise UserError(f"{what} {name!r} cannot be fetched from the hub: {first_line(error)}") from error
+    return folder, folder.name
 
 
 def first_line(error: BaseException) -> str:
-    """First line of an error's message, or its type."""
-    lines = str(error).strip().splitlines()
+    """First line of an error's message, or its type; a token that stands in it is left out.
+
+    Example:
+        >>> first_line(ValueError("Illegal header value b'Bearer secret'"))
+        "Illegal header value b'(token left out)"
+    """
+    lines = re.sub(r"(?is)bearer\s.*", "(token left out)", str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
-def _matches(file: str, pattern: str) -> bool:
-    return file.count("/") == pattern.count("/") and fnmatch(file, pattern)
+def _chosen(files: Sequence[str], wanted: Callable[[Sequence[str]], Sequence[str]]) -> list[str]:
+    """Exactly the files that are needed: a pattern such as ``*.json`` would take those of every folder below, too."""
+    patterns = wanted(files)
+    return [
+        file
+        for file in files
+        if any(file.count("/") == pattern.count("/") and fnmatch(file, pattern) for pattern in patterns)
+    ]
 
 
-def _from_cache(name: str, revision: str | None, what: str, reason: str) -> tuple[Path, str | None]:
-    from huggingface_hub import snapshot_download
+def _from_cache(
+    name: str, revision: str | None, wanted: Callable[[Sequence[str]], Sequence[str]], what: str, reason: str
+) -> tuple[Path, str | None]:
+    from huggingface_hub import get_cached_repo_tree, snapshot_download
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
     try:
-        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+        # Of a repository that was fetched in part, the cache has the names of all files.
+        chosen = _chosen([file.path for file in get_cached_repo_tree(name, revision=revision)], wanted)
+    except CachedRepoTreeNotFoundError:
+        chosen = None
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=chosen, local_files_only=True))
     except OSError:
         named = f"{name!r}, revision {revision!r}" if revision else repr(name)
         raise UserError(

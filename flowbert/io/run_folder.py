@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Self
 
 from flowbert.errors import UserError
-from flowbert.io.hub import fetch, is_hub_name
+from flowbert.io.hub import fetch, is_hub_name, split_revision
 
 _SHARED = "FLOWBERT_RUN_DIR"  # processes that Lightning starts for DDP must not each choose their own folder
-_ON_HUB = ("*.json", "*.txt", "*.csv", "*.yaml", "*.counts", "*.safetensors", "model/*", "model/encoder/*")
+_ON_HUB = ("*.json", "*.txt", "*.model", "*.counts", "*.safetensors", "model/*", "model/encoder/*")  # of any model
 
 
 class RunFolder:
@@ -78,8 +78,8 @@ class RunFolder:
         return run
 
     @classmethod
-    def find(cls, run: str | Path, revision: str | None = None) -> Self:
-        """The run folder or exported model at a path, or of that name on the hub.
+    def find(cls, run: str | Path) -> Self:
+        """The run folder or exported model at a path, or of that name on the hub: ``owner/name``, ``owner/name@v1``.
 
         Raises:
             UserError: If there is none.
@@ -87,9 +87,10 @@ class RunFolder:
         path = Path(run).expanduser()
         if path.is_dir():
             return cls(path)
-        if path.exists() or not is_hub_name(str(run)):
+        name, revision = split_revision(str(run))
+        if path.exists() or not is_hub_name(name):
             raise UserError(f"{run}: no such folder; allowed: the run folder of a finished `fit`, or a hub name")
-        return cls(fetch(str(run), revision, lambda _: _ON_HUB, "model")[0])
+        return cls(fetch(name, revision, lambda _: _ON_HUB, "model")[0])
 
     @classmethod
     def of_checkpoint(cls, checkpoint: str | Path) -> Self:

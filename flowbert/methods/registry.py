@@ -76,7 +76,7 @@ def _method(name: str, flow: str | None, accelerator: str) -> Method:
         if flow is None:
             needed = "a run folder of `fit`, or 'fit' to fit it here"
             raise UserError(f"flow: received none; allowed with method flow: {needed}")
-        return _fitted_before(RunFolder.find(flow))
+        return _fitted_before(flow, RunFolder.find(flow))
     makers = [partial(_step, spec, accelerator) for spec in split_chain(name)]
     trial = Chain([make(0) for make in makers])  # a typo must show before anything is encoded
     return Method(
@@ -116,13 +116,13 @@ def _check_fits(saved: Mapping[str, Any], dim: int | None, what: str, key: Mappi
         check_same_encoder(saved, key, what)
 
 
-def _fitted_before(run: RunFolder) -> Method:
+def _fitted_before(name: str, run: RunFolder) -> Method:
     identity, (fitted, flaw) = saved_encoder(run.path), load_map(run.path, FLOW)
     return Method(
         FLOW,
         ready=transform_of(fitted),
         flaw=flaw,
-        fitted_on=f"that of {run.path}",
+        fitted_on=f"that of {name}",
         identity=digest_file(run.fitted_map(FLOW)),
-        check=partial(_check_fits, identity, fitted.dim, f"flow in {run.path}"),
+        check=partial(_check_fits, identity, fitted.dim, f"flow in {name}"),
     )

@@ -86,7 +86,8 @@ def write_curves(curves: Sequence[Curve], path: str | Path) -> Path:
 def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
     path = RunFolder(run).metrics
     if not path.is_file():
-        raise UserError(f"{run}: no {path.name} in it; allowed: the run folder of a fit")
+        problem = f"no {path.name} in it" if run.is_dir() else "no such folder"
+        raise UserError(f"{run}: {problem}; allowed: the run folder of a fit (an exported model has no curve)")
     with path.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     suffix = f"/dev/spearman_{aggregation}"

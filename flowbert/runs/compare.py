@@ -74,7 +74,7 @@ def compare(
         encoder: Which embeddings to compare on: paths, or all settings, or an encoder that is loaded.
         methods: Comma-separated, or a list, in which a list is a composition: raw, standardization, nulling-3,
             whitening-128:shrinkage=0.1, zca, learned-removal (from labels), flow:epochs=1, whitening-128+flow.
-        flow: For method flow: run folder of a finished `fit`, or 'fit' to fit the default recipe here.
+        flow: For method flow: run folder or exported folder, the name of one on the hub, or 'fit' to fit it here.
         corpus: What methods are fitted on: target (all sentences of the task), train_only, nli, builtin-sample, files
             (a path, a glob, a comma-separated list), or hub:NAME. Several: target,nli, or a list.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.

@@ -18,6 +18,7 @@ from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
+from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.results import Row, fingerprint, rows_of, write_results
 from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
@@ -28,6 +29,8 @@ from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
 from flowbert.runs.recommended import recommended_rows
+from flowbert.tasks.base import Task
+from flowbert.tasks.sts import STS
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.vectors import Ranges
 
@@ -255,9 +258,20 @@ class Run:
                 **encoder_columns(self.module.encoder),
             )
         ]
+        rows = self._with_intervals(rows)
         if trainer.is_global_zero:
             self._write(rows, corpus)
         return rows
+
+    def _with_intervals(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows with the 95% intervals that ``evaluate`` gives equal ones: the same resamples of the same pairs."""
+        found: dict[Task, Any] = {}
+        for data in self.datamodule.tasks:
+            mine = [each for each in self.evaluation.figures if each.figures.task == data.name]
+            task = STS(data, mine[0].figures.split)
+            items = {each.method: each.figures.similarities for each in mine}
+            found[task] = task.resample(items, threads=torch.get_num_threads())
+        return Intervals(found, ()).rows(rows)
 
     def _write(self, rows: Sequence[Row], corpus: Mapping[str, Any]) -> None:
         device, seed = str(self.module.device), self.module.hparams["seed"]

@@ -42,7 +42,6 @@ def recommended_rows(encoder: SentenceEncoder, options: CorpusOptions, seed: int
         tasks=options.task_names,
         senteval=options.senteval,
         store_dir=options.store_dir,
-        bootstrap=0,
         device=encoder.device,
     )
     return [replace(row, code="") for row in found.rows]  # as the rows of a fit: these carry no digest of code

@@ -68,7 +68,7 @@ def test_results_say_exactly_what_was_done(run: Path) -> None:
         assert (row.corpus, row.fitted) == (("none", 0) if row.method == "raw" else ("target", 882))
         assert row.seed == (0 if row.method == "flow" else None)
         assert row.pairs == 1000
-        assert 0 < row.spearman < 1
+        assert 0 < row.low < row.spearman < row.high < 1
         assert math.isfinite(row.alignment)
         assert row.uniformity < 0
     assert fingerprint["seed"] == 0
@@ -130,9 +130,10 @@ def test_evaluate_takes_the_fitted_flow(run: Path, tmp_path: Path) -> None:
     output = tmp_path / "r.json"
     options = ["--encoder.layers", "first_last", "--methods", "raw,flow", "--flow", str(run), "--output", str(output)]
     main(["evaluate", *options])
-    fitted = {(row.method, row.aggregation): row.spearman for row in load_results(run / "results.json")[0]}
+    fitted = {(row.method, row.aggregation): row for row in load_results(run / "results.json")[0]}
     for row in load_results(output)[0]:
-        assert row.spearman == pytest.approx(fitted[row.method, row.aggregation], abs=1e-6)
+        mine = fitted[row.method, row.aggregation]
+        assert (row.spearman, row.low, row.high) == pytest.approx((mine.spearman, mine.low, mine.high), abs=1e-6)
 
 
 def test_flow_of_other_layers_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

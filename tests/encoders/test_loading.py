@@ -200,11 +200,11 @@ def test_only_the_needed_files_are_fetched_and_the_commit_is_pinned(
 
     def snapshot_download(name: str, **options: Any) -> str:
         asked.update(options, name=name)
-        return str(folder)
+        return str(shutil.copytree(folder, folder.parent / "c0ffee"))  # as the cache calls its folders
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     encoder = SentenceEncoder.from_pretrained("someone/some-bert", revision="main")
-    assert encoder.revision == asked["revision"] == "c0ffee"
+    assert (encoder.revision, asked["revision"]) == ("c0ffee", "main")
     assert list(filter_repo_objects(names, allow_patterns=asked["allow_patterns"])) == [
         "config.json",
         "model.safetensors",
