@@ -1,6 +1,6 @@
 """``export``: a fitted model as a folder that other programs open."""
 
-from flowbert.cli.options import add_options
+from flowbert.cli.options import FITTED, add_options
 from flowbert.cli.parser import ToolParser
 from flowbert.runs.export import export
 
@@ -17,8 +17,7 @@ def make_parser() -> ToolParser:
         "with the model's own in a process without this package.",
         epilog=_EXAMPLE,
     )
-    where = "Run folder of a finished fit, or the name of a model on the hub (owner/name@revision too)."
-    parser.add_argument("fitted", type=str, help=where)
+    parser.add_argument("fitted", type=str, help=FITTED)
     parser.add_argument("--to", type=str, required=True, help="Folder to write, which is not there yet.")
     parser.add_function_arguments(export, skip={"model", "to", "path"})
     add_options(parser, "encoder.path", defaults={"encoder.path": None})

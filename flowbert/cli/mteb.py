@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flowbert.cli.options import add_options, chosen_device
+from flowbert.cli.options import FITTED, add_options, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.runs.mteb import mteb
 
@@ -19,7 +19,7 @@ def make_parser() -> ToolParser:
         "It needs: pip install 'flowbert[mteb]'.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("fitted", type=str, help="Run folder of a finished fit, or the name of a model on the hub.")
+    parser.add_argument("fitted", type=str, help=FITTED)
     parser.add_function_arguments(mteb, skip={"model", "senteval", "device", "progress"})
     add_options(parser, "senteval", "device")
     return parser

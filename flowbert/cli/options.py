@@ -18,6 +18,7 @@ from flowbert.vectors.formats import FORMATS
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 SEVERAL = " Several: with commas, or a list."
+FITTED = "Run folder of a finished fit, an exported folder, or the name of one on the hub (owner/name@revision too)."
 
 
 class Option(NamedTuple):

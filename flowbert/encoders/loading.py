@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig,
 
 from flowbert.data.sample import encoder_path
 from flowbert.encoders.pooling import TOKEN_POOLINGS
-from flowbert.encoders.saving import check_unchanged
+from flowbert.encoders.saving import SETTINGS_FILE, check_unchanged
 from flowbert.encoders.sentence_folder import SentenceFolder
 from flowbert.errors import UserError, choices
 from flowbert.io.hub import fetch, first_line, is_hub_name, split_revision
@@ -105,7 +105,8 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
 def _needed(files: Sequence[str]) -> list[str]:
     """Patterns of the files that an encoder needs: one kind of weights, the best there is."""
     safe = any(fnmatch(file, _SAFE_WEIGHTS) for file in files if "/" not in file)
-    return [*_TOKENIZER_FILES, *_OTHER_FILES, *_MODULES, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
+    modules = () if SETTINGS_FILE in files else _MODULES  # what is exported here has settings, and its map elsewhere
+    return [*_TOKENIZER_FILES, *_OTHER_FILES, *modules, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]
 
 
 def _check_files(path: str, folder: Path) -> None:

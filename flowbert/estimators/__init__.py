@@ -6,7 +6,7 @@ if find_spec("sklearn") is None:
     raise ImportError("flowbert.estimators needs scikit-learn; install it: pip install 'flowbert[sklearn]'")
 
 from flowbert.estimators.base import CalibrationTransformer
-from flowbert.estimators.calibrations import ZCA, Identity, RemoveDirections, Standardization, Whitening
+from flowbert.estimators.calibrations import ZCA, Identity, RemoveDirections, Standardization, Truncation, Whitening
 from flowbert.estimators.flow import FlowTransformer
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "Identity",
     "RemoveDirections",
     "Standardization",
+    "Truncation",
     "Whitening",
 ]

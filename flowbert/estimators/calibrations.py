@@ -29,6 +29,23 @@ class Standardization(OneToOneFeatureMixin, CalibrationTransformer):
     kind = calibration.Standardization
 
 
+class Truncation(ClassNamePrefixFeaturesOutMixin, CalibrationTransformer):
+    """The first dimensions alone; see :class:`flowbert.calibration.Truncation`.
+
+    Args:
+        n_components: How many dimensions k to keep; None keeps all.
+
+    Example:
+        >>> Truncation(n_components=1).fit_transform([[1.0, 2.0]]).tolist()
+        [[1.0]]
+    """
+
+    kind = calibration.Truncation
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+
 class Whitening(ClassNamePrefixFeaturesOutMixin, CalibrationTransformer):
     """Whitening, with shrinkage, softening and reduction; see :class:`flowbert.calibration.Whitening`.
 

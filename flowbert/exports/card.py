@@ -63,7 +63,7 @@ def model_card(
         model_name=Path(name).name,
         eval_results=_eval_results(mine, method) or None,
     )
-    since = " (version 5.4 or newer; a flow over position 0: 5.7)" if method == "flow" else ""
+    since = " (version 5.4 or newer)" if method == "flow" else ""
     parts = [
         f"---\n{data.to_yaml()}\n---",
         f"# {Path(name).name}",

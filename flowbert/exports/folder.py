@@ -150,46 +150,36 @@ def _joined(compiled: CompiledMap, mode: str) -> Iterator[StockModule]:
         if k:
             yield _pooling(compiled.dim, "cls", mode)
         before = outer.weight.shape[1] - compiled.dim
-        yield _dense(_beside(before, outer, after=compiled.dim), relu=True)
+        yield _dense(_beside(before, outer, after=True), relu=True)
         yield _dense(_beside(before, inner), relu=True, module_output_name=_HIDDEN)
     yield _pooling(compiled.dim, "cls", mode)
     yield _dense(compiled.last)
 
 
-def _beside(size: int, layer: Affine, after: int | None = None) -> Affine:
-    """The identity on the first columns, above a layer: of all columns, or of those behind (``after`` is None)."""
-    rows = torch.zeros(size, layer.weight.shape[1] if after else size + layer.weight.shape[1])
-    rows[:, :size] = torch.eye(size)
+def _beside(size: int, layer: Affine, *, after: bool = False) -> Affine:
+    """The identity on the first columns above a layer: of the columns behind these, or of all columns (``after``)."""
+    columns = layer.weight.shape[1] if after else size + layer.weight.shape[1]
+    rows = torch.eye(size, columns, dtype=torch.float64)
     below = layer.weight if after else torch.nn.functional.pad(layer.weight, (size, 0))
     return Affine(torch.cat([rows, below]), torch.cat([torch.zeros(size), layer.bias]))
 
 
 def _carried(compiled: CompiledMap) -> Iterator[StockModule]:
-    """For position 0, whose place the hidden layers would take: the embedding and a slot for each hidden layer.
-
-    A residual layer adds to the slots, which are 0 before, and leaves the rest as it is.
-    """
-    dim, widths = compiled.dim, [len(inner.bias) for inner in compiled.inner]
-    size = dim + 2 * sum(widths)
-    yield _dense(Affine(torch.eye(size, dim), torch.zeros(size)))
-    starts = [dim + 2 * sum(widths[:k]) for k in range(len(widths))]
-    hidden: list[int] = []  # where h_1, h_2, ... are
-    columns = list(range(dim))
-    for start, width, outer, inner in zip(starts, widths, compiled.outer, compiled.inner, strict=True):
-        first, second = list(range(start, start + width)), list(range(start + width, start + 2 * width))
-        yield _dense(_placed(size, outer, first, [*hidden, *columns]), relu=True, use_residual=True)
-        yield _dense(_placed(size, inner, second, first), relu=True, use_residual=True)
-        hidden += second
-    last = torch.zeros(len(compiled.last.bias), size)
-    last[:, [*hidden, *columns]] = compiled.last.weight.float()
-    yield _dense(Affine(last, compiled.last.bias))
+    """For position 0, whose place the hidden layers would take: x is carried as relu(x) and relu(-x), before them."""
+    dim = compiled.dim
+    identity = torch.eye(dim, dtype=torch.float64)
+    yield _dense(Affine(torch.cat([identity, -identity]), torch.zeros(2 * dim)), relu=True)
+    for outer, inner in zip(compiled.outer, compiled.inner, strict=True):
+        split = _of_split(outer, dim)
+        yield _dense(_beside(split.weight.shape[1], split, after=True), relu=True)
+        yield _dense(_beside(split.weight.shape[1], inner), relu=True)
+    yield _dense(_of_split(compiled.last, dim))
 
 
-def _placed(size: int, layer: Affine, rows: Sequence[int], columns: Sequence[int]) -> Affine:
-    weight, bias = torch.zeros(size, size), torch.zeros(size)
-    weight[torch.tensor(rows)[:, None], torch.tensor(columns)] = layer.weight.float()
-    bias[list(rows)] = layer.bias.float()
-    return Affine(weight, bias)
+def _of_split(layer: Affine, dim: int) -> Affine:
+    """A layer of ``[h, x]`` as one of ``[relu(x), relu(-x), h]``."""
+    hidden, x = layer.weight[:, :-dim], layer.weight[:, -dim:]
+    return Affine(torch.cat([x, -x, hidden], dim=1), layer.bias)
 
 
 @contextmanager

@@ -62,7 +62,9 @@ def write_onnx(folder: Path, model: Embedder) -> None:
             dynamo=True,
             verbose=False,
         )
-    if program is None or any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
+    if program is None or any(
+        isinstance(size, int) for value in program.model.graph.inputs for size in value.shape or ()
+    ):
         # For an operation that it does not know, the exporter falls back to one that fixes all sizes.
         what = f"{type(encoder.backbone).__name__} with pooling {encoder.pooling}"
         raise UserError(f"format: {what} has no form in ONNX with batch and length left free; allowed: other formats")

@@ -60,7 +60,7 @@ def analyze(
         encoder: Path of the encoder, or its settings: one encoder, one choice of layers and pooling.
         methods: Comma-separated, or a list, in which a list is a composition: raw, standardization, nulling-3,
             whitening-128:shrinkage=0.1, zca, learned-removal (from labels), flow:epochs=1, whitening-128+flow.
-        flow: For method flow: run folder of a finished `fit`, or 'fit' to fit the default recipe here.
+        flow: For method flow: run folder or exported folder, the name of one on the hub, or 'fit' to fit it here.
         corpus: The sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample.
         column: Column of the sentences in table files.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
@@ -75,8 +75,8 @@ def analyze(
         UserError: If a file, a method or the encoder is not usable, or there are fewer than 200 distinct sentences.
 
     Example:
-        >>> found = analyze(methods="raw,whitening", limit=400)
-        >>> found.spaces["whitening"].isoscore > found.spaces["raw"].isoscore
+        >>> found = analyze(methods="raw,whitening-64", limit=400)
+        >>> found.spaces["whitening-64"].isoscore > found.spaces["raw"].isoscore
         True
     """
     settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder

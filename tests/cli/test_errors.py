@@ -64,7 +64,7 @@ CASES = {
     "encode both": (["encode", "--output", "v.npy"], r"input, sentences: received both or neither"),
     "encode model": (["encode", "--sentences", "[a]", "--model", "done", "--output", "v.npy"], r"done: no "),
     "encode nothing": (["encode", "--sentences", "[]", "--output", "v.npy"], r"received no sentence"),
-    "encode output": (["encode", "--sentences", "[a]", "--output", "v.txt"], r"--output: .*\.npy, \.parquet"),
+    "encode output": (["encode", "--sentences", "[a]", "--output", "v.txt"], r"--output: .*\.npy, .*\.parquet"),
 }
 
 

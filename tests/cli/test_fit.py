@@ -53,7 +53,8 @@ def test_run_folder_holds_everything(run: Path) -> None:
     names = {path.name for path in run.iterdir()}
     assert names >= {"config.yaml", "metrics.csv", "results.json", "checkpoints", "model", "tensorboard"}
     model = {path.name for path in (run / "model").iterdir()}
-    assert model == {"encoder.json", "flow.safetensors", "whitening.safetensors"}
+    scales = {f"{name}.int8" for name in ("raw", "flow", "whitening")}
+    assert model == {"encoder.json", "flow.safetensors", "whitening.safetensors"} | scales
     assert yaml.safe_load((run / "config.yaml").read_text())["corpus"] == "target"
 
 

@@ -35,6 +35,7 @@ from flowbert.estimators import (
     Identity,
     RemoveDirections,
     Standardization,
+    Truncation,
     Whitening,
 )
 
@@ -46,6 +47,7 @@ QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 64, "depth": 2, "width": 8, 
 CALIBRATIONS: list[CalibrationTransformer] = [
     Identity(),
     Standardization(),
+    Truncation(),
     Whitening(),
     Whitening(shrinkage="ledoit-wolf"),
     ZCA(shrinkage=0.1),
