@@ -47,6 +47,7 @@ def test_the_sample_s_figures_are_ours(
 
 
 @pytest.mark.real
+@pytest.mark.slow
 def test_a_real_figure_is_ours(real: Path, tmp_path: Path) -> None:
     pytest.importorskip("mteb", reason="mteb is not installed")
     senteval, model = real / "data" / "senteval", real / "models" / "minilm-mlm"
