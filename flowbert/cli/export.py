@@ -13,8 +13,8 @@ def make_parser() -> ToolParser:
     """Parser of ``export``."""
     parser = ToolParser(
         usage="train.py export RUN_DIR --to DIR [options]",
-        description="Write a fitted model as a folder of stock sentence-transformers modules, and compare its vectors "
-        "with the model's own in a process without this package.",
+        description="Write a fitted model as a folder of stock sentence-transformers modules, or as ONNX, and compare "
+        "its vectors with the model's own, as anybody would open it, before saying so.",
         epilog=_EXAMPLE,
     )
     parser.add_argument("fitted", type=str, help=FITTED)

@@ -39,7 +39,7 @@ def encode(
         output: File to write, ending in .npy, .safetensors, or .parquet, .arrow, .feather, which hold the sentences,
             too; none: none is written.
         model: Run folder of a finished fit, an exported folder, or the name of one on the hub, owner/name@revision.
-        method: Map of the model: ``flow``, ``whitening`` or ``raw``; default: the flow if there is one.
+        method: Map of the model: flow, whitening or raw; default: the flow if there is one, else the only map.
         encoder: Arguments of :meth:`flowbert.encoders.SentenceEncoder.from_pretrained`; with a model its settings are
             those of the fit, and only ``path`` may be told anew.
         precision: Numbers of a vector: float32; int8, a byte each, by the ranges of the fitting corpus saved with the
