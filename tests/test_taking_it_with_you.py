@@ -24,8 +24,12 @@ def test_every_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     Path("sentences.txt").write_text("a dog runs in the park\nthe cat sleeps on a chair\ntwo men play a song\n")
+    page = PAGE.read_text(encoding="utf-8")
+    found = snippets()
+    assert [kind for kind, _ in found].count("python") == page.count("```python\n") > 5
+    assert [kind for kind, _ in found].count("command") == page.count("\n    python train.py ") > 5
     known: dict[str, object] = {}
-    for kind, text in snippets():
+    for kind, text in found:
         if kind == "command":
             main(shlex.split(text))
         else:

@@ -39,8 +39,8 @@ def write_onnx(folder: Path, model: Embedder) -> None:
     A map that :func:`compile_map` folds is its dense layers; couplings that multiply are traced as they are.
 
     Raises:
-        UserError: If a package is missing, the tokenizer is not one file, the precision is not float32, or torch cannot
-            express the network.
+        UserError: If a package is missing, the tokenizer is not one file, the precision is not float32, the encoder has
+            a prompt or modules of its own, or torch cannot express the network.
     """
     check_packages()
     encoder = model.encoder
@@ -48,6 +48,10 @@ def write_onnx(folder: Path, model: Embedder) -> None:
         raise UserError(f"tokenizer: {type(encoder.tokenizer).__name__} is not one file; allowed: a fast tokenizer")
     if encoder.dtype != torch.float32:
         raise UserError(f"dtype: received {encoder.describe()['dtype']}; allowed in ONNX: float32")
+    if len(encoder.after_pooling):
+        raise UserError(f"modules: received {encoder.after_pooling.word}; allowed in an export: an encoder with none")
+    if encoder.prompt:
+        raise UserError(f"prompt: received {encoder.prompt!r}, which no graph puts before text; allowed in ONNX: none")
     _write_tokenizer(folder / TOKENIZER, encoder)
     chain = _Chain(encoder, model.fitted).eval()
     example = encoder.tokenize(["a b c", "a"])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning
+from flowbert.seeding import Stream
 
 Array = Tensor | NDArray[Any]
 
@@ -35,6 +36,36 @@ def to_rows(x: Array, name: str = "embeddings") -> Tensor:
     if rows.ndim != 2:
         raise ValueError(f"{name} have the shape {tuple(rows.shape)}; allowed: (N, D)")
     return rows.to("cpu" if rows.device.type == "mps" else rows.device, torch.float64)
+
+
+def drawn_unit_rows(x: Array, measure: str, least: int, vectors: int | None, seed: int) -> Tensor | None:
+    """Unit rows of all vectors, or of some drawn without replacement, of which a measure needs at least so many.
+
+    Args:
+        x: Vectors of shape ``(N, D)``.
+        measure: Name of the measure, and of the stream of its draw.
+        least: How many it needs.
+        vectors: How many to draw, at least 2; None, or if there are no more: all.
+        seed: Seed of the draw.
+
+    Returns:
+        Shape ``(n, D)``; None, with a warning, if they are too few or one has no direction: the measure is NaN.
+
+    Raises:
+        ValueError: If ``x`` is not 2-D, or ``vectors`` is below 2.
+    """
+    if vectors is not None and vectors < 2:
+        raise ValueError(f"vectors: received {vectors}; allowed: at least 2")
+    rows = to_rows(x)
+    if vectors is not None and vectors < len(rows):
+        order = torch.randperm(len(rows), generator=Stream(seed, measure).generator())
+        rows = rows[order[:vectors].sort().values.to(rows.device)]
+    unit = unit_rows(rows)
+    if len(unit) < least:
+        message = f"{measure} is NaN: {len(unit)} vectors; at least {least} are needed"
+        warnings.warn(message, FlowbertWarning, stacklevel=3)
+        return None
+    return unit if bool(torch.isfinite(unit).all()) else None
 
 
 def unit_rows(x: Array, name: str = "embeddings") -> Tensor:

@@ -1,14 +1,9 @@
 """Hubness: whether few vectors are among the nearest neighbours of very many."""
 
 import math
-import warnings
 
-import torch
-
-from flowbert.errors import FlowbertWarning
-from flowbert.metrics.arrays import Array, to_rows, unit_rows
+from flowbert.metrics.arrays import Array, drawn_unit_rows
 from flowbert.metrics.neighbours import nearest_neighbours, occurrences
-from flowbert.seeding import Stream
 
 
 def hubness(x: Array, k: int = 10, *, vectors: int | None = None, seed: int = 0) -> float:
@@ -42,19 +37,9 @@ def hubness(x: Array, k: int = 10, *, vectors: int | None = None, seed: int = 0)
     """
     if k < 1:
         raise ValueError(f"k: received {k}; allowed: at least 1")
-    if vectors is not None and vectors < 2:
-        raise ValueError(f"vectors: received {vectors}; allowed: at least 2")
-    rows = to_rows(x)
-    if vectors is not None and vectors < len(rows):
-        order = torch.randperm(len(rows), generator=Stream(seed, "hubness").generator())
-        rows = rows[order[:vectors].sort().values.to(rows.device)]
-    unit = unit_rows(rows)
-    count = len(unit)
-    if count < k + 1:
-        warnings.warn(f"hubness is NaN: {count} vectors; at least {k + 1} are needed", FlowbertWarning, stacklevel=2)
+    unit = drawn_unit_rows(x, "hubness", k + 1, vectors, seed)
+    if unit is None:
         return math.nan
-    if not bool(torch.isfinite(unit).all()):
-        return math.nan
-    deviations = occurrences(nearest_neighbours(unit, k), count).double() - k
+    deviations = occurrences(nearest_neighbours(unit, k), len(unit)).double() - k
     variance = float(deviations.square().mean())
     return float(deviations.pow(3).mean()) / variance**1.5 if variance else 0.0

@@ -1,14 +1,11 @@
 """Uniformity: how evenly vectors spread over the unit sphere."""
 
 import math
-import warnings
 
 import torch
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning
-from flowbert.metrics.arrays import Array, to_rows, unit_rows
-from flowbert.seeding import Stream
+from flowbert.metrics.arrays import Array, drawn_unit_rows
 
 _BLOCK_ROWS = 1024
 
@@ -41,19 +38,10 @@ def uniformity(x: Array, t: float = 2.0, *, vectors: int | None = None, seed: in
     """
     if not (math.isfinite(t) and t > 0):
         raise ValueError(f"t: received {t}; allowed: a number above 0")
-    if vectors is not None and vectors < 2:
-        raise ValueError(f"vectors: received {vectors}; allowed: at least 2")
-    rows = to_rows(x)
-    if vectors is not None and vectors < len(rows):
-        order = torch.randperm(len(rows), generator=Stream(seed, "uniformity").generator())
-        rows = rows[order[:vectors].sort().values.to(rows.device)]
-    unit = unit_rows(rows)
+    unit = drawn_unit_rows(x, "uniformity", 2, vectors, seed)
+    if unit is None:
+        return math.nan
     count = len(unit)
-    if count < 2:
-        warnings.warn(f"uniformity is NaN: {count} vectors; at least 2 are needed", FlowbertWarning, stacklevel=2)
-        return math.nan
-    if not bool(torch.isfinite(unit).all()):
-        return math.nan
     total = torch.zeros((), dtype=torch.float64, device=unit.device)
     for start in range(0, count, _BLOCK_ROWS):
         total += _kernel_sum(unit[start : start + _BLOCK_ROWS], unit[start:], t)

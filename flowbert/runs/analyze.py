@@ -23,6 +23,7 @@ from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.grid import Source
 from flowbert.evaluation.request import Methods, methods_of
 from flowbert.flows import Glow
+from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.embedder import FLOW, load_map
 from flowbert.methods.registry import FIT_HERE
@@ -137,7 +138,7 @@ def _source(
 def _glow(method: Method, fitted: FittedMap, flow: str | None) -> Glow | None:
     """The flow itself, if the method is one and nothing else."""
     if method.name == FLOW and flow is not None and flow != FIT_HERE:
-        loaded = load_map(flow, FLOW)[0]
+        loaded = load_map(RunFolder.find(flow).path, FLOW)[0]
         return loaded if isinstance(loaded, Glow) else None
     if fitted.chain is None or not method.seeded or len(fitted.chain.steps) > 1:
         return None
@@ -152,8 +153,9 @@ def _words(
 ) -> WordSpace | None:
     if not isinstance(settings.path, str) or Path(settings.path).expanduser().is_file():
         return None  # word vectors have no layers
-    encoder = SentenceEncoder.from_pretrained(settings.path, revision=settings.revision, dtype=settings.dtype)
-    encoder.to(device)
+    encoder = SentenceEncoder.from_pretrained(  # for its tokens alone
+        settings.path, revision=settings.revision, dtype=settings.dtype, modules="none"
+    ).to(device)
     embeddings, counts = input_embeddings(encoder, sentences)
     ranked = counts.occurrences.argsort(descending=True, stable=True)
     occurring = embeddings[ranked[counts.occurrences[ranked] > 0].to(embeddings.device)]
@@ -167,7 +169,7 @@ def _words(
 
 def _neighbours(texts: Sequence[str], vectors: Mapping[str, Tensor]) -> dict[str, dict[str, list[str]]]:
     """The nearest of some sentences, drawn before, under every method."""
-    near = {name: nearest_neighbours(y, _SHOWN, queries=None)[:_SHOWN].tolist() for name, y in vectors.items()}
+    near = {name: nearest_neighbours(y, _SHOWN)[:_SHOWN].tolist() for name, y in vectors.items()}
     return {
         texts[i]: {name: [texts[j] for j in found[i]] for name, found in near.items()}
         for i in range(min(_SHOWN, len(texts)))

@@ -78,6 +78,23 @@ def test_its_vectors_are_the_models_own(tmp_path: Path, kind: str, architecture:
 
 
 @pytest.mark.usefixtures("_packages")
+def test_what_a_graph_cannot_do_is_refused_by_name(tmp_path: Path) -> None:
+    for encoder, message in (
+        (
+            SentenceEncoder.from_pretrained("builtin-sample", prompt="query: "),
+            "prompt: received 'query: ', which no graph puts before text; allowed in ONNX: none",
+        ),
+        (
+            SentenceEncoder.from_pretrained("builtin-sample", dtype="bfloat16"),
+            "dtype: received bfloat16; allowed in ONNX: float32",
+        ),
+    ):
+        with pytest.raises(UserError, match=message):
+            export(Embedder(encoder), tmp_path / "a", format="onnx", check=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("_packages")
 def test_another_models_vectors_are_refused(tmp_path: Path) -> None:
     model = make_model(tmp_path, "raw")
     write_onnx(tmp_path, model)

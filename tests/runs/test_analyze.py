@@ -4,11 +4,15 @@ import csv
 from pathlib import Path
 
 import pytest
+import torch
 
+from flowbert import SentenceEncoder
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.flows import Glow, save_flow
+from flowbert.methods.embedder import save_encoder
 from flowbert.runs import analyze
 
 METHODS = "raw,whitening:shrinkage=0.1,flow:epochs=1"
@@ -58,6 +62,16 @@ def test_no_measured_sentence_was_fitted_on(corpus: Path) -> None:
     assert not found.bits
     for sentence, by_method in found.neighbours.items():
         assert all(sentence not in near for near in by_method.values())
+
+
+def test_a_flow_that_was_fitted_before(corpus: Path, tmp_path: Path) -> None:
+    encoder = SentenceEncoder.from_pretrained("builtin-sample")
+    flow = Glow(encoder.dim, depth=1, width=4)
+    flow.initialize(torch.from_numpy(encoder.encode(list(sample_corpus()[:300]))))
+    save_encoder(save_flow(flow, tmp_path / "run" / "model").parent, encoder)
+    found = analyze(methods="flow", flow=str(tmp_path / "run"), corpus=str(corpus), limit=200)
+    # No coupling has learned anything yet.
+    assert found.bits["flow"] == pytest.approx(found.bits["flow, couplings off"], abs=1e-6)
 
 
 def test_equal_seeds_give_equal_figures(corpus: Path) -> None:
