@@ -11,7 +11,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = (".svg", ".png")
+INK = "#1a1a1a"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito, 2008
+IN_PAGE = {
+    INK: "ink",
+    "#b0b0b0": "rule",  # matplotlib's grid
+    "#000000": "ink",
+    "#0072b2": "blue",
+    "#d55e00": "vermilion",
+    "#009e73": "green",
+    "#cc79a7": "purple",
+    "#e69f00": "orange",
+    "#56b4e9": "sky",
+}
+"""Colour in a picture -> the page's variable that stands for it, in its light and its dark form."""
 _OF_METHODS = {"raw": "#000000", "whitening": "#0072b2", "flow": "#d55e00"}
 _STYLE: Any = {
     "axes.grid": True,
@@ -32,14 +45,20 @@ def colour_of(method: str, number: int = 0) -> str:
 
 
 @contextmanager
-def picture(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
-    """A figure to draw on, in inches, that becomes the file, .svg or .png by the ending."""
+def figure_of_style(width: float, height: float) -> Iterator["Figure"]:
+    """An empty figure, in inches, to draw on and to save while the style holds."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    kind = Path(path).suffix.removeprefix(".")
     with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+@contextmanager
+def picture(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
+    """A figure to draw on, in inches, that becomes the file, .svg or .png by the ending."""
+    kind = Path(path).suffix.removeprefix(".")
+    with figure_of_style(width, height) as figure:
         yield figure
         with written_atomically(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
