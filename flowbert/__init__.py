@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flowbert.runs.export import export as export
     from flowbert.runs.fit import fit as fit
     from flowbert.runs.import_model import import_model as import_model
+    from flowbert.runs.report import write_report as write_report
     from flowbert.tasks import evaluate_task as evaluate_task
     from flowbert.vectors import VectorTable as VectorTable
 
@@ -50,6 +51,7 @@ _WHERE = {
     "make_calibration": "flowbert.methods",
     "reproduce": "flowbert.reproduction",
     "training_curves": "flowbert.report.curve",
+    "write_report": "flowbert.runs",
 }
 __all__ = ["__version__", *_WHERE]
 

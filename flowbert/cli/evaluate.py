@@ -52,4 +52,4 @@ def main(argv: list[str]) -> None:
     arguments = call_arguments(make_parser().parse_args(argv[1:]), (".json",))
     output = arguments["output"]
     print_comparison(compare(**arguments))
-    print(f"written: {output}, {output.with_suffix('.md')}, {output.with_suffix('.csv')}")
+    print("written: " + ", ".join(str(output.with_suffix(kind)) for kind in (".json", ".md", ".csv", ".html")))

@@ -11,6 +11,7 @@ from typing import Any
 from flowbert import __version__
 from flowbert.cli.configs import config_file
 from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.io.command import run_as
 
 HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
 
@@ -27,6 +28,7 @@ use and compare, without training:
   advise      which layers, pooling and map to take for your sentences, from these alone
   analyze     word space, sentence space and latents before and after every map, as tables and pictures
   reproduce   published rows with their exact setting: ours beside theirs
+  report      the page of a run again, or one page over several runs that says what differs in their settings
   curve       Spearman, alignment and uniformity at every validation of a run, as a table and a picture
   mteb        MTEB's own evaluation of a model, and its result files
   encode      sentences or a text file -> a vector each; vectors -> mapped vectors
@@ -48,6 +50,7 @@ COMMANDS = {  # imported when they run: --help must not wait for torch
     "evaluate": "flowbert.cli.evaluate:main",
     "reproduce": "flowbert.cli.reproduce:main",
     "curve": "flowbert.cli.curve:main",
+    "report": "flowbert.cli.report:main",
     "analyze": "flowbert.cli.analyze:main",
     "advise": "flowbert.cli.advise:main",
     "mteb": "flowbert.cli.mteb:main",
@@ -79,7 +82,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(command: str, options: list[str]) -> None:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), run_as(["python", "train.py", command, *options]):
             warnings.showwarning = _show_warning  # type: ignore[assignment]  # file and line are never given
             module, _, function = COMMANDS[command].partition(":")
             getattr(import_module(module), function)([command, *_configs_first(options)])

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import reference_rows
@@ -11,6 +12,7 @@ from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.results import Row
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.evaluation.sweep import LayerChoice, best_layers
+from flowbert.tasks.protocol import AGGREGATIONS
 
 AGGREGATION = "wmean"
 """The aggregation that is shown first, and that verdicts and choices go by."""
@@ -38,8 +40,21 @@ class Comparison:
         # Intervals are of this run, or there are none.
         rows = [replace(row, low=math.nan, high=math.nan) for row in run.rows()]
         rows = intervals.rows([*rows, *references])
-        run.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, "verdicts": intervals.verdicts(AGGREGATION)}
-        return cls(rows, intervals, run.save(rows)[len(rows) :])
+        found = cls(rows, intervals)
+        run.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, **found.record()}
+        return replace(found, earlier=run.save(rows)[len(rows) :])
+
+    def record(self) -> dict[str, Any]:
+        """What no row says, as JSON values: verdicts, intervals of averages, differences of any two methods."""
+        averages = {name: [[*key, *ends] for key, ends in self.averages(name).items()] for name in AGGREGATIONS}
+        differences = {
+            title: {
+                "methods": list(names),
+                "cells": [["" if each is None else each.text() for each in row] for row in rows],
+            }
+            for title, (names, rows) in self.intervals.differences(AGGREGATION).items()
+        }
+        return {"verdicts": self.verdicts, "averages": averages, "differences": differences}
 
     @cached_property
     def verdicts(self) -> list[str]:

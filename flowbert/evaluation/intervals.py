@@ -99,6 +99,12 @@ class Intervals:
             for method in found.replicates.methods
         }
 
+    def of_methods(self, aggregation: str) -> tuple[Replicates | None, list[str]]:
+        """The average over the tasks where names are those of methods, not of cells; and what is left out, in lines."""
+        by_task = [self.of_task(task, aggregation) for task in self.replicates if task.averaged]
+        there = [each for each in by_task if each is not None]
+        return _average(there, "the average and the verdict") if there else (None, [])
+
     def left_out(self, aggregation: str) -> list[str]:
         """What is in no average or verdict because it lacks figures, in lines."""
         return list(dict.fromkeys(line for found in self.comparisons(aggregation) for line in found.left_out))

@@ -15,6 +15,7 @@ import torch
 from flowbert import __version__
 from flowbert.errors import UserError, choices
 from flowbert.io.atomic import written_atomically
+from flowbert.io.command import command_line
 from flowbert.io.digest import digest_json
 from flowbert.io.lock import locked
 from flowbert.tasks.base import Measured
@@ -153,6 +154,7 @@ def fingerprint(
         "threads": torch.get_num_threads(),
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "seed": seed,
+        "command": command_line(),
     }
 
 

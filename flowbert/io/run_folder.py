@@ -25,6 +25,9 @@ class RunFolder:
         config: The options of the run, which can be run again.
         metrics: What was logged while the run went on.
         results: The figures at the end: a run that has them is finished.
+        report: The page to look at.
+        figures: Folder of its pictures, with their data.
+        analysis: What was found in the embeddings, for the page.
         predictions: The embeddings that ``predict`` writes.
         checkpoints: Folder of the checkpoints.
         model: Folder of what was fitted.
@@ -43,6 +46,9 @@ class RunFolder:
         self.config = self.path / "config.yaml"
         self.metrics = self.path / "metrics.csv"
         self.results = self.path / "results.json"
+        self.report = self.path / "report.html"
+        self.figures = self.path / "figures"
+        self.analysis = self.path / "analysis.json"
         self.predictions = self.path / "predictions.npy"
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flowbert.evaluation.request import as_list
 from flowbert.report.history import Curve, read_curves, write_curves
-from flowbert.report.style import COLOURS, picture
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from flowbert.report.panels.training import draw_path, draw_spearman
+from flowbert.report.style import picture
 
 
 def training_curves(
@@ -59,26 +56,7 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> Path:
     """
     with picture(path, 9, 4 + 0.1 * len(curves)) as figure:
         by_step, plane = figure.subplots(1, 2)
-        by_step.set(xlabel="training steps", ylabel=f"Spearman x 100, {curves[0].task} dev")
-        plane.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
-        for number, curve in enumerate(curves):
-            _draw(curve, by_step, plane, COLOURS[number % len(COLOURS)])
+        draw_spearman(by_step, curves)
+        draw_path(plane, curves)
         figure.legend(*by_step.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return Path(path)
-
-
-def _draw(curve: Curve, by_step: "Axes", plane: "Axes", colour: str) -> None:
-    steps = [point.step for point in curve.points]
-    spearmans = [100 * point.spearman for point in curve.points]
-    uniformity = [point.uniformity for point in curve.points]
-    alignment = [point.alignment for point in curve.points]
-    ends = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (spearmans[0], spearmans[-1])))
-    label = f"{curve.method}, {ends} ({Path(curve.run).name})"
-    if not curve.trained:
-        by_step.axhline(spearmans[0], color=colour, linestyle="--", label=label)
-        plane.plot(uniformity[:1], alignment[:1], color=colour, marker="x")
-        return
-    by_step.plot(steps, spearmans, color=colour, marker="o", label=label)
-    plane.plot(uniformity, alignment, color=colour, marker="o")
-    plane.plot(uniformity[:1], alignment[:1], color=colour, marker="o", markerfacecolor="white")
-    plane.annotate(f"step {steps[-1]}", (uniformity[-1], alignment[-1]), (6, 6), textcoords="offset points")

@@ -1,8 +1,7 @@
 """How runs went: the figures of every validation, from their metrics.csv, as curves, as a table, and as CSV."""
 
-import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from flowbert.errors import UserError, choices
 from flowbert.io.run_folder import RunFolder
 from flowbert.report.files import write_lines
 from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.training.metrics_log import read_metrics
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class Curve:
         """Whether anything changes along the run; what does not is a baseline."""
         return len({_figures(point) for point in self.points}) > 1
 
+    @property
+    def identity(self) -> object:
+        """What is the same in equal curves of several runs: a baseline's first validation may have another step."""
+        return self if self.trained else (self.method, _figures(self.points[0]))
+
 
 def read_curves(runs: Sequence[str | Path], task: str | None = None, aggregation: str = "all") -> list[Curve]:
     """Read the curves of all methods of some run folders, on one task; a baseline that several runs share, once.
@@ -61,8 +66,7 @@ def read_curves(runs: Sequence[str | Path], task: str | None = None, aggregation
     for run in runs:
         for curve in _read(Path(run), task, aggregation):
             task = curve.task
-            # The step of a baseline's first validation differs between runs.
-            curves.setdefault(curve if curve.trained else (curve.method, _figures(curve.points[0])), curve)
+            curves.setdefault(curve.identity, curve)
     return list(curves.values())
 
 
@@ -77,10 +81,22 @@ def curves_to_markdown(curves: Sequence[Curve]) -> str:
     return "\n".join(lines)
 
 
+def curve_rows(curves: Sequence[Curve]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Names of columns, and a row per point."""
+    names = ("run", "method", "task", *(field.name for field in fields(Point)))
+    return names, [(curve.run, curve.method, curve.task, *astuple(p)) for curve in curves for p in curve.points]
+
+
 def write_curves(curves: Sequence[Curve], path: str | Path) -> Path:
     """Write one line per point as CSV. Returns the path."""
-    names = ("run", "method", "task", *(field.name for field in fields(Point)))
-    return write_lines(path, names, ((c.run, c.method, c.task, *astuple(p)) for c in curves for p in c.points))
+    return write_lines(path, *curve_rows(curves))
+
+
+def curves_of(metrics: Sequence[Mapping[str, str]], run: str, task: str | None = None) -> list[Curve]:
+    """The curves in the rows of a metrics.csv, by ``all``, on one task, the first by default; none without figures."""
+    found = _measured(metrics, "all")
+    chosen = task or next((name for _, name in found), None)
+    return [Curve(run, method, name, _points(metrics, method, name, "all")) for method, name in found if name == chosen]
 
 
 def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
@@ -88,11 +104,8 @@ def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
     if not path.is_file():
         problem = f"no {path.name} in it" if run.is_dir() else "no such folder"
         raise UserError(f"{run}: {problem}; allowed: the run folder of a fit (an exported model has no curve)")
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    suffix = f"/dev/spearman_{aggregation}"
-    # Logged names are METHOD/TASK/SPLIT/MEASURE.
-    names = [name.removesuffix(suffix).rsplit("/", 1) for name in (lines[0] if lines else ()) if name.endswith(suffix)]
+    rows = read_metrics(path)
+    names = _measured(rows, aggregation)
     tasks = list(dict.fromkeys(found for _, found in names))
     if not tasks:
         raise UserError(f"{path}: no validation on a development split yet; allowed: a run with validations")
@@ -100,21 +113,31 @@ def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
     if chosen not in tasks:
         raise UserError(f"task: received {task!r}; {choices(tasks, chosen)} (in {path})")
     return [
-        Curve(str(run), method, chosen, _points(lines, f"{method}/{chosen}/dev", aggregation))
+        Curve(str(run), method, chosen, _points(rows, method, chosen, aggregation))
         for method, found in names
         if found == chosen
     ]
 
 
-def _points(lines: list[dict[str, str]], prefix: str, aggregation: str) -> tuple[Point, ...]:
-    measures = (f"spearman_{aggregation}", "alignment", "uniformity")
-    found = []
-    for line in lines:
-        values = [line[f"{prefix}/{measure}"] for measure in measures]
-        if values[0]:
-            # Lightning logs the number of the last step, counted from 0.
-            found.append(Point(int(line["step"]) + 1, *(float(value) if value else math.nan for value in values)))
-    return tuple(found)
+def _measured(metrics: Sequence[Mapping[str, str]], aggregation: str) -> list[tuple[str, str]]:
+    """Methods and tasks with a Spearman on the development split."""
+    suffix = f"/dev/spearman_{aggregation}"
+    # Logged names are METHOD/TASK/SPLIT/MEASURE.
+    names = dict.fromkeys(name for row in metrics for name in row if name.endswith(suffix))
+    found = [name.removesuffix(suffix).rsplit("/", 1) for name in names]
+    return [(method, task) for method, task in found]
+
+
+def _points(metrics: Sequence[Mapping[str, str]], method: str, task: str, aggregation: str) -> tuple[Point, ...]:
+    spearman, alignment, uniformity = (
+        f"{method}/{task}/dev/{name}" for name in (f"spearman_{aggregation}", "alignment", "uniformity")
+    )
+    return tuple(
+        # Lightning logs the number of the last step, counted from 0.
+        Point(int(row["step"]) + 1, *(float(row.get(name, math.nan)) for name in (spearman, alignment, uniformity)))
+        for row in metrics
+        if spearman in row
+    )
 
 
 def _figures(point: Point) -> str:

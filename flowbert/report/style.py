@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 PICTURES = (".svg", ".png")
 INK = "#1a1a1a"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito, 2008
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)  # Okabe and Ito, 2008
 IN_PAGE = {
     INK: "ink",
     "#b0b0b0": "rule",  # matplotlib's grid
     "#000000": "ink",
+    "#ffffff": "paper",
     "#0072b2": "blue",
     "#d55e00": "vermilion",
     "#009e73": "green",
@@ -25,7 +26,8 @@ IN_PAGE = {
     "#56b4e9": "sky",
 }
 """Colour in a picture -> the page's variable that stands for it, in its light and its dark form."""
-_OF_METHODS = {"raw": "#000000", "whitening": "#0072b2", "flow": "#d55e00"}
+_OF_METHODS = {"raw": INK, "whitening": "#0072b2"}
+_OF_METHODS |= dict.fromkeys(("flow", "simcse", "sbert", "mlm"), "#d55e00")  # what a run trains
 _STYLE: Any = {
     "axes.grid": True,
     "axes.spines.right": False,

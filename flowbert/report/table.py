@@ -14,7 +14,7 @@ from flowbert.tasks.lexical import EDIT_DISTANCE
 from flowbert.tasks.protocol import AGGREGATIONS
 
 _AVERAGE = "Avg"
-_GEOMETRY = ("alignment", "uniformity")  # lower is better
+GEOMETRY = ("alignment", "uniformity")  # lower is better
 _SETTING = ("encoder", "layers", "pooling", "corpus", "split")
 _TOLD_APART = (*_SETTING, "revision", "dtype", "max_length", "code")  # what differs here is no seed of the same
 _GROUP = ("encoder", "layers", "pooling", "split", "corpus")
@@ -30,13 +30,17 @@ class Cell:
 
     Attributes:
         figure: The figure x 100; NaN if it does not exist.
-        note: Its 95% confidence interval, or its standard deviation over seeds, as text.
+        low: Lower end of its 95% confidence interval; NaN without one.
+        high: Upper end.
+        deviation: Its standard deviation over seeds; NaN for one seed.
         ranked: Whether it can be the best; not without all of the method's seeds.
         measured: Whether there is anything; nothing is shown otherwise.
     """
 
     figure: float
-    note: str = ""
+    low: float = math.nan
+    high: float = math.nan
+    deviation: float = math.nan
     ranked: bool = True
     measured: bool = True
 
@@ -44,6 +48,13 @@ class Cell:
     def text(self) -> str:
         """The figure with two digits."""
         return (f"{self.figure:.2f}" if math.isfinite(self.figure) else "nan") if self.measured else ""
+
+    @property
+    def note(self) -> str:
+        """The interval, or the standard deviation over seeds."""
+        if math.isfinite(self.deviation):
+            return f"\u00b1{self.deviation:.2f}"
+        return f"[{self.low:.1f}, {self.high:.1f}]" if math.isfinite(self.low) else ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ class FigureTable:
                 column = {label: cells[number] for label, cells in self.cells.items() if self.group[label] == group}
                 ranked = {k: c for k, c in column.items() if c.ranked and math.isfinite(c.figure)}
                 if len(ranked) > 1 and EDIT_DISTANCE not in name:  # of which neither end is better
-                    best = (min if name in _GEOMETRY else max)(ranked.values(), key=attrgetter("figure"))
+                    best = (min if name in GEOMETRY else max)(ranked.values(), key=attrgetter("figure"))
                     found |= {(label, number) for label, cell in ranked.items() if cell.text == best.text}
         return frozenset(found)
 
@@ -101,7 +112,7 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
     if not chosen:
         raise UserError(f"no rows with the aggregation {aggregation!r} among {len(rows)}; nothing to show")
     tasks = tuple(dict.fromkeys(row.task for row in chosen))
-    averaged = (_AVERAGE, *_GEOMETRY) if len(tasks) > 1 else _GEOMETRY
+    averaged = (_AVERAGE, *GEOMETRY) if len(tasks) > 1 else GEOMETRY
     lines = _lines(chosen, attrgetter("task"))
     notes = _notes(chosen, lines)
     cells = {line.label: [line.cell(task) for task in tasks] for line in lines}
@@ -179,14 +190,14 @@ def _averages(
     lines: Sequence[_Line], name: str, tasks: Sequence[str], averages: Averages
 ) -> tuple[Comparable[str, str], dict[str, Cell]]:
     """What can be compared, and each line's average over the same tasks; NaN for a line that lacks one of them."""
-    value = attrgetter(name) if name in _GEOMETRY else _score
+    value = attrgetter(name) if name in GEOMETRY else _score
     there = [task for task in tasks if any(task in line.rows for line in lines)]
     found = Comparable.of({line.label: {task: line.mean(task, value) for task in there} for line in lines}, there)
     cells = {}
     for line in lines:
         whole = found.columns if line.label in found.rows else ()
         geometry = Cell(_mean(line.mean(task, value) for task in whole))
-        cells[line.label] = geometry if name in _GEOMETRY else line.average(whole, averages)
+        cells[line.label] = geometry if name in GEOMETRY else line.average(whole, averages)
     return found, cells
 
 
@@ -238,10 +249,9 @@ def _cell(values: Sequence[float], interval: tuple[float, float] | None, *, rank
     if not math.isfinite(figure):
         return Cell(figure, ranked=ranked)
     if len(values) > 1:
-        return Cell(figure, f"\u00b1{statistics.stdev(values):.2f}", ranked)
-    if interval is None or not math.isfinite(interval[0]):
-        return Cell(figure, ranked=ranked)
-    return Cell(figure, f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]", ranked)
+        return Cell(figure, deviation=statistics.stdev(values), ranked=ranked)
+    low, high = interval or (math.nan, math.nan)
+    return Cell(figure, 100 * low, 100 * high, ranked=ranked)
 
 
 def _mean(values: Iterable[float]) -> float:

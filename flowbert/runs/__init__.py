@@ -8,5 +8,17 @@ from flowbert.runs.encode_vectors import encode_vectors
 from flowbert.runs.export import export
 from flowbert.runs.fit import Run, fit
 from flowbert.runs.import_model import import_model
+from flowbert.runs.report import write_report
 
-__all__ = ["Run", "advise", "analyze", "compare", "encode", "encode_vectors", "export", "fit", "import_model"]
+__all__ = [
+    "Run",
+    "advise",
+    "analyze",
+    "compare",
+    "encode",
+    "encode_vectors",
+    "export",
+    "fit",
+    "import_model",
+    "write_report",
+]

@@ -30,6 +30,7 @@ from flowbert.evaluation.request import (
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
+from flowbert.report.page.of_run import write_run_page
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
@@ -68,7 +69,8 @@ def compare(
     """Compare each encoder x layers x pooling x method x corpus x task x seed; a list can be a comma-separated text.
 
     A run whose ``output`` holds figures of equal settings and code computes only the others. Beside FILE.json stand
-    FILE.md, FILE.csv and FILE.scores/ (similarities).
+    FILE.html (the page to look at), FILE.figures/ (its pictures and their data), FILE.md, FILE.csv and FILE.scores/
+    (similarities).
 
     Args:
         encoder: Which embeddings to compare on: paths, or all settings, or an encoder that is loaded.
@@ -162,8 +164,12 @@ def compare(
     with ExitStack() as stack:
         file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
         run = ResumableRun(file, cells, run_fingerprint(cells, device))
-        run.compute()
-        found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
+        try:
+            run.compute()
+            found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
+        finally:  # after Ctrl-C, too: the figures that there are
+            if output is not None and file.is_file():
+                write_run_page(file)
         if output is not None:
             write_markdown(file.with_suffix(".md"), found)
             write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])

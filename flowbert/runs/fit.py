@@ -13,12 +13,11 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
 
-from flowbert.callbacks import STSEvaluation, WhiteningBaseline
+from flowbert.callbacks import StepLog, STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
-from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.results import Row, fingerprint, rows_of, write_results
 from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
@@ -27,10 +26,9 @@ from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
 from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.checkpoints import SavedCheckpoint
+from flowbert.runs.fit_figures import intervals_of, record_of
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
 from flowbert.runs.recommended import recommended_rows
-from flowbert.tasks.base import Task
-from flowbert.tasks.sts import STS
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.vectors import Ranges
 
@@ -85,6 +83,7 @@ class Run:
         self._log_to, self._last = log_to, LastCheckpoint() if last is None else last
         self._recommended = recommended
         self._options = TRAINER_DEFAULTS | trainer
+        self._said: dict[str, Any] = {}  # of the figures: verdicts, intervals of averages
         module.check_data(datamodule)
         datamodule.load()
         if module.has_encoder and module.encoder.needs_counts:
@@ -192,7 +191,7 @@ class Run:
             self._loggers = make_loggers(self._log_to, self.folder, earlier)
             options["logger"] = [*self._loggers, *_as_list(options.get("logger"))]
         self._last.dirpath = self.folder.checkpoints
-        own: list[Callback | None] = [self.whitening, self.evaluation, self.best, self._last]
+        own: list[Callback | None] = [self.whitening, self.evaluation, StepLog(), self.best, self._last]
         options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
         options["plugins"] = [*_as_list(options.get("plugins")), AtomicCheckpointIO()]
         try:
@@ -258,25 +257,17 @@ class Run:
                 **encoder_columns(self.module.encoder),
             )
         ]
-        rows = self._with_intervals(rows)
+        intervals = intervals_of(self.datamodule.tasks, self.evaluation.figures)
+        rows = intervals.rows(rows)
+        self._said = record_of(rows, intervals)
         if trainer.is_global_zero:
             self._write(rows, corpus)
         return rows
 
-    def _with_intervals(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows with the 95% intervals that ``evaluate`` gives equal ones: the same resamples of the same pairs."""
-        found: dict[Task, Any] = {}
-        for data in self.datamodule.tasks:
-            mine = [each for each in self.evaluation.figures if each.figures.task == data.name]
-            task = STS(data, mine[0].figures.split)
-            items = {each.method: each.figures.similarities for each in mine}
-            found[task] = task.resample(items, threads=torch.get_num_threads())
-        return Intervals(found, ()).rows(rows)
-
     def _write(self, rows: Sequence[Row], corpus: Mapping[str, Any]) -> None:
         device, seed = str(self.module.device), self.module.hparams["seed"]
         record = fingerprint(self.settings, corpus_hash=corpus["digest"], device=device, seed=seed)
-        write_results(self.folder.results, rows, record)
+        write_results(self.folder.results, rows, record | self._said)
 
 
 def fit(

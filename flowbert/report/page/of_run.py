@@ -1,0 +1,168 @@
+"""The page of one run: which method to use, its figures, what its maps did to the space, and how to run it again."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flowbert.analysis.found import Analysis
+from flowbert.evaluation.comparison import AGGREGATION
+from flowbert.evaluation.results import Row
+from flowbert.io.run_folder import RunFolder
+from flowbert.report.history import Curve, curves_of
+from flowbert.report.page.content import Page, PageCell, PageTable, Section
+from flowbert.report.page.record import RunRecord, figures_folder, flattened, page_file
+from flowbert.report.panel import Panel
+from flowbert.report.panels import panels_of
+from flowbert.report.panels.figures import intervals_panel, plane_panel
+from flowbert.report.panels.training import logged_panel, path_panel, spearman_panel
+from flowbert.report.table import Averages, FigureTable, other_table, spearman_table
+from flowbert.tasks.protocol import AGGREGATIONS
+
+_ELSEWHERE = ("verdicts", "averages", "differences")  # what of a fingerprint stands above
+
+
+def write_run_page(path: str | Path) -> Path:
+    """Write the page of a run folder or of a results file beside it, with its pictures.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        UserError: If there is nothing of a run, or a file is damaged.
+    """
+    record = RunRecord.read(path)
+    return run_page(record).write(page_file(record.path), figures_folder(record.path))
+
+
+def run_page(record: RunRecord) -> Page:
+    """The page of what a run left behind, finished or not."""
+    curves = curves_of(record.metrics, str(record.path))
+    sections = [_figures(record, curves), _training(record, curves), *_analysis(record.analysis), _again(record)]
+    return Page(record.name, _subtitle(record), _verdicts(record), sections)
+
+
+def figure_tables(rows: Sequence[Row], averages: Mapping[str, Averages]) -> list[FigureTable]:
+    """The tables of some rows: Spearman under the aggregation that verdicts go by, others, then other metrics."""
+    names = (AGGREGATION, *(name for name in AGGREGATIONS if name != AGGREGATION))
+    there = {row.aggregation for row in rows if row.metric == "spearman"}
+    found = [spearman_table(rows, name, averages.get(name)) for name in names if name in there]
+    others = other_table(rows)
+    return found if others is None else [*found, others]
+
+
+def figures_section(
+    tables: Sequence[FigureTable], curves: Sequence[Curve] = (), folded: Sequence[PageTable] = ()
+) -> Section:
+    """Tables, the first one with its pictures, further aggregations folded away."""
+    shown = [table for number, table in enumerate(tables) if number == 0 or not table.title.startswith("Spearman")]
+    panels = [intervals_panel(tables[0])] if tables else []
+    panels.append(path_panel(curves) if curves else plane_panel(tables[0]) if tables else None)
+    return Section(
+        "figures-section",
+        "Figures",
+        tables=[PageTable.of_figures(table) for table in shown],
+        panels=[panel for panel in panels if panel is not None],
+        folded=[*(PageTable.of_figures(table) for table in tables if table not in shown), *folded],
+    )
+
+
+def _subtitle(record: RunRecord) -> str:
+    first = next(iter(record.rows), None)
+    parts = [] if first is None else [f"{Path(first.encoder).name}, layers {first.layers}, pooling {first.pooling}"]
+    parts += [f"method {record.options['method']}"] if "method" in record.options else []
+    if record.fingerprint:
+        parts.append(f"{record.fingerprint['time']}, {record.fingerprint['device']}")
+    return "; ".join(parts)
+
+
+def _verdicts(record: RunRecord) -> list[str]:
+    if record.finished:
+        return list(record.fingerprint.get("verdicts", ()))
+    steps = max((int(row["step"]) + 1 for row in record.metrics if row.get("step")), default=0)
+    return [f"This run did not finish: {steps} training steps are in its log. How to go on stands at the end."]
+
+
+def _figures(record: RunRecord, curves: Sequence[Curve]) -> Section:
+    averages: dict[str, Averages] = {
+        name: {tuple(key): (low, high) for *key, low, high in lines}
+        for name, lines in record.fingerprint.get("averages", {}).items()
+    }
+    differences = [
+        PageTable.of_texts(
+            f"Differences x 100 with 95% confidence intervals, {title}",
+            ("row - column", *found["methods"]),
+            [(name, *cells) for name, cells in zip(found["methods"], found["cells"], strict=True)],
+        )
+        for title, found in record.fingerprint.get("differences", {}).items()
+    ]
+    return figures_section(figure_tables(record.rows, averages), curves, differences)
+
+
+def _training(record: RunRecord, curves: Sequence[Curve]) -> Section:
+    panels: list[Panel | None] = [spearman_panel(curves)] if curves else []
+    panels.append(logged_panel(record.metrics))
+    return Section("training-section", "Training", panels=[panel for panel in panels if panel is not None])
+
+
+def _analysis(found: Analysis | None) -> list[Section]:
+    if found is None:
+        return []
+    tables = []
+    for caption, rows in (("Measures of the vectors", found.spaces), ("Against a standard normal", found.latents)):
+        if rows:
+            tables.append(PageTable.of_numbers(caption, "method", {name: row._asdict() for name, row in rows.items()}))
+    near = [
+        PageTable(
+            sentence,
+            ("rank", *by_method),
+            [
+                [PageCell(str(rank + 1)), *(PageCell(text, moved=moved) for text, moved in row)]
+                for rank, row in enumerate(zip(*_marked(by_method), strict=True))
+            ],
+            texts=range(1, len(by_method) + 1),
+            sortable=False,
+        )
+        for sentence, by_method in found.neighbours.items()
+    ]
+    measured = f"Of {found.measured} sentences of {found.setting['corpus']}" if found.measured else ""
+    return [
+        Section("space", "What the maps do to the space", [measured] if tables else [], (), tables, panels_of(found)),
+        Section(
+            "neighbours",
+            "Nearest neighbours",
+            ["The nearest sentences under each method. Bold: not among the nearest of the first method."]
+            if near
+            else [],
+            tables=near,
+        ),
+    ]
+
+
+def _marked(by_method: Mapping[str, Sequence[str]]) -> list[list[tuple[str, bool]]]:
+    first = next(iter(by_method.values()))
+    return [[(text, text not in first) for text in texts] for texts in by_method.values()]
+
+
+def _again(record: RunRecord) -> Section:
+    run, code = RunFolder(record.path), []
+    if run.config.is_file():
+        again = ["python", "train.py", "fit", "--config", str(run.config)]
+        last = run.checkpoints / "last.ckpt"
+        if not record.finished and last.is_file():
+            again += ["--run_dir", str(run.path), "--ckpt_path", str(last)]
+        code = [shlex.join(again)]
+    elif record.fingerprint.get("command"):
+        code = [record.fingerprint["command"]]
+    folded = []
+    if record.options:
+        folded.append(PageTable.of_texts("Every option", ("option", "value"), settings_rows(record.options)))
+    if record.fingerprint:
+        plain = {name: value for name, value in record.fingerprint.items() if name not in _ELSEWHERE}
+        folded.append(PageTable.of_texts("Fingerprint", ("what", "value"), settings_rows(plain)))
+    return Section("again", "How to run this again", code=code, folded=folded)
+
+
+def settings_rows(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and value of each as text, nested ones by their dotted names."""
+    return [(name, "" if value is None else str(value)) for name, value in flattened(options).items()]

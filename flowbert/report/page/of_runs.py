@@ -1,0 +1,116 @@
+"""The page over several runs: what differs in their settings, their figures side by side, their curves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from flowbert.errors import UserError
+from flowbert.evaluation.results import Row
+from flowbert.report.history import Curve, curves_of
+from flowbert.report.page.content import Page, PageTable, Section
+from flowbert.report.page.of_run import figure_tables, figures_section
+from flowbert.report.page.record import RunRecord, flattened
+from flowbert.report.panels.training import spearman_panel
+
+_EACH_ITS_OWN = ("time", "config_hash", "command", "verdicts", "averages", "differences", "bootstrap")
+
+
+def write_runs_page(paths: Sequence[str | Path], output: str | Path) -> Path:
+    """Write the page over several runs, and its pictures beside it.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        UserError: If there is nothing of a run at a path, a file is damaged, or a run is named twice.
+    """
+    records = [RunRecord.read(path) for path in paths]
+    resolved = [record.path.resolve() for record in records]
+    for path in resolved:
+        if resolved.count(path) > 1:
+            raise UserError(f"runs: received {path} twice; allowed: each run once")
+    output = Path(output)
+    return runs_page(records).write(output, output.with_suffix(".figures"))
+
+
+def runs_page(records: Sequence[RunRecord]) -> Page:
+    """The page over several runs."""
+    names = _short_names(records)
+    tables = figure_tables(side_by_side({name: record.rows for name, record in zip(names, records, strict=True)}), {})
+    differing = _differing(records)
+    caption = "Only what is not the same in all of them"
+    settings = Section(
+        "settings",
+        "What differs",
+        tables=[PageTable.of_texts(caption, ("setting", *names), differing)] if differing else (),
+        lines=() if differing else ("All settings are the same.",),
+    )
+    unfinished = [name for name, record in zip(names, records, strict=True) if not record.finished]
+    notes = [
+        "Intervals are of each run by itself. Two methods that `evaluate` measures together have paired differences."
+    ]
+    notes += [f"did not finish: {', '.join(unfinished)}"] if unfinished else []
+    curves = _curves(names, records)
+    panels = [spearman_panel(curves)] if curves else []
+    sections = [settings, figures_section(tables, curves), Section("training-section", "Training", panels=panels)]
+    return Page(f"{len(records)} runs", ", ".join(names), notes, sections)
+
+
+def side_by_side(rows_by_run: dict[str, Sequence[Row]]) -> list[Row]:
+    """Rows of several runs: a method whose figures are the same in all of them once, others with their run's name."""
+    found: dict[tuple[object, ...], dict[str, list[Row]]] = {}
+    for run, rows in rows_by_run.items():
+        for row in rows:
+            key = (row.method, row.encoder, row.layers, row.pooling, row.corpus)
+            found.setdefault(key, {}).setdefault(run, []).append(row)
+    shown = []
+    for by_run in found.values():
+        first, *others = by_run.values()
+        if all(_figures(rows) == _figures(first) for rows in others):
+            shown += first
+        else:
+            shown += [replace(row, method=f"{row.method}, {run}") for run, rows in by_run.items() for row in rows]
+    return shown
+
+
+def _figures(rows: Sequence[Row]) -> list[str]:
+    """What they measured, as text, in which NaN equals itself."""
+    return sorted(
+        f"{row.task} {row.split} {row.metric} {row.aggregation} {row.seed} {row.value} {row.alignment} {row.uniformity}"
+        for row in rows
+    )
+
+
+def _curves(names: Sequence[str], records: Sequence[RunRecord]) -> list[Curve]:
+    """All curves on the first task that there is; a baseline that several runs share, once."""
+    task: str | None = None
+    found: dict[object, Curve] = {}
+    for name, record in zip(names, records, strict=True):
+        for curve in curves_of(record.metrics, name, task):
+            task = curve.task
+            found.setdefault(curve.identity, curve)
+    return list(found.values())
+
+
+def _differing(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
+    """Name and value in each run of every setting that is not the same in all."""
+    settings = []
+    for record in records:
+        told = {name: value for name, value in record.fingerprint.items() if name not in _EACH_ITS_OWN}
+        # Nothing is to be said of a run's options where it has none on record.
+        settings.append({**record.options, **flattened(told)})
+    found = []
+    for name in dict.fromkeys(name for each in settings for name in each):
+        values = [str(each.get(name, "")) for each in settings]
+        if len(set(values)) > 1:
+            found.append((name, *values))
+    return found
+
+
+def _short_names(records: Sequence[RunRecord]) -> list[str]:
+    """The last part of each path, or more of it where these are alike."""
+    parts = [record.path.resolve().with_suffix("").parts for record in records]
+    depth = 1
+    while len({each[-depth:] for each in parts}) < len(parts):
+        depth += 1
+    return ["/".join(each[-depth:]) for each in parts]

@@ -1,0 +1,110 @@
+"""What a run left behind: everything that a page is made of."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flowbert.analysis.found import Analysis
+from flowbert.errors import UserError
+from flowbert.evaluation.results import Row, load_results
+from flowbert.io.run_folder import RunFolder
+from flowbert.training.metrics_log import read_metrics
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run folder, or a results file of ``evaluate`` with what lies beside it.
+
+    Attributes:
+        path: The folder, or the results file.
+        rows: Its figures; none where a run did not get so far.
+        fingerprint: What they depend on besides their rows.
+        options: What the run was asked for: option -> value.
+        metrics: What was logged on the way, as :func:`flowbert.training.metrics_log.read_metrics` gives it.
+        analysis: What was found in its embeddings, if anything was measured.
+    """
+
+    path: Path
+    rows: Sequence[Row]
+    fingerprint: Mapping[str, Any]
+    options: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, str]]
+    analysis: Analysis | None
+
+    @classmethod
+    def read(cls, path: str | Path) -> "RunRecord":
+        """Read what is there.
+
+        Raises:
+            UserError: If there is nothing of a run, or a file is damaged.
+        """
+        path = Path(path)
+        if path.is_file():
+            rows, fingerprint = load_results(path)
+            return cls(path, rows, fingerprint, {}, (), _analysis(analysis_file(path)))
+        run = RunFolder.find(path)
+        if not (run.results.is_file() or run.metrics.is_file()):
+            raise UserError(
+                f"{path}: neither {run.results.name} nor {run.metrics.name} in it; allowed: the folder of a fit, "
+                "or the results file of an evaluation"
+            )
+        rows, fingerprint = load_results(run.results) if run.results.is_file() else ([], {})
+        options = flattened(_yaml(run.config)) if run.config.is_file() else {}
+        return cls(path, rows, fingerprint, options, read_metrics(run.metrics), _analysis(analysis_file(path)))
+
+    @property
+    def name(self) -> str:
+        """The last part of its path that says something."""
+        path = self.path.resolve()
+        return path.stem if path.is_file() else "/".join(path.parts[-2:])
+
+    @property
+    def finished(self) -> bool:
+        """Whether there are figures of the end."""
+        return bool(self.rows)
+
+
+def flattened(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested options by their dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            found |= flattened(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def analysis_file(path: Path) -> Path:
+    """Where the analysis of a run folder, or of a results file, lies."""
+    return path.with_suffix(".analysis.json") if path.suffix == ".json" else RunFolder(path).analysis
+
+
+def page_file(path: Path) -> Path:
+    """Where the page of a run folder, or of a results file, lies."""
+    return path.with_suffix(".html") if path.suffix == ".json" else RunFolder(path).report
+
+
+def figures_folder(path: Path) -> Path:
+    """Where the pictures of a run folder, or of a results file, lie."""
+    return path.with_suffix(".figures") if path.suffix == ".json" else RunFolder(path).figures
+
+
+def _analysis(path: Path) -> Analysis | None:
+    if not path.is_file():
+        return None
+    try:
+        return Analysis.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: damaged ({error}); allowed: what flowbert wrote, or no such file") from error
+
+
+def _yaml(path: Path) -> Mapping[str, Any]:
+    try:
+        return dict(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: damaged ({' '.join(str(error).split())}); allowed: a config of a fit") from error

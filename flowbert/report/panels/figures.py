@@ -1,0 +1,88 @@
+"""The table of figures as pictures: intervals by task, and the plane of alignment and uniformity."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flowbert.report.panel import Panel
+from flowbert.report.panels.training import PLANE
+from flowbert.report.style import colour_of
+from flowbert.report.table import GEOMETRY, FigureTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def intervals_panel(table: FigureTable) -> Panel | None:
+    """Every figure of a table with its interval, task by task; None without figures."""
+    rows = [
+        (column, label, cell.figure, cell.low, cell.high, cell.deviation)
+        for number, column in enumerate(table.columns)
+        for label, cells in table.cells.items()
+        if column not in GEOMETRY and math.isfinite((cell := cells[number]).figure)
+    ]
+    if not rows:
+        return None
+    columns = list(dict.fromkeys(row[0] for row in rows))
+    labels = list(dict.fromkeys(row[1] for row in rows))
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        for number, label in enumerate(labels):
+            mine = [row for row in rows if row[1] == label]
+            heights = [columns.index(row[0]) + 0.7 * ((number + 0.5) / len(labels) - 0.5) for row in mine]
+            figures = [row[2] for row in mine]
+            colour = colour_of(method_of(label), number)
+            axes.plot(figures, heights, "o", color=colour, label=label, markersize=4)
+            for row, height in zip(mine, heights, strict=True):
+                low, high = (row[3], row[4]) if math.isfinite(row[3]) else (row[2] - row[5], row[2] + row[5])
+                if math.isfinite(low):
+                    axes.plot((low, high), (height, height), color=colour, linewidth=1.5)
+        axes.set_yticks(range(len(columns)), columns)
+        axes.set(xlabel="x 100", ylim=(len(columns) - 0.5, -0.5))
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        figure.legend(loc="outside lower center")
+
+    return Panel(
+        "figures",
+        "Figures with their intervals",
+        "A dot is a figure, its line the 95% confidence interval over pairs, or one standard deviation over seeds.",
+        ("task", "method", "figure", "low", "high", "deviation"),
+        rows,
+        draw,
+        (7, _height(columns, labels) + 0.9 + 0.22 * len(labels)),
+    )
+
+
+def plane_panel(table: FigureTable) -> Panel | None:
+    """Alignment against uniformity, a point per row of the table; None where no row has both."""
+    places = [table.columns.index(name) if name in table.columns else -1 for name in GEOMETRY]
+    rows = [
+        (label, cells[places[0]].figure, cells[places[1]].figure)
+        for label, cells in table.cells.items()
+        if -1 not in places and all(math.isfinite(cells[place].figure) for place in places)
+    ]
+    if not rows:
+        return None
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
+        for number, (label, alignment, uniformity) in enumerate(rows):
+            axes.plot(uniformity, alignment, "o", color=colour_of(method_of(label), number), label=label, markersize=7)
+        axes.margins(0.15)
+        figure.legend(loc="outside lower center")
+
+    return Panel(
+        "plane", "Alignment and uniformity", PLANE, ("method", *GEOMETRY), rows, draw, (6, 4 + 0.22 * len(rows))
+    )
+
+
+def method_of(label: str) -> str:
+    """The method in a row's label, which may go on with its setting."""
+    return label.partition(" (")[0].rstrip("*")
+
+
+def _height(columns: Sequence[str], labels: Sequence[str]) -> float:
+    return len(columns) * max(0.35, 0.16 * len(labels))
