@@ -33,6 +33,7 @@ STREAMS = {
     "hashes": "numbers that rows are multiplied with to tell them apart",
     "uniformity": "sentences that stand for all in a sampled uniformity",
     "hubness": "vectors that stand for all in a sampled hubness",
+    "map": "start of a UMAP",
 }
 """The streams by name, and what is drawn from each."""
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
@@ -48,18 +49,72 @@ def gaussianity(z: Array) -> Gaussianity:
     rows = to_rows(z, "latents")
     if len(rows) < 2:
         raise ValueError(f"latents: received {len(rows)} rows; allowed: at least 2")
-    mean = rows.mean(dim=0)
-    std = rows.std(dim=0, correction=0)
-    standard = (rows - mean) / std
+    standard = _standardized(rows)
     squared = rows.square().sum(dim=1)
     return Gaussianity(
-        float(mean.abs().mean()),
-        float(std.mean()),
+        float(rows.mean(dim=0).abs().mean()),
+        float(rows.std(dim=0, correction=0).mean()),
         float(standard.pow(3).mean(dim=0).abs().mean()),
         float(standard.pow(4).mean(dim=0).mean()) - 3,
         float(squared.mean()),
         float(stats.kstest(squared.sqrt().cpu().numpy(), stats.chi(rows.shape[1]).cdf).statistic),
     )
+
+
+class LatentShape(NamedTuple):
+    """What to draw of latents of size D.
+
+    Attributes:
+        dim: The size D.
+        low: Where the first bin of norms begins, norms being divided by the root of D.
+        high: Where the last one ends.
+        counts: Latents by norm, in bins of equal width.
+        skewness: Skewness of each dimension; of some, evenly chosen, if there are many.
+        excess_kurtosis: Kurtosis of the same dimensions less 3.
+    """
+
+    dim: int
+    low: float
+    high: float
+    counts: list[int]
+    skewness: list[float]
+    excess_kurtosis: list[float]
+
+
+def latent_shape(z: Array, bins: int = 40, dimensions: int = 256) -> LatentShape:
+    """Norms and moments by dimension of latents ``(N, D)``, torch or numpy.
+
+    Args:
+        z: The latents.
+        bins: Number of bins of the norms.
+        dimensions: Most dimensions whose moments are kept.
+
+    Raises:
+        ValueError: If ``z`` is not 2-D, or has fewer than 2 rows.
+
+    Example:
+        >>> shape = latent_shape(torch.randn(5000, 8, generator=torch.Generator().manual_seed(0)), bins=4)
+        >>> shape.dim, sum(shape.counts), max(map(abs, shape.skewness)) < 0.1
+        (8, 5000, True)
+    """
+    rows = to_rows(z, "latents")
+    if len(rows) < 2:
+        raise ValueError(f"latents: received {len(rows)} rows; allowed: at least 2")
+    norms = (rows.norm(dim=1) / math.sqrt(rows.shape[1])).cpu().numpy()
+    counts, bounds = np.histogram(norms, bins)
+    standard = _standardized(rows[:, :: math.ceil(rows.shape[1] / dimensions)])
+    return LatentShape(
+        rows.shape[1],
+        float(bounds[0]),
+        float(bounds[-1]),
+        counts.tolist(),
+        standard.pow(3).mean(dim=0).tolist(),
+        (standard.pow(4).mean(dim=0) - 3).tolist(),
+    )
+
+
+def _standardized(rows: Tensor) -> Tensor:
+    return (rows - rows.mean(dim=0)) / rows.std(dim=0, correction=0)
 
 
 def density_bits(

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from flowbert.analysis.found import WordSpace
+from flowbert.analysis.word_space import word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.encoders.tokens import special_tokens
@@ -19,6 +21,17 @@ def input_embeddings(encoder: SentenceEncoder, sentences: Sequence[str]) -> tupl
     embeddings: Tensor = encoder.backbone.get_input_embeddings().weight.detach()  # type: ignore[operator]
     counts = encoder.count_tokens(sentences).without(sorted(special_tokens(encoder.tokenizer)))
     return embeddings[: len(counts.occurrences)], counts
+
+
+def word_space(encoder: SentenceEncoder, sentences: Sequence[str], seed: int = 0) -> WordSpace:
+    """Token vectors of an encoder, its frequencies being those of a corpus; a small part of it passes the encoder."""
+    embeddings, counts = input_embeddings(encoder, sentences)
+    ranked = counts.occurrences.argsort(descending=True, stable=True)
+    occurring = embeddings[ranked[counts.occurrences[ranked] > 0].to(embeddings.device)]
+    buckets = word_buckets(embeddings, counts.occurrences)
+    return WordSpace(
+        buckets, mean_cosine(occurring), word_points(occurring, buckets), cosine_by_layer(encoder, sentences, seed=seed)
+    )
 
 
 @torch.no_grad()

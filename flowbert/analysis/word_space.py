@@ -1,5 +1,6 @@
 """Word embeddings against word frequency: norms, neighbours, and the first two directions."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -30,6 +31,20 @@ class WordBucket(NamedTuple):
     norm: float
     distance: dict[int, float]
     product: dict[int, float]
+
+
+class WordPoint(NamedTuple):
+    """A word on the first two singular directions.
+
+    Attributes:
+        rank: Its frequency rank, from 0.
+        first: Coordinate on the first.
+        second: Coordinate on the second.
+    """
+
+    rank: int
+    first: float
+    second: float
 
 
 def word_buckets(
@@ -103,3 +118,26 @@ def principal_projection(embeddings: Array) -> Tensor:
     rows = to_rows(embeddings)
     directions: Tensor = torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -2:].flip(1)
     return rows @ directions
+
+
+def word_points(embeddings: Array, buckets: Sequence[WordBucket], each: int = 200) -> list[WordPoint]:
+    """Words to draw on the first two singular directions of all.
+
+    Args:
+        embeddings: Those of the ranked words ``(W, D)``, the most frequent first.
+        buckets: Their buckets.
+        each: Most words of a bucket, evenly chosen.
+
+    Example:
+        >>> x = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+        >>> buckets = word_buckets(x, torch.arange(30, 0, -1), bounds=(0, 10, 30))
+        >>> [point.rank for point in word_points(x, buckets, each=4)]
+        [0, 3, 6, 9, 10, 15, 20, 25]
+    """
+    projection = principal_projection(embeddings).cpu()
+    ranks = [
+        rank
+        for bucket in buckets
+        for rank in range(bucket.first, bucket.last, math.ceil((bucket.last - bucket.first) / each))
+    ]
+    return [WordPoint(rank, *projection[rank].tolist()) for rank in ranks]

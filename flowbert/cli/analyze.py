@@ -8,7 +8,10 @@ from flowbert.runs.analyze import analyze
 
 _EXAMPLE = """examples:
   python train.py analyze --encoder.path DIR --encoder.layers first_last --corpus sentences.txt --output analysis
-  python train.py analyze --encoder.path DIR --methods raw,flow --flow runs/flow_target/TIME --corpus sentences.txt"""
+  python train.py analyze --encoder.path DIR --methods raw,flow --flow runs/flow_target/TIME --corpus sentences.txt
+  python train.py analyze --encoder.path DIR --corpus sentences.txt --tasks STSB --split dev --senteval DIR"""
+
+_SHARED = ("column", "nli", "senteval", "seed", "store_dir", "device")
 
 
 def make_parser() -> ToolParser:
@@ -16,12 +19,13 @@ def make_parser() -> ToolParser:
     parser = ToolParser(
         usage="train.py analyze --encoder.path DIR --corpus FILE [options]",
         description="Measure the spaces of an encoder before and after its maps, on sentences that no map was fitted "
-        "on: word embeddings by frequency, spectrum, isotropy, hubness, how Gaussian, bits per dimension, neighbours.",
+        "on: word embeddings by frequency, spectrum, isotropy, hubness, norms, how Gaussian, bits per dimension, "
+        "neighbours, a map of the corpus, cosines by gold score.",
         epilog=_EXAMPLE,
     )
     add_encoder_options(parser)
-    parser.add_function_arguments(analyze, skip={"encoder", "column", "nli", "seed", "store_dir", "device", "progress"})
-    add_options(parser, "column", "nli", "seed", "store_dir", "device")
+    parser.add_function_arguments(analyze, skip={"encoder", "progress", *_SHARED})
+    add_options(parser, *_SHARED)
     return parser
 
 
@@ -36,4 +40,4 @@ def main(argv: list[str]) -> None:
     options |= {"encoder": EncoderSettings(**options["encoder"]), "device": chosen_device(options["device"])}
     print(analysis_to_text(analyze(**options, progress=True)))
     if options["output"] is not None:
-        print(f"\nwritten: {options['output']}: tables as .csv, pictures as .svg")
+        print(f"\nwritten: {options['output']}: tables as .csv, pictures as .svg and .png with their data as .csv")

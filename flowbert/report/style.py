@@ -1,6 +1,7 @@
 """One look for every picture: matplotlib's settings, the colour of each method, and how a figure becomes a file."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,13 @@ IN_PAGE = {
     "#cc79a7": "purple",
     "#e69f00": "orange",
     "#56b4e9": "sky",
+    "#0d0887": "scale-1",  # four steps of an order, low to high
+    "#7e03a8": "scale-2",
+    "#cc4778": "scale-3",
+    "#e07b12": "scale-4",
 }
 """Colour in a picture -> the page's variable that stands for it, in its light and its dark form."""
+SCALE = tuple(colour for colour, variable in IN_PAGE.items() if variable.startswith("scale-"))
 _OF_METHODS = {"raw": INK, "whitening": "#0072b2"}
 _OF_METHODS |= dict.fromkeys(("flow", "simcse", "sbert", "mlm"), "#d55e00")  # what a run trains
 _STYLE: Any = {
@@ -41,9 +47,32 @@ _STYLE: Any = {
 }
 
 
-def colour_of(method: str, number: int = 0) -> str:
-    """Colour of a method, the same in every picture; others take one by their number."""
-    return _OF_METHODS.get(method, COLOURS[(number + 2) % (len(COLOURS) - 1)])
+def colours_of(methods: Iterable[str]) -> dict[str, str]:
+    """Colours of the methods of one report, all different as long as there are seven or fewer.
+
+    Raw embeddings, whitening and what a run trains have their own; a variant of these takes it where it is free.
+
+    Example:
+        >>> found = colours_of(["raw", "zca", "whitening-128", "flow", "whitening"])
+        >>> found["whitening"], len(set(found.values()))
+        ('#0072b2', 5)
+    """
+    found: dict[str, str] = {}
+    names = list(methods)
+    for wanted in (lambda name: name, _family):
+        for name in names:
+            colour = _OF_METHODS.get(wanted(name))
+            if name not in found and colour is not None and colour not in found.values():
+                found[name] = colour
+    for name in names:
+        free = [colour for colour in COLOURS if colour not in found.values()] or COLOURS
+        found.setdefault(name, free[0])
+    return {name: found[name] for name in names}
+
+
+def _family(method: str) -> str:
+    """``whitening`` of ``whitening-128:shrinkage=0.1``."""
+    return re.split("[-:]", method)[0]
 
 
 @contextmanager

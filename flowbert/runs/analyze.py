@@ -1,6 +1,5 @@
 """The spaces of an encoder before and after its maps, measured on sentences that no map was fitted on."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from flowbert.analysis.found import Analysis, WordSpace
-from flowbert.analysis.gaussianity import density_bits, gaussianity
-from flowbert.analysis.sentence_space import sentence_space
-from flowbert.analysis.token_space import cosine_by_layer, input_embeddings
-from flowbert.analysis.word_space import principal_projection, word_buckets
+from flowbert.analysis.corpus_map import check_map
+from flowbert.analysis.found import Analysis
+from flowbert.analysis.gaussianity import density_bits
+from flowbert.analysis.gold_bands import ScoredPairs
+from flowbert.analysis.sentence_tokens import tokens_in, words_in
+from flowbert.analysis.token_space import word_space
+from flowbert.analysis.whole import analysis_of
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.counting import choose_counted
@@ -21,20 +22,19 @@ from flowbert.encoders.token_counts import FITTED_ON
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.grid import Source
-from flowbert.evaluation.request import Methods, methods_of
+from flowbert.evaluation.request import Methods, Names, as_list, methods_of
 from flowbert.flows import Glow
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.embedder import FLOW, load_map
 from flowbert.methods.registry import FIT_HERE
-from flowbert.metrics import mean_cosine
-from flowbert.metrics.neighbours import nearest_neighbours
-from flowbert.metrics.spectrum import spectrum
 from flowbert.report.analysis import write_analysis
 from flowbert.seeding import Stream
+from flowbert.tasks import TaskOptions, load_tasks
+from flowbert.tasks.pairs import gold_scores
+from flowbert.tasks.sts import STS
 
 _FEWEST = 200  # distinct sentences
-_SHOWN = 5  # sentences to read, and neighbours of each
 _GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
 
 
@@ -46,6 +46,10 @@ def analyze(
     column: str | None = None,
     nli: str = "hub",
     limit: int = 3000,
+    tasks: Names | None = None,
+    senteval: str | None = None,
+    split: Names = "test",
+    map: str = "pca",
     seed: int = 0,
     output: str | Path | None = None,
     store_dir: str | None = None,
@@ -54,7 +58,8 @@ def analyze(
 ) -> Analysis:
     """Measure word space, sentence space before and after every method, and how Gaussian the results are.
 
-    Half of the distinct sentences, at most ``limit``, are kept out of the fits; all figures of sentences are theirs. A
+    Half of the distinct sentences, at most ``limit``, are kept out of the fits; all figures of sentences are theirs.
+    Pairs of ``tasks`` are measured under the same maps; whether their sentences are in the corpus is not looked at. A
     flow that no run is named for is fitted here.
 
     Args:
@@ -66,8 +71,13 @@ def analyze(
         column: Column of the sentences in table files.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
         limit: Most sentences that are measured.
-        seed: Seed of the split, of what is drawn and of the flow.
-        output: Folder to write: tables as CSV, pictures as SVG. None writes nothing.
+        tasks: Whose cosines are shown by gold score: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs. Default:
+            none.
+        senteval: Folder laid out as SentEval's data/downstream, or hub; not for SAMPLE.
+        split: Split to evaluate on: test, dev, or both.
+        map: Two-dimensional map of the corpus: pca, or umap (pip install 'flowbert[umap]').
+        seed: Seed of the split, of what is drawn, of the flow and of UMAP.
+        output: Folder to write: tables as .csv, pictures as .svg and .png with their data as .csv. None writes nothing.
         store_dir: Embedding cache; default: ~/.cache/flowbert.
         device: Where the encoder and flows run.
         progress: Whether to show a bar over the methods.
@@ -80,6 +90,8 @@ def analyze(
         >>> found.spaces["whitening-64"].isoscore > found.spaces["raw"].isoscore
         True
     """
+    check_map(map)
+    measured_on = _sts(tasks, TaskOptions(senteval, as_list(split, "split")))
     settings = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
     load = partial(load_corpus, nli=nli, column=column)
     whole = load(corpus)
@@ -93,8 +105,10 @@ def analyze(
     measured, fitting = ([distinct[i] for i in part] for part in (order[:held], order[held:]))
     for method in chosen:
         method.check_embeddings(source.key, source.dim)
-    source.prepare(distinct)
+    source.prepare([*distinct, *(text for task in measured_on for text in task.sentences())])
     x, rows = (torch.as_tensor(source.embed(texts)) for texts in (fitting, measured))
+    prepared = {f"{task.name} {task.split}": (task, task.prepare(source.embed)) for task in measured_on}
+    cosines: dict[str, dict[str, Any]] = {name: {} for name in prepared}
     vectors: dict[str, Tensor] = {}
     bits: dict[str, float] = {}
     for method in tqdm(chosen, desc="Methods", disable=not progress):
@@ -102,23 +116,35 @@ def analyze(
         if fitted.flaw is not None:
             raise UserError(f"method {method.name!r}: {fitted.flaw}")
         vectors[method.name] = rows if fitted.transform is None else fitted.transform(rows)
+        for name, (task, embedded) in prepared.items():
+            cosines[name][method.name] = task.item_values(embedded, fitted.transform)
         glow = _glow(method, fitted, flow)
         if glow is not None:
             bits = density_bits(glow, x, rows, _GAUSSIANS)
-    found = Analysis(
-        {**source.columns, "corpus": whole.name},
-        len(fitting),
-        len(measured),
-        {name: sentence_space(y) for name, y in vectors.items()},
-        {name: spectrum(y).tolist() for name, y in vectors.items()},
-        {name: gaussianity(y) for name, y in vectors.items() if name != "raw"},
-        bits,
-        _words(settings, whole.sentences, device, seed),
-        _neighbours(measured, vectors),
+    reader = _reader(settings, device)
+    found = analysis_of(
+        measured,
+        vectors,
+        setting={**source.columns, "corpus": whole.name},
+        fitted=len(fitting),
+        tokens=words_in(measured, whole.sentences) if reader is None else tokens_in(reader, measured, whole.sentences),
+        words=None if reader is None else word_space(reader, whole.sentences, seed),
+        bits=bits,
+        pairs={name: ScoredPairs(gold_scores(task.subsets), cosines[name]) for name, (task, _) in prepared.items()},
+        kind=map,
+        seed=seed,
     )
     if output is not None:
         write_analysis(found, Path(output))
     return found
+
+
+def _sts(names: Names | None, options: TaskOptions) -> list[STS]:
+    found = load_tasks({STS.kind: as_list(names, "tasks")}, options)
+    chosen = [task for task in found if isinstance(task, STS)]
+    if len(chosen) < len(found):
+        raise UserError(f"tasks: received {names!r}; allowed: STS tasks and files of own pairs with gold scores")
+    return chosen
 
 
 def _source(
@@ -148,29 +174,14 @@ def _glow(method: Method, fitted: FittedMap, flow: str | None) -> Glow | None:
     return step.fitted.flow if isinstance(step, Flow) else None
 
 
-def _words(
-    settings: EncoderSettings, sentences: Sequence[str], device: str | torch.device, seed: int
-) -> WordSpace | None:
+def _reader(settings: EncoderSettings, device: str | torch.device) -> SentenceEncoder | None:
+    """The encoder for its tokens alone; None for word vectors, which have no layers."""
     if not isinstance(settings.path, str) or Path(settings.path).expanduser().is_file():
-        return None  # word vectors have no layers
-    encoder = SentenceEncoder.from_pretrained(  # for its tokens alone
-        settings.path, revision=settings.revision, dtype=settings.dtype, modules="none"
+        return None
+    return SentenceEncoder.from_pretrained(
+        settings.path,
+        revision=settings.revision,
+        max_length=settings.max_length or None,
+        dtype=settings.dtype,
+        modules="none",
     ).to(device)
-    embeddings, counts = input_embeddings(encoder, sentences)
-    ranked = counts.occurrences.argsort(descending=True, stable=True)
-    occurring = embeddings[ranked[counts.occurrences[ranked] > 0].to(embeddings.device)]
-    return WordSpace(
-        word_buckets(embeddings, counts.occurrences),
-        mean_cosine(occurring),
-        principal_projection(occurring),
-        cosine_by_layer(encoder, sentences, seed=seed),
-    )
-
-
-def _neighbours(texts: Sequence[str], vectors: Mapping[str, Tensor]) -> dict[str, dict[str, list[str]]]:
-    """The nearest of some sentences, drawn before, under every method."""
-    near = {name: nearest_neighbours(y, _SHOWN)[:_SHOWN].tolist() for name, y in vectors.items()}
-    return {
-        texts[i]: {name: [texts[j] for j in found[i]] for name, found in near.items()}
-        for i in range(min(_SHOWN, len(texts)))
-    }

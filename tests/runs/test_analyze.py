@@ -33,6 +33,7 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_everything_is_measured_and_written(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "analysis"
     options = ["--encoder.layers", "first_last", "--methods", METHODS, "--limit", "300", "--output", str(folder)]
+    options += ["--tasks", "SAMPLE", "--split", "dev"]
     main(["analyze", "--corpus", str(corpus), *options])
     shown = capsys.readouterr().out
     distinct = len(corpus.read_text().splitlines())
@@ -47,9 +48,14 @@ def test_everything_is_measured_and_written(corpus: Path, tmp_path: Path, capsys
     assert {row["method"] for row in read(folder / "latents.csv")} == set(METHODS.split(",")) - {"raw"}
     assert len(read(folder / "spectra.csv")) == 3 * 128
     assert len(read(folder / "neighbours.csv")) == 5 * 3 * 5
-    for name in ("spectra", "bits", "words"):
+    pictures = ["gold-SAMPLE-dev", "spectra", "norms", "map", "latent-norms", "latent-moments", "bits", "words"]
+    for name in (*pictures, "word-norms", "anisotropy"):
         assert "<svg" in (folder / f"{name}.svg").read_text(), name
-    for title in ("sentence space", "standard normal", "density of the other sentences", "input embeddings by"):
+        assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG", name
+        assert read(folder / f"{name}.csv"), name
+    tables = {"sentences", "latents", "correlations", "neighbours"}
+    assert {path.stem for path in folder.glob("*.csv")} == {*pictures, "word-norms", "anisotropy", *tables}
+    for title in ("sentence space", "standard normal", "density of the other sentences", "norms, and their Spearman"):
         assert title in " ".join(shown.split()), title
 
 
@@ -61,7 +67,7 @@ def test_no_measured_sentence_was_fitted_on(corpus: Path) -> None:
     assert found.latents["whitening-64"].squared_norm > 66
     assert not found.bits
     for sentence, by_method in found.neighbours.items():
-        assert all(sentence not in near for near in by_method.values())
+        assert all(sentence not in [each.text for each in near] for near in by_method.values())
 
 
 def test_a_flow_that_was_fitted_before(corpus: Path, tmp_path: Path) -> None:

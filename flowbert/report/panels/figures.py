@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flowbert.report.panel import Panel
 from flowbert.report.panels.training import PLANE
-from flowbert.report.style import colour_of
+from flowbert.report.style import colours_of
 from flowbert.report.table import GEOMETRY, FigureTable
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ def intervals_panel(table: FigureTable) -> Panel | None:
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
-        for number, label in enumerate(labels):
+        for number, (label, colour) in enumerate(_colours(labels).items()):
             mine = [row for row in rows if row[1] == label]
             heights = [columns.index(row[0]) + 0.7 * ((number + 0.5) / len(labels) - 0.5) for row in mine]
             figures = [row[2] for row in mine]
-            colour = colour_of(method_of(label), number)
             axes.plot(figures, heights, "o", color=colour, label=label, markersize=4)
             for row, height in zip(mine, heights, strict=True):
                 low, high = (row[3], row[4]) if math.isfinite(row[3]) else (row[2] - row[5], row[2] + row[5])
@@ -69,8 +68,9 @@ def plane_panel(table: FigureTable) -> Panel | None:
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
-        for number, (label, alignment, uniformity) in enumerate(rows):
-            axes.plot(uniformity, alignment, "o", color=colour_of(method_of(label), number), label=label, markersize=7)
+        colours = _colours([row[0] for row in rows])
+        for label, alignment, uniformity in rows:
+            axes.plot(uniformity, alignment, "o", color=colours[label], label=label, markersize=7)
         axes.margins(0.15)
         figure.legend(loc="outside lower center")
 
@@ -79,9 +79,11 @@ def plane_panel(table: FigureTable) -> Panel | None:
     )
 
 
-def method_of(label: str) -> str:
-    """The method in a row's label, which may go on with its setting."""
-    return label.partition(" (")[0].rstrip("*")
+def _colours(labels: Sequence[str]) -> dict[str, str]:
+    """By the methods in the labels, which may go on with their settings; by these, too, where one comes twice."""
+    methods = [label.partition(" (")[0].rstrip("*") for label in labels]
+    names = methods if len(set(methods)) == len(labels) else labels
+    return dict(zip(labels, colours_of(names).values(), strict=True))
 
 
 def _height(columns: Sequence[str], labels: Sequence[str]) -> float:

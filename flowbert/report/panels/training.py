@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flowbert.report.history import Curve, curve_rows
 from flowbert.report.panel import Panel
-from flowbert.report.style import COLOURS, colour_of
+from flowbert.report.style import COLOURS, colours_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,11 +145,8 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
 
 def _coloured(curves: Sequence[Curve]) -> list[tuple[Curve, str]]:
     """Each with its method's colour; of several runs, with one of its own."""
-    several = len({curve.run for curve in curves}) > 1
-    return [
-        (curve, COLOURS[number % len(COLOURS)] if several else colour_of(curve.method, number))
-        for number, curve in enumerate(curves)
-    ]
+    colours = colours_of([_name(curve, curves) for curve in curves])
+    return [(curve, colours[_name(curve, curves)]) for curve in curves]
 
 
 def _name(curve: Curve, curves: Sequence[Curve]) -> str:

@@ -1,0 +1,57 @@
+"""What the panels share: points, a grid of small pictures, and words."""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 6.4  # inches of a panel
+_ACROSS = 3  # small pictures in a row
+
+
+def grid_size(count: int, height: float, extra: float = 0.0) -> tuple[float, float]:
+    """Size of a panel of small pictures, in inches; fewer than a row of them are as wide as they would be in one."""
+    return WIDTH * min(max(count, 2), _ACROSS) / _ACROSS, height * math.ceil(count / _ACROSS) + extra
+
+
+def grid_of(figure: "Figure", names: Sequence[str], *, shared: bool = True) -> "dict[str, Axes]":
+    """A small picture for each name, three in a row; shared axes are labelled at the left and below."""
+    across = min(len(names), _ACROSS)
+    rows = math.ceil(len(names) / across)
+    axes = figure.subplots(rows, across, sharex=shared, sharey=shared, squeeze=False).flatten().tolist()
+    for spare in axes[len(names) :]:
+        spare.remove()
+    for number, (name, each) in enumerate(zip(names, axes, strict=False)):
+        each.set_title(name, fontsize=10)
+        each.tick_params(labelbottom=number + across >= len(names))  # none below it
+    return dict(zip(names, axes, strict=False))
+
+
+def draw_points(
+    axes: "Axes", points: Sequence[Sequence[float]], colour: str, size: float = 2.5, alpha: float = 1.0
+) -> None:
+    """Draw points ``(n, 2)`` as one path of round strokes of hardly any length: in a page far smaller than markers."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    places = np.asarray(points, dtype=float).reshape(-1, 2)
+    if len(places) == 0:
+        return
+    codes = np.tile(np.array([Path.MOVETO, Path.LINETO], dtype=Path.code_type), len(places))
+    ends = np.repeat(places, 2, axis=0)
+    ends[1::2, 0] += 1e-6 * (np.ptp(places[:, 0]) or 1.0)  # a PNG shows no stroke without length
+    path = Path(ends, codes)
+    look = {"edgecolor": colour, "linewidth": size, "alpha": alpha}
+    axes.add_patch(PathPatch(path, fill=False, capstyle="round", snap=False, **look))
+    axes.autoscale_view()
+
+
+def file_name(text: str) -> str:
+    """A text as part of a file's name and of an id."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-.")

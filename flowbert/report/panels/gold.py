@@ -1,0 +1,71 @@
+"""Cosines of a task's pairs by gold score, under every method."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flowbert.analysis.found import Analysis
+from flowbert.analysis.gold_bands import GoldBand
+from flowbert.report.panel import Panel
+from flowbert.report.panels.drawing import file_name, grid_of, grid_size
+from flowbert.report.style import INK, colours_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLUMNS = ("method", "gold_from", "gold_to", "pairs", "lower_quartile", "median", "upper_quartile")
+_HEIGHT = 0.85  # of the highest step, in bands
+
+
+def gold_panels(found: Analysis) -> list[Panel]:
+    """A panel for each task: histograms of cosines, a band of gold scores above the other, medians marked."""
+    return [_panel(task, by_method) for task, by_method in found.bands.items()]
+
+
+def _panel(task: str, by_method: Mapping[str, list[GoldBand]]) -> Panel:
+    filled = {name: [band for band in bands if band.median is not None] for name, bands in by_method.items()}
+    filled = {name: bands for name, bands in filled.items() if bands}
+    colours = colours_of(by_method)
+    bins = max(len(band.counts) for bands in by_method.values() for band in bands)
+    bounds = np.linspace(-1, 1, bins + 1)
+
+    def draw(figure: "Figure") -> None:
+        for name, axes in grid_of(figure, list(filled)).items():
+            _draw(axes, filled[name], colours[name], bounds)
+        used = np.sum([band.counts for bands in filled.values() for band in bands], axis=0).nonzero()[0]
+        axes.set(xlim=(bounds[used[0]], bounds[used[-1] + 1]))
+        figure.supxlabel("cosine", fontsize=10)
+        figure.supylabel("gold score", fontsize=10)
+
+    medians = "; ".join(f"{name} {bands[0].median:.2f} to {bands[-1].median:.2f}" for name, bands in filled.items())
+    return Panel(
+        f"gold-{file_name(task)}",
+        f"Cosines by gold score, {task}",
+        "Histograms of the pairs in each band of the gold score, scaled by the highest step of a method; a line marks "
+        "the median. The less the bands overlap, the better the ranking. Medians of the lowest and the highest band: "
+        f"{medians}.",
+        (*_COLUMNS, *(f"cosine_{bound:.2f}" for bound in bounds[:-1])),
+        [
+            (name, b.low, b.high, b.pairs, b.lower, b.median, b.upper, *b.counts)
+            for name, bands in by_method.items()
+            for b in bands
+        ],
+        draw,
+        grid_size(len(filled), 2.6, 0.3),
+    )
+
+
+def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.NDArray[np.float64]") -> None:
+    shares = [np.array(band.counts) / band.pairs for band in bands]
+    highest = max(share.max() for share in shares)
+    for place, (band, share) in enumerate(zip(bands, shares, strict=True)):
+        used = share.nonzero()[0]
+        first, last = used[0], used[-1] + 1
+        steps = place + _HEIGHT * share[first:last] / highest
+        axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, color=colour, alpha=0.45)
+        axes.stairs(steps, bounds[first : last + 1], baseline=place, color=colour, linewidth=0.8)
+        axes.vlines(band.median or 0.0, place, place + _HEIGHT, color=INK, linewidth=1.5)
+    axes.set_yticks(range(len(bands)), [f"{b.low:g} to {b.high:g}" for b in bands])
+    axes.grid(visible=False, axis="y")
