@@ -93,6 +93,11 @@ def gold_bands(
     return [_band(x[band == i], *limits, bins) for i, limits in enumerate(pairwise(bounds.tolist()))]
 
 
+def bands_by_method(pairs: ScoredPairs) -> dict[str, list[GoldBand]]:
+    """The bands of a task under every method, over the gold scores that occur."""
+    return {name: gold_bands(cosines, pairs.gold, pairs.gold_range) for name, cosines in pairs.cosines.items()}
+
+
 def _band(cosines: Floats, low: float, high: float, bins: int) -> GoldBand:
     counts = np.histogram(cosines, bins, (-1.0, 1.0))[0].tolist()
     quartiles = np.quantile(cosines, (0.25, 0.5, 0.75)).tolist() if len(cosines) else (None, None, None)

@@ -23,15 +23,14 @@ def input_embeddings(encoder: SentenceEncoder, sentences: Sequence[str]) -> tupl
     return embeddings[: len(counts.occurrences)], counts
 
 
-def word_space(encoder: SentenceEncoder, sentences: Sequence[str], seed: int = 0) -> WordSpace:
+def word_space(encoder: SentenceEncoder, sentences: Sequence[str], tokens: int = 2000, seed: int = 0) -> WordSpace:
     """Token vectors of an encoder, its frequencies being those of a corpus; a small part of it passes the encoder."""
     embeddings, counts = input_embeddings(encoder, sentences)
     ranked = counts.occurrences.argsort(descending=True, stable=True)
     occurring = embeddings[ranked[counts.occurrences[ranked] > 0].to(embeddings.device)]
     buckets = word_buckets(embeddings, counts.occurrences)
-    return WordSpace(
-        buckets, mean_cosine(occurring), word_points(occurring, buckets), cosine_by_layer(encoder, sentences, seed=seed)
-    )
+    by_layer = cosine_by_layer(encoder, sentences, tokens, seed)
+    return WordSpace(buckets, mean_cosine(occurring), word_points(occurring, buckets), by_layer)
 
 
 @torch.no_grad()

@@ -132,6 +132,11 @@ class EmbeddingDataModule(CorpusDataModule):
         """Fitting sentences that set the scale of int8, drawn by the seed, shape ``(n, D)``, n at most 8,192."""
         return torch.from_numpy(self._rows(self._sampled(SCALE_SAMPLE)))
 
+    def likelihood_sample(self, size: int) -> tuple[Tensor, Tensor]:
+        """Raw embeddings of at most ``size`` fitting sentences, drawn by the seed, and of all held out, ``(n, D)``."""
+        fitting, held_out = self._rows(self._sampled(size)), self._rows(self._held_index)
+        return torch.from_numpy(fitting), torch.from_numpy(held_out)
+
     def _sampled(self, size: int) -> npt.NDArray[np.int64]:
         """At most so many of the fitting sentences, in their order."""
         return np.sort(Stream(self.seed, "sample").rng().permutation(self._fit_index)[:size])

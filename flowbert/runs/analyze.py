@@ -128,7 +128,7 @@ def analyze(
         setting={**source.columns, "corpus": whole.name},
         fitted=len(fitting),
         tokens=words_in(measured, whole.sentences) if reader is None else tokens_in(reader, measured, whole.sentences),
-        words=None if reader is None else word_space(reader, whole.sentences, seed),
+        words=None if reader is None else word_space(reader, whole.sentences, seed=seed),
         bits=bits,
         pairs={name: ScoredPairs(gold_scores(task.subsets), cosines[name]) for name, (task, _) in prepared.items()},
         kind=map,

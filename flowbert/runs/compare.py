@@ -31,6 +31,8 @@ from flowbert.evaluation.request import (
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
 from flowbert.report.page.of_run import write_run_page
+from flowbert.report.page.record import analysis_file
+from flowbert.runs.page_analysis import analysis_of_cells, write_analysis_file
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
@@ -167,6 +169,8 @@ def compare(
         try:
             run.compute()
             found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
+            if output is not None:
+                write_analysis_file(analysis_of_cells(cells, run.scores), analysis_file(file))
         finally:  # after Ctrl-C, too: the figures that there are
             if output is not None and file.is_file():
                 write_run_page(file)

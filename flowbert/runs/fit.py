@@ -1,14 +1,13 @@
 """A training run from its data to its folder: trained, evaluated beside the baselines, everything saved."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
@@ -24,12 +23,14 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
-from flowbert.notices import lightning_notices_filtered
+from flowbert.report.page.of_run import write_run_page
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit_figures import intervals_of, record_of
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
+from flowbert.runs.page_analysis import analysis_of_fit, drawn_sentences, write_analysis_file
 from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+from flowbert.training.lightning_adapter import lightning_as_ours
 from flowbert.vectors import Ranges
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -107,8 +108,17 @@ class Run:
             Rows of the results; none with ``fast_dev_run``.
         """
         self._check_fit()
+        try:
+            return self._fit(on_start)
+        except BaseException:
+            if self.is_main_process and self.folder.metrics.is_file():
+                with suppress(UserError, OSError):  # what stopped the run is what the user must read
+                    write_run_page(self.folder.path)
+            raise
+
+    def _fit(self, on_start: Callable[[], None]) -> list[Row]:
         earlier = [] if self.checkpoint is None else self.checkpoint.earlier_metrics()
-        with _lightning():
+        with lightning_as_ours():
             trainer = self._trainer(earlier)
             on_start()
             if self.module.trained:
@@ -125,12 +135,13 @@ class Run:
             rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
             self._write(rows, corpus)
         if trainer.is_global_zero:
+            self._write_page()
             self._log_end(rows)
         return rows
 
     def measure(self, split: str = "test") -> list[Row]:
         """Likelihood and STS figures of the checkpoint on the split ``dev`` or ``test``."""
-        with _lightning():
+        with lightning_as_ours():
             trainer = self._trainer()
             command: Callable[..., Any] = trainer.test if split == "test" else trainer.validate
             command(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
@@ -140,7 +151,7 @@ class Run:
 
     def predict(self) -> npt.NDArray[np.float32]:
         """Embed the data module's sentences with the checkpoint, ``(N, D)``, and write ``predictions.npy``."""
-        with _lightning():
+        with lightning_as_ours():
             trainer = self._trainer()
             if trainer.world_size > 1:
                 raise UserError(f"devices: received {trainer.world_size}; allowed for predict: 1")
@@ -232,6 +243,17 @@ class Run:
                 sentences = list(dict.fromkeys(task.sentences(["test"])))[:_PROJECTED]
                 log_embeddings(logger, sentences, self._mapped(sentences))
 
+    def _write_page(self) -> None:
+        """Look into the embeddings of the first task, and write the page."""
+        if self.datamodule.tasks:
+            task = self.datamodule.tasks[0]
+            sentences = drawn_sentences(task, self.module.hparams["seed"])
+            vectors = dict(self._mapped(sentences))
+            setting = {**encoder_columns(self.module.encoder), "measured": f"{task.name} test"}
+            found = analysis_of_fit(self.module, self.datamodule, sentences, vectors, self.evaluation.figures, setting)
+            write_analysis_file(found, self.folder.analysis)
+        write_run_page(self.folder.path)
+
     def _mapped(self, sentences: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
         """Embeddings before any training, those of the baseline, and those of the method: name, ``(N, k)``."""
         start, now = self.module.start_embeddings(sentences), self.module.sentence_embeddings(sentences)
@@ -309,20 +331,6 @@ def fit(
     """
     checkpoint = None if ckpt_path is None else SavedCheckpoint.read(ckpt_path)
     return Run(module, datamodule, RunFolder.choose(run_dir), checkpoint=checkpoint, **options).fit()
-
-
-@contextmanager
-def _lightning() -> Iterator[None]:
-    """Lightning's notices and errors as ours."""
-    try:
-        with lightning_notices_filtered():
-            yield
-    except MisconfigurationException as error:
-        raise UserError(f"trainer: {error}") from error
-    except SystemExit as stop:
-        if stop.code == 1:  # Lightning's end of a training that Ctrl-C has stopped
-            raise KeyboardInterrupt from None
-        raise
 
 
 def _as_list(value: Any) -> list[Any]:

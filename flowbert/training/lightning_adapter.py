@@ -1,8 +1,14 @@
-"""What Lightning has no public name for, in one place."""
+"""What Lightning has no public name for, and its errors as ours, in one place."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Trainer
+
+from flowbert.errors import UserError
+from flowbert.notices import lightning_notices_filtered
 
 
 def count_logged_steps(trainer: Trainer) -> None:
@@ -19,3 +25,17 @@ def batches_processed(trainer: Trainer) -> int:
     progress: Any = trainer.fit_loop.epoch_loop.batch_progress.current
     processed: int = progress.processed
     return processed
+
+
+@contextmanager
+def lightning_as_ours() -> Iterator[None]:
+    """Lightning's notices and errors as ours."""
+    try:
+        with lightning_notices_filtered():
+            yield
+    except MisconfigurationException as error:
+        raise UserError(f"trainer: {error}") from error
+    except SystemExit as stop:
+        if stop.code == 1:  # Lightning's end of a training that Ctrl-C has stopped
+            raise KeyboardInterrupt from None
+        raise

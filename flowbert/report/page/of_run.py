@@ -117,31 +117,23 @@ def _analysis(found: Analysis | None) -> list[Section]:
             sentence,
             ("rank", *by_method),
             [
-                [PageCell(str(rank + 1)), *(PageCell(text, moved=moved) for text, moved in row)]
-                for rank, row in enumerate(zip(*_marked(by_method), strict=True))
+                [PageCell(str(rank)), *(PageCell(each.text, moved=each.moved) for each in row)]
+                for rank, row in enumerate(zip(*by_method.values(), strict=True), start=1)
             ],
             texts=range(1, len(by_method) + 1),
             sortable=False,
         )
         for sentence, by_method in found.neighbours.items()
     ]
-    measured = f"Of {found.measured} sentences of {found.setting['corpus']}" if found.measured else ""
+    corpus = found.setting.get("corpus")
+    measured = f"Of {found.measured} sentences of {found.setting.get('measured', corpus)}; the maps were fitted on "
+    measured += f"{found.fitted} sentences of the corpus {corpus}."
+    lines = [measured] if found.measured else []
+    told = ["Of each sentence, by method. Bold: not among the nearest of raw."] if near else []
     return [
-        Section("space", "What the maps do to the space", [measured] if tables else [], (), tables, panels_of(found)),
-        Section(
-            "neighbours",
-            "Nearest neighbours",
-            ["The nearest sentences under each method. Bold: not among the nearest of the first method."]
-            if near
-            else [],
-            tables=near,
-        ),
+        Section("space", "What the maps do to the space", lines, tables=tables, panels=panels_of(found)),
+        Section("neighbours", "Nearest neighbours", told, tables=near),
     ]
-
-
-def _marked(by_method: Mapping[str, Sequence[str]]) -> list[list[tuple[str, bool]]]:
-    first = next(iter(by_method.values()))
-    return [[(text, text not in first) for text in texts] for texts in by_method.values()]
 
 
 def _again(record: RunRecord) -> Section:

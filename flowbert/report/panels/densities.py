@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from flowbert.analysis.found import Analysis
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH
-from flowbert.report.style import colour_of
+from flowbert.report.style import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ def bits_panels(found: Analysis) -> list[Panel]:
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         for row, (name, value) in enumerate(ordered):
-            axes.plot(value, row, "o", color=colour_of("flow" if name.startswith("flow") else "whitening"))
+            axes.plot(value, row, "o", color=COLOURS[name.startswith("flow")])
             axes.annotate(f"{value:.3f}", (value, row), (8, -3), textcoords="offset points")
         axes.set_yticks(range(len(ordered)), [name for name, _ in ordered])
         axes.margins(x=0.2, y=0.15)

@@ -107,9 +107,11 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
     if not found:
         return None
 
+    across = min(len(found), 3)
+    down = math.ceil(len(found) / across)
+
     def draw(figure: "Figure") -> None:
-        columns = 2 if len(found) > 1 else 1
-        grid = figure.subplots(math.ceil(len(found) / columns), columns, squeeze=False, sharex=True)
+        grid = figure.subplots(down, across, squeeze=False, sharex=True)
         for axes, (label, lines) in zip(grid.flat, found.items(), strict=False):
             axes.set(ylabel=label)
             axes.xaxis.set_tick_params(labelbottom=True)
@@ -118,7 +120,7 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
                 axes.plot(*zip(*points, strict=True), dots, markersize=3, color=_COLOURS[kind], label=kind)
         for axes in grid.flat[len(found) :]:
             axes.set_visible(False)
-        for column in range(columns):
+        for column in range(across):
             shown = [axes for axes in grid[:, column] if axes.get_visible()]
             shown[-1].set(xlabel="training steps")
         handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
@@ -139,7 +141,7 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
         ("measure", "of", "step", "value"),
         rows,
         draw,
-        (8 if len(found) > 1 else 6, 0.6 + 2.4 * math.ceil(len(found) / 2)),
+        (3.3 * across, 0.5 + 2.5 * down),
     )
 
 

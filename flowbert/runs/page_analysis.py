@@ -1,0 +1,117 @@
+"""What the page of a run shows beside its figures: the space before and after the maps, cosines by gold score."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from flowbert.analysis.found import Analysis
+from flowbert.analysis.gaussianity import density_bits
+from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
+from flowbert.analysis.plain import to_plain
+from flowbert.analysis.sentence_tokens import tokens_in
+from flowbert.analysis.token_space import word_space
+from flowbert.analysis.whole import analysis_of
+from flowbert.callbacks.sts_evaluation import MethodFigures
+from flowbert.data.sts import STSTask
+from flowbert.datamodules.embedding import EmbeddingDataModule
+from flowbert.encoders import SentenceEncoder
+from flowbert.evaluation.grid import Cell
+from flowbert.evaluation.scores import ScoreFolder
+from flowbert.io.atomic import written_atomically
+from flowbert.modules import FlowModule
+from flowbert.seeding import Stream
+from flowbert.tasks.pairs import gold_scores
+from flowbert.tasks.sts import STS
+
+MEASURED = 1000
+"""Sentences: enough for every figure of the page, few enough for it to take seconds."""
+_COUNTED = 20_000  # sentences of the corpus that words are counted over, and that a Gaussian is fitted on
+_TOKENS = 500  # of which the anisotropy by layer is: some hundred sentences pass the encoder
+_GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
+
+
+def drawn_sentences(task: STSTask, seed: int) -> list[str]:
+    """Distinct sentences of a task's test split in random order, at most :data:`MEASURED`."""
+    distinct = list(dict.fromkeys(task.sentences(["test"])))
+    order = Stream(seed, "sample").rng().permutation(len(distinct))[:MEASURED]
+    return [distinct[i] for i in order.tolist()]
+
+
+def analysis_of_fit(
+    module: Any,
+    datamodule: Any,
+    sentences: Sequence[str],
+    vectors: dict[str, Tensor],
+    figures: Sequence[MethodFigures],
+    setting: dict[str, Any],
+) -> Analysis:
+    """Measure the vectors of sentences before and after every map, and look at its tokens, if the encoder has any.
+
+    Args:
+        module: The trained module.
+        datamodule: Its data.
+        sentences: N sentences.
+        vectors: Method -> their vectors, ``(N, k)``.
+        figures: Figures of every method on the tasks.
+        setting: Encoder, layers, pooling, and what the sentences are of.
+    """
+    fitted_on = datamodule.describe_corpus()
+    corpus = datamodule.examples.columns[0][:_COUNTED]
+    reader = module.encoder if isinstance(module.encoder, SentenceEncoder) else None
+    return analysis_of(
+        sentences,
+        vectors,
+        setting={**setting, "corpus": fitted_on["name"]},
+        fitted=fitted_on["fitted"],
+        tokens=None if reader is None else tokens_in(reader, sentences, corpus),
+        words=None if reader is None else word_space(reader, corpus, _TOKENS, module.hparams["seed"]),
+        bits=_bits(module, datamodule),
+        pairs=scored_pairs(datamodule.tasks, figures),
+    )
+
+
+def scored_pairs(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> dict[str, ScoredPairs]:
+    """Gold scores and cosines of every task, by task and split."""
+    found: dict[str, ScoredPairs] = {}
+    for task in tasks:
+        mine = [each for each in figures if each.figures.task == task.name]
+        split = mine[0].figures.split
+        cosines = {each.method: each.figures.similarities for each in mine}
+        found[f"{task.name} {split}"] = ScoredPairs(gold_scores(task.split(split)), cosines)
+    return found
+
+
+def analysis_of_cells(cells: Sequence[Cell], scores: ScoreFolder) -> Analysis:
+    """Cosines by gold score on every STS task: of the first encoder, layers and pooling, and of one seed per method."""
+    first = cells[0].source
+    cosines: dict[STS, dict[str, Any]] = {}
+    for cell in cells:
+        found = scores.items([cell]).get(cell.setting)
+        if isinstance(cell.task, STS) and cell.source is first and found is not None:
+            cosines.setdefault(cell.task, {}).setdefault(cell.method.shown, found)
+    bands = {
+        f"{task.name} {task.split}": bands_by_method(ScoredPairs(gold_scores(task.subsets), by_method))
+        for task, by_method in cosines.items()
+    }
+    return Analysis(to_plain(first.columns), 0, 0, bands=bands)
+
+
+def write_analysis_file(found: Analysis, path: Path) -> None:
+    """Write an analysis for the page."""
+    with written_atomically(path) as temporary:
+        temporary.write_text(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False), encoding="utf-8")
+
+
+def _bits(module: Any, datamodule: Any) -> dict[str, float]:
+    """Bits per dimension of the held-out sentences under the flow and under Gaussians of the same fitting sentences."""
+    if not (isinstance(module, FlowModule) and isinstance(datamodule, EmbeddingDataModule)) or module.flaw is not None:
+        return {}
+    if module.flow is None:
+        return {}
+    fitting, held_out = datamodule.likelihood_sample(_COUNTED)
+    if len(held_out) < 2 or len(fitting) <= fitting.shape[1]:  # a Gaussian has no density there
+        return {}
+    return density_bits(module.flow, fitting, held_out, _GAUSSIANS)
