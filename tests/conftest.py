@@ -7,6 +7,8 @@ import pytest
 
 # Read when huggingface_hub is imported, so it must be set before any test module is.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# A page takes seconds; the tests that look at pages ask for them.
+os.environ["FLOWBERT_REPORT"] = "0"
 
 
 @pytest.fixture(scope="session", autouse=True)

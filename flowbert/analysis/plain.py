@@ -40,6 +40,8 @@ def from_plain(kind: Any, value: Any) -> Any:
         return None if value is None else from_plain(inner, value)
     if origin is list:
         return [from_plain(arguments[0], each) for each in value]
+    if not isinstance(value, Mapping) and (origin is not None or hasattr(kind, "__annotations__")):
+        raise TypeError(f"received {type(value).__name__}; allowed: a mapping")
     if origin is not None:
         key, item = arguments
         return {key(name): from_plain(item, each) for name, each in value.items()}

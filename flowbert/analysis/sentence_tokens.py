@@ -39,7 +39,7 @@ def sentence_tokens(rows: Pieces, counts: Mapping[Hashable, int], unit: str) -> 
         >>> sentence_tokens([["a", "dog"], ["dog"]], {"a": 100, "dog": 10}, "words")
         SentenceTokens(lengths=[2, 1], frequencies=[1.5, 1.0], unit='words')
     """
-    frequencies = [sum(math.log10(counts.get(each, 1)) for each in row) / max(len(row), 1) for row in rows]
+    frequencies = [sum(math.log10(max(counts.get(each, 0), 1)) for each in row) / max(len(row), 1) for row in rows]
     return SentenceTokens([len(row) for row in rows], frequencies, unit)
 
 

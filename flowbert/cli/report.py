@@ -16,7 +16,7 @@ def make_parser() -> ToolParser:
         "fit and evaluate write theirs by themselves; nothing is encoded or fitted here.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("runs", type=str, nargs="+", help="Run folders of fit, results files of evaluate.")
+    parser.add_argument("run", type=str, nargs="+", help="Run folders of fit, results files of evaluate.")
     output = "The page over several runs, default: comparison.html. The page of one run lies with the run."
     parser.add_argument("--output", type=str | None, default=None, help=output)
     return parser
@@ -29,4 +29,4 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
-    print(f"written: {write_report(options.runs, options.output)}")
+    print(f"written: {write_report(options.run, options.output)}")

@@ -1,7 +1,8 @@
 """A picture with its data and its words: as files, and as a piece of a page."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -37,24 +38,36 @@ class Panel:
     draw: Callable[["Figure"], None]
     size: tuple[float, float] = (6.0, 4.0)
 
-    def write(self, folder: Path) -> None:
-        """Write ``NAME.svg``, ``NAME.png`` and the data as ``NAME.csv``, each at once or not at all."""
+    def write(self, folder: Path) -> str:
+        """Write ``NAME.svg``, ``NAME.png`` and the data as ``NAME.csv``, each at once or not at all.
+
+        Returns:
+            What :meth:`svg` gives, drawn once.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         write_lines(folder / f"{self.name}.csv", self.columns, self.rows)
-        with figure_of_style(*self.size) as figure:
-            self.draw(figure)
-            for kind in ("svg", "png"):
-                with written_atomically(folder / f"{self.name}.{kind}") as temporary:
-                    figure.savefig(temporary, format=kind, dpi=150, metadata=_METADATA[kind])
+        with self._drawn() as figure:
+            text = _svg(figure)
+            figure.set_layout_engine("none")  # it has its layout by now
+            with written_atomically(folder / f"{self.name}.png") as temporary:
+                figure.savefig(temporary, format="png", dpi=150)
+        with written_atomically(folder / f"{self.name}.svg") as temporary:
+            temporary.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{_WHITE}", text, count=1), encoding="utf-8")
+        return self._of_page(text)
 
     def svg(self) -> str:
         """The picture as an element of a page: its colours are the page's, its ids are its own."""
+        with self._drawn() as figure:
+            return self._of_page(_svg(figure))
+
+    @contextmanager
+    def _drawn(self) -> Iterator["Figure"]:
         with figure_of_style(*self.size) as figure:
             self.draw(figure)
-            file = StringIO()
-            figure.savefig(file, format="svg", transparent=True, metadata=_METADATA["svg"])
-        text = file.getvalue()
-        text = text[text.index("<svg") :]
+            yield figure
+
+    def _of_page(self, svg: str) -> str:
+        text = svg[svg.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
         text = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: _shortened(found[0]), text)
         text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", text)
@@ -63,9 +76,16 @@ class Panel:
         return text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" ', 1)
 
 
+_WHITE = '<rect width="100%" height="100%" fill="#ffffff"/>'
+
+
+def _svg(figure: "Figure") -> str:
+    """A figure as SVG without a background."""
+    file = StringIO()
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return file.getvalue()
+
+
 def _shortened(coordinates: str) -> str:
     """Tenths of a point, less than a pixel; a stroke without length, which is a dot, in fewer letters."""
     return re.sub(r"M (\S+ \S+) \nL \1 \n", r"M\1h0", re.sub(r"(\.\d)\d+", r"\1", coordinates))
-
-
-_METADATA: dict[str, Any] = {"svg": {"Date": None}, "png": None}

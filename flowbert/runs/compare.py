@@ -30,7 +30,7 @@ from flowbert.evaluation.request import (
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
-from flowbert.report.page.of_run import write_run_page
+from flowbert.report.page.of_run import pages_wanted, write_run_page
 from flowbert.report.page.record import analysis_file
 from flowbert.runs.page_analysis import analysis_of_cells, write_analysis_file
 from flowbert.runs.vector_options import refuse_with_vectors
@@ -169,10 +169,10 @@ def compare(
         try:
             run.compute()
             found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
-            if output is not None:
+            if output is not None and pages_wanted():
                 write_analysis_file(analysis_of_cells(cells, run.scores), analysis_file(file))
         finally:  # after Ctrl-C, too: the figures that there are
-            if output is not None and file.is_file():
+            if output is not None and file.is_file() and pages_wanted():
                 write_run_page(file)
         if output is not None:
             write_markdown(file.with_suffix(".md"), found)

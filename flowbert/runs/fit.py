@@ -23,7 +23,7 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
-from flowbert.report.page.of_run import write_run_page
+from flowbert.report.page.of_run import pages_wanted, write_run_page
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit_figures import intervals_of, record_of
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
@@ -111,7 +111,7 @@ class Run:
         try:
             return self._fit(on_start)
         except BaseException:
-            if self.is_main_process and self.folder.metrics.is_file():
+            if pages_wanted() and self.is_main_process and self.folder.metrics.is_file():
                 with suppress(UserError, OSError):  # what stopped the run is what the user must read
                     write_run_page(self.folder.path)
             raise
@@ -135,7 +135,8 @@ class Run:
             rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
             self._write(rows, corpus)
         if trainer.is_global_zero:
-            self._write_page()
+            if pages_wanted():
+                self._write_page()
             self._log_end(rows)
         return rows
 

@@ -11,7 +11,7 @@ from flowbert.report.history import Curve, Point
 
 SVG = "{http://www.w3.org/2000/svg}"
 TRAINED = Curve("runs/a<b", "simcse", "STSB", (Point(10, 0.5, 0.2, -2.0), Point(20, 0.6, 0.3, -3.0)))
-BASELINE = Curve("runs/a<b", "raw", "STSB", (Point(10, 0.4, 0.1, -1.0), Point(20, 0.4, 0.1, -1.0)))
+BASELINE = Curve("runs/c", "raw", "STSB", (Point(10, 0.4, 0.1, -1.0), Point(20, 0.4, 0.1, -1.0)))
 
 
 def texts(path: Path) -> set[str]:
@@ -22,7 +22,7 @@ def test_axes_and_curves_are_named(tmp_path: Path) -> None:
     found = texts(draw_curves([BASELINE, TRAINED], tmp_path / "c.svg"))
     assert {"training steps", "Spearman x 100, STSB dev", "step 20"} <= found
     assert {"uniformity (lower is better)", "alignment (lower is better)"} <= found
-    assert {"raw, 40.0 (a<b)", "simcse, 50.0 to 60.0 (a<b)"} <= found
+    assert {"raw (c), 40.0", "simcse (a<b), 50.0 to 60.0"} <= found
 
 
 def test_lower_uniformity_is_left_and_lower_alignment_is_below(tmp_path: Path) -> None:

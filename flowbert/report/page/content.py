@@ -109,19 +109,18 @@ class Page:
             The path.
         """
         sections = [section for section in self.sections if not section.empty]
-        if figures is not None:
-            for section in sections:
-                for panel in section.panels:
-                    panel.write(figures)
+        panels = [panel for section in sections for panel in section.panels]
+        pictures = {panel.name: panel.svg() if figures is None else panel.write(figures) for panel in panels}
         text = _template().render(
             title=self.title,
             subtitle=self.subtitle,
             verdicts=self.verdicts,
             sections=sections,
+            pictures=pictures,
             folder=None if figures is None else figures.name,
             version=__version__,
-            css=_file("page.css"),
-            script=_file("page.js"),
+            css=page_part("page.css"),
+            script=page_part("page.js"),
         )
         with written_atomically(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -133,10 +132,11 @@ def _template() -> Any:
 
     # Everything is escaped but style and script, which are ours, and pictures, which are matplotlib's own markup.
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_file("page.html.jinja"))
+    return environment.from_string(page_part("page.html.jinja"))
 
 
-def _file(name: str) -> str:
+def page_part(name: str) -> str:
+    """The text of a file beside this one: template, style, script."""
     return files("flowbert.report.page").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -1,5 +1,7 @@
 """The page of one run: which method to use, its figures, what its maps did to the space, and how to run it again."""
 
+import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +12,7 @@ from flowbert.evaluation.comparison import AGGREGATION
 from flowbert.evaluation.results import Row
 from flowbert.io.run_folder import RunFolder
 from flowbert.report.history import Curve, curves_of
-from flowbert.report.page.content import Page, PageCell, PageTable, Section
+from flowbert.report.page.content import Page, PageCell, PageTable, Section, page_part
 from flowbert.report.page.record import RunRecord, figures_folder, flattened, page_file
 from flowbert.report.panel import Panel
 from flowbert.report.panels import panels_of
@@ -18,8 +20,14 @@ from flowbert.report.panels.figures import intervals_panel, plane_panel
 from flowbert.report.panels.training import logged_panel, path_panel, spearman_panel
 from flowbert.report.table import Averages, FigureTable, other_table, spearman_table
 from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.training.checkpoints import LAST
 
 _ELSEWHERE = ("verdicts", "averages", "differences")  # what of a fingerprint stands above
+
+
+def pages_wanted() -> bool:
+    """Whether ``fit`` and ``evaluate`` write pages: not where the environment says ``FLOWBERT_REPORT=0``."""
+    return os.environ.get("FLOWBERT_REPORT") != "0"
 
 
 def write_run_page(path: str | Path) -> Path:
@@ -138,12 +146,12 @@ def _analysis(found: Analysis | None) -> list[Section]:
 
 def _again(record: RunRecord) -> Section:
     run, code = RunFolder(record.path), []
+    last = run.checkpoints / LAST
     if run.config.is_file():
-        again = ["python", "train.py", "fit", "--config", str(run.config)]
-        last = run.checkpoints / "last.ckpt"
-        if not record.finished and last.is_file():
-            again += ["--run_dir", str(run.path), "--ckpt_path", str(last)]
-        code = [shlex.join(again)]
+        command = "go on" if last.is_file() and not record.finished else "again"
+        paths = {"config": run.config, "run": run.path, "checkpoint": last}
+        quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
+        code = [json.loads(page_part("commands.json"))[command].format(**quoted)]
     elif record.fingerprint.get("command"):
         code = [record.fingerprint["command"]]
     folded = []
