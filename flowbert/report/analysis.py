@@ -14,8 +14,6 @@ from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.files import write_lines
 from flowbert.report.panels import panels_of
 
-_READ = 3  # neighbours of a sentence in the terminal
-
 
 def analysis_to_text(found: Analysis, width: int = 120) -> str:
     """Tables of sentence space, latents, densities and words, and neighbours to read."""
@@ -50,8 +48,8 @@ def analysis_to_text(found: Analysis, width: int = 120) -> str:
     for task, bands in found.bands.items():
         lines.append(_table(f"median cosine by gold score, {task}", _medians(bands), width))
     for sentence, by_method in found.neighbours.items():
-        lines += ["", f"nearest to: {sentence} (+: not near under raw)"]
-        lines += [f"  {name}: {' | '.join(map(_shown, near[:_READ]))}" for name, near in by_method.items()]
+        lines += ["", f"nearest to: {sentence}"]
+        lines += [f"  {name}: {_nearest(near)}" for name, near in by_method.items()]
     return "\n".join(lines)
 
 
@@ -62,8 +60,10 @@ def _medians(by_method: Mapping[str, Sequence[GoldBand]]) -> dict[str, dict[str,
     }
 
 
-def _shown(near: Neighbour) -> str:
-    return f"+ {near.text}" if near.moved else near.text
+def _nearest(near: Sequence[Neighbour]) -> str:
+    """The first, and how many of all moved."""
+    moved = sum(each.moved for each in near)
+    return near[0].text + (f" ({moved} of {len(near)} are not near under raw)" if moved else "")
 
 
 def _table(title: str, rows: Mapping[str, Any], width: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowbert.io.atomic import written_atomically
 from flowbert.report.files import write_lines
-from flowbert.report.style import IN_PAGE, figure_of_style
+from flowbert.report.style import IN_PAGE, figure_of_style, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,10 +49,16 @@ class Panel:
 
     def svg(self) -> str:
         """The picture as an element of a page: its colours are the page's, its ids are its own."""
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+        file = StringIO()
         with figure_of_style(*self.size) as figure:
             self.draw(figure)
-            file = StringIO()
-            figure.savefig(file, format="svg", transparent=True, metadata=_METADATA["svg"])
+            lay_out(figure)
+            for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+                patch.set_visible(False)
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(file, metadata=_METADATA["svg"])  # savefig would draw it twice
         text = file.getvalue()
         text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)

@@ -61,7 +61,7 @@ def colours_of(methods: Iterable[str]) -> dict[str, str]:
         (True, 5)
     """
     found: dict[str, str] = {}
-    names = list(methods)
+    names = list(dict.fromkeys(methods))
     for wanted in (lambda name: name, _family):
         for name in names:
             colour = _OF_METHODS.get(wanted(name))
@@ -86,6 +86,15 @@ def figure_of_style(width: float, height: float) -> Iterator["Figure"]:
 
     with rc_context(_STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
+
+
+def lay_out(figure: "Figure") -> None:
+    """Place what a figure of this style holds, once and for all, in points."""
+    figure.set_dpi(72)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import numpy as np
 from flowbert.analysis.found import Analysis
 from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import file_name, grid_of, grid_size
-from flowbert.report.style import INK, colours_of
+from flowbert.report.panels.drawing import colours_in, file_name, grid_of, grid_size
+from flowbert.report.style import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,13 +21,15 @@ _HEIGHT = 0.85  # of the highest step, in bands
 
 def gold_panels(found: Analysis) -> list[Panel]:
     """A panel for each task: histograms of cosines, a band of gold scores above the other, medians marked."""
-    return [_panel(task, by_method) for task, by_method in found.bands.items()]
+    panels = [_panel(task, by_method, colours_in(found)) for task, by_method in found.bands.items()]
+    return [panel for panel in panels if panel is not None]
 
 
-def _panel(task: str, by_method: Mapping[str, list[GoldBand]]) -> Panel:
+def _panel(task: str, by_method: Mapping[str, list[GoldBand]], colours: Mapping[str, str]) -> Panel | None:
     filled = {name: [band for band in bands if band.median is not None] for name, bands in by_method.items()}
     filled = {name: bands for name, bands in filled.items() if bands}
-    colours = colours_of(by_method)
+    if not filled:
+        return None
     bins = max(len(band.counts) for bands in by_method.values() for band in bands)
     bounds = np.linspace(-1, 1, bins + 1)
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from flowbert.analysis.found import Analysis, SentencePoints
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import WIDTH, draw_points, grid_of, grid_size
-from flowbert.report.style import INK, SCALE, colours_of
+from flowbert.report.panels.drawing import WIDTH, colours_in, draw_points, grid_of, grid_size
+from flowbert.report.style import INK, SCALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ def sentence_panels(found: Analysis) -> list[Panel]:
 
 
 def _norms(found: Analysis, points: SentencePoints) -> Panel:
-    colours = colours_of(points.norms)
+    colours = colours_in(found)
     ratios = {name: [norm / found.norms[name].mean for norm in norms] for name, norms in points.norms.items()}
     shown = slice(_POINTS // len(ratios))
     measures: tuple[Sequence[float], ...] = (points.lengths, points.frequencies)
@@ -36,6 +36,7 @@ def _norms(found: Analysis, points: SentencePoints) -> Panel:
         for row, (name, values) in zip(grid, ratios.items(), strict=True):
             row[0].set_ylabel(name)
             for axes, by, rho in zip(row, measures, correlations[name], strict=True):
+                axes.locator_params(nbins=4)
                 draw_points(axes, list(zip(by, values, strict=True))[shown], colours[name], 2, alpha=0.5)
                 _draw_medians(axes, by, values)
                 axes.set_title(f"Spearman {rho:.2f}", fontsize=9, loc="right", pad=2)
