@@ -44,7 +44,7 @@ def sentence_tokens(rows: Pieces, counts: Mapping[Hashable, int], unit: str) -> 
 
 
 def words_in(sentences: Sequence[str], corpus: Iterable[str]) -> SentenceTokens:
-    """The same in words (:func:`flowbert.encoders.static.words_of`), for vectors that have no tokenizer."""
+    """The same in words, every sign being one, too, for vectors that have no tokenizer."""
     counts: Counter[Hashable] = Counter(chain.from_iterable(map(words_of, corpus)))
     return sentence_tokens([words_of(sentence) for sentence in sentences], counts, "words")
 

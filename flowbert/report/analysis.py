@@ -55,7 +55,7 @@ def analysis_to_text(found: Analysis, width: int = 120) -> str:
 
 def _medians(by_method: Mapping[str, Sequence[GoldBand]]) -> dict[str, dict[str, float]]:
     return {
-        name: {f"{b.low:g} to {b.high:g}": math.nan if b.median is None else b.median for b in bands}
+        name: {f"{b.low:.3g} to {b.high:.3g}": math.nan if b.median is None else b.median for b in bands}
         for name, bands in by_method.items()
     }
 

@@ -60,18 +60,42 @@ class Panel:
             canvas: Any = FigureCanvasSVG(figure)
             canvas.print_svg(file, metadata=_METADATA["svg"])  # savefig would draw it twice
         text = file.getvalue()
-        text = text[text.index("<svg") :]
-        text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-        text = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: _shortened(found[0]), text)
+        text = _shortened(text[text.index("<svg") :])
         text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", text)
         for colour, variable in IN_PAGE.items():
             text = text.replace(colour, f"var(--{variable})")
-        return text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" ', 1)
+        look = "fill: var(--ink); stroke-linejoin: round"  # matplotlib leaves out that a fill is black
+        return text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" style="{look}" ', 1)
 
 
-def _shortened(coordinates: str) -> str:
-    """Tenths of a point, less than a pixel; a stroke without length, which is a dot, in fewer letters."""
-    return re.sub(r"M (\S+ \S+) \nL \1 \n", r"M\1h0", re.sub(r"(\.\d)\d+", r"\1", coordinates))
+def _shortened(text: str) -> str:
+    """The same picture in fewer letters, in the page's font, to a tenth of a point, which is less than a pixel."""
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r">\s+<", "><", text)
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r" font-family: [^;\"]*;?", "", text)
+    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
+    text = re.sub(r' (?:x|y|transform)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), text)
+    return re.sub(r' d="([^"]*)"', lambda found: f' d="{_short_path(found[1])}"', text)
+
+
+def _short_path(path: str) -> str:
+    """Horizontal and vertical strokes by the one coordinate that changes."""
+    short: list[str] = []
+    before = [""]
+    for line in re.sub(r"(\.\d)\d+", r"\1", path).splitlines():
+        command, *place = line.split()
+        if command == "L" and place == before:
+            short.append("h0")
+        elif command == "L" and place[1] == before[-1]:
+            short.append(f"H{place[0]}")
+        elif command == "L" and place[0] == before[0]:
+            short.append(f"V{place[1]}")
+        else:
+            short.append(command + " ".join(place))
+        before = place[-2:] or [""]
+    return "".join(short)
 
 
 _METADATA: dict[str, Any] = {"svg": {"Date": None}, "png": None}

@@ -53,6 +53,26 @@ def test_pairs_of_vectors_that_are_there() -> None:
     assert pairs.gold_range == (1, 4)
 
 
+@pytest.mark.parametrize(
+    ("lowest", "highest", "expected"),
+    [(0.001, 4.99, (0, 5)), (1, 5, (1, 5)), (0.02, 0.97, (0, 1)), (0, 1, (0, 1)), (3, 98, (0, 100)), (2, 2, (2, 2))],
+)
+def test_the_range_is_one_to_read_and_holds_every_score(
+    lowest: float, highest: float, expected: tuple[float, float]
+) -> None:
+    gold = np.array([lowest, (lowest + highest) / 2, highest])
+    found = ScoredPairs(gold, {}).gold_range
+    assert found == pytest.approx(expected)
+    assert sum(band.pairs for band in gold_bands(np.zeros(3), gold, found)) == 3
+
+
+def test_no_rounding_puts_a_score_out_of_its_range() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        gold = rng.normal(size=3) * 10 ** rng.uniform(-3, 3)
+        assert sum(band.pairs for band in gold_bands(np.zeros(3), gold, ScoredPairs(gold, {}).gold_range)) == 3
+
+
 def test_wrong_calls() -> None:
     with pytest.raises(ValueError, match="cosines have 2 values and gold has 3; allowed: equal lengths"):
         gold_bands(np.zeros(2), np.zeros(3))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH = 6.4  # inches of a panel
 _ACROSS = 3  # small pictures in a row
+_LONG = 24  # letters of a title over one of these
 
 
 def colours_in(found: Analysis) -> dict[str, str]:
@@ -36,7 +37,7 @@ def grid_of(figure: "Figure", names: Sequence[str], *, shared: bool = True) -> "
     for spare in axes[len(names) :]:
         spare.remove()
     for number, (name, each) in enumerate(zip(names, axes, strict=False)):
-        each.set_title(name, fontsize=10)
+        each.set_title(name if len(name) <= _LONG else re.sub("[:+]", r"\n\g<0>", name), fontsize=10)
         each.tick_params(labelbottom=number + across >= len(names))  # none below it
     return dict(zip(names, axes, strict=False))
 

@@ -66,8 +66,8 @@ def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.N
         used = share.nonzero()[0]
         first, last = used[0], used[-1] + 1
         steps = place + _HEIGHT * share[first:last] / highest
-        axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, color=colour, alpha=0.45)
-        axes.stairs(steps, bounds[first : last + 1], baseline=place, color=colour, linewidth=0.8)
+        look = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
+        axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, **look)
         axes.vlines(band.median or 0.0, place, place + _HEIGHT, color=INK, linewidth=1.5)
-    axes.set_yticks(range(len(bands)), [f"{b.low:g} to {b.high:g}" for b in bands])
+    axes.set_yticks(range(len(bands)), [f"{b.low:.3g} to {b.high:.3g}" for b in bands])
     axes.grid(visible=False, axis="y")
