@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowbert.io.atomic import written_atomically
 from flowbert.report.files import write_lines
-from flowbert.report.style import IN_PAGE, figure_of_style, lay_out
+from flowbert.report.style import IN_PAGE, INK, figure_of_style, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,10 +62,11 @@ class Panel:
         text = file.getvalue()
         text = _shortened(text[text.index("<svg") :])
         text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", text)
+        look = f"fill: {INK}; stroke-linejoin: round"  # matplotlib leaves out that a fill is black
+        text = text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" style="{look}" ', 1)
         for colour, variable in IN_PAGE.items():
             text = text.replace(colour, f"var(--{variable})")
-        look = "fill: var(--ink); stroke-linejoin: round"  # matplotlib leaves out that a fill is black
-        return text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" style="{look}" ', 1)
+        return text
 
 
 def _shortened(text: str) -> str:

@@ -1,7 +1,7 @@
 """Cosines of a task's pairs by gold score, under every method."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.N
         used = share.nonzero()[0]
         first, last = used[0], used[-1] + 1
         steps = place + _HEIGHT * share[first:last] / highest
-        look = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
+        look: dict[str, Any] = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
         axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, **look)
         axes.vlines(band.median or 0.0, place, place + _HEIGHT, color=INK, linewidth=1.5)
     axes.set_yticks(range(len(bands)), [f"{b.low:.3g} to {b.high:.3g}" for b in bands])
