@@ -20,10 +20,13 @@ def analysis_to_text(found: Analysis, width: int = 120) -> str:
     setting = found.setting
     lines = [
         f"{setting['encoder']}, layers {setting['layers']}, pooling {setting['pooling']}; maps fitted on "
-        f"{found.fitted} distinct sentences of {setting['corpus']}, figures of {found.measured} others",
-        _table("sentence space", found.spaces, width),
-        "isotropic: effective rank and participation ratio D, isoscore and partition isotropy 1, mean cosine 0",
+        f"{found.fitted} distinct sentences of {setting['corpus']}, figures of {found.measured} others"
     ]
+    if found.spaces:
+        lines += [
+            _table("sentence space", found.spaces, width),
+            "isotropic: effective rank and participation ratio D, isoscore and partition isotropy 1, mean cosine 0",
+        ]
     if found.latents:
         lines.append(_table("vectors against a standard normal", found.latents, width))
     if found.bits:
@@ -63,7 +66,8 @@ def _medians(by_method: Mapping[str, Sequence[GoldBand]]) -> dict[str, dict[str,
 def _nearest(near: Sequence[Neighbour]) -> str:
     """The first, and how many of all moved."""
     moved = sum(each.moved for each in near)
-    return near[0].text + (f" ({moved} of {len(near)} are not near under raw)" if moved else "")
+    among = ", this one among them" if near[0].moved else ""
+    return near[0].text + (f" ({moved} of {len(near)} are not near under raw{among})" if moved else "")
 
 
 def _table(title: str, rows: Mapping[str, Any], width: int) -> str:
@@ -87,8 +91,9 @@ def write_analysis(found: Analysis, folder: Path) -> None:
         "correlations": found.norms,
     }
     for title, rows in tables.items():
-        columns = next(iter(rows.values()))._fields if rows else ()
-        write_lines(folder / f"{title}.csv", ("method", *columns), ((name, *row) for name, row in rows.items()))
+        if rows:
+            columns = next(iter(rows.values()))._fields
+            write_lines(folder / f"{title}.csv", ("method", *columns), ((name, *row) for name, row in rows.items()))
     near = [
         (sentence, name, i + 1, each.text, each.moved)
         for sentence, by_method in found.neighbours.items()

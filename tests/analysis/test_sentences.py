@@ -58,6 +58,8 @@ def test_tokens_are_the_encoders_without_special_ones() -> None:
     assert found.unit == "tokens"
     assert [n + 2 for n in found.lengths] == encoder.lengths(texts)
     assert found.frequencies[1] == pytest.approx(math.log10(20))  # both words occur 20 times
+    elsewhere = tokens_in(encoder, texts, ["a dog"] * 100)
+    assert elsewhere.frequencies == pytest.approx([4 / elsewhere.lengths[0], 2, 0])
 
 
 def test_pca_keeps_the_two_directions_of_the_largest_variance() -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,11 +70,14 @@ def test_a_figure_that_does_not_exist_comes_back_as_nan() -> None:
     assert math.isnan(Analysis.from_json(content).norms["raw"].with_length)
 
 
-@pytest.mark.parametrize(
-    "content", [{"setting": {}}, {"setting": {}, "fitted": 0, "measured": 1, "norms": {"raw": {}}}]
-)
-def test_content_of_another_form_is_refused(content: dict[str, object]) -> None:
-    with pytest.raises(TypeError):
+WHOLE: dict[str, Any] = {"setting": {}, "fitted": 0, "measured": 1}
+WRONG: list[Any] = [{"setting": {}}, [1], {**WHOLE, "norms": {"raw": {}}}, {**WHOLE, "bits": {"flow": "x"}}]
+WRONG += [{**WHOLE, "bits": 3}, {**WHOLE, "unknown": 3}]
+
+
+@pytest.mark.parametrize("content", WRONG)
+def test_content_of_another_form_is_refused(content: Any) -> None:
+    with pytest.raises(ValueError, match="no analysis: "):
         Analysis.from_json(content)
 
 

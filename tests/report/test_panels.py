@@ -1,6 +1,7 @@
 """The pictures of an analysis: what they show, how they read as pieces of a page, with one method and with six."""
 
 import csv
+import json
 import math
 import re
 from collections import Counter
@@ -93,6 +94,17 @@ def test_what_was_measured_has_its_panels_and_no_other() -> None:
     assert panels_of(Analysis({}, 0, 9)) == []
     nothing = {"STSB dev": {"raw": gold_bands(np.full(3, math.nan), np.array([0.0, 1.0, 2.0]))}}
     assert panels_of(Analysis({}, 0, 9, bands=nothing)) == []
+    assert panels_of(analysis_of([str(i) for i in range(30)], {}, setting={}, fitted=0)) == []
+
+
+def test_vectors_without_spread_leave_the_others_their_pictures() -> None:
+    x = torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
+    x[:, 3] = 7  # a dead dimension
+    collapsed = torch.ones(60, 8)
+    found = analysis_of([str(i) for i in range(60)], {"raw": x, "other": x, "flow": collapsed}, setting={}, fitted=0)
+    again = Analysis.from_json(json.loads(json.dumps(found.as_json(), allow_nan=False)))
+    for panel in panels_of(again):
+        ElementTree.fromstring(panel.svg())
 
 
 def test_files_hold_what_is_drawn(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Sentences as points: their norms against length and word frequency, and a map of them."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,9 @@ _GROUPS = 8  # of equal size, whose medians are drawn
 
 def sentence_panels(found: Analysis) -> list[Panel]:
     """Norms, and the map."""
-    return [] if found.points is None else [_norms(found, found.points), _map(found, found.points)]
+    if found.points is None or not found.points.maps:
+        return []
+    return [_norms(found, found.points), _map(found, found.points)]
 
 
 def _norms(found: Analysis, points: SentencePoints) -> Panel:
@@ -74,7 +77,7 @@ def _map(found: Analysis, points: SentencePoints) -> Panel:
     groups = _by_length(points.lengths)
     shown = slice(_ON_MAP // len(points.maps))
     pca = points.kind == "pca"
-    kept = {name: sum(values[:2]) / sum(values) for name, values in found.spectra.items()}
+    kept = {name: sum(values[:2]) / (sum(values) or math.nan) for name, values in found.spectra.items()}
 
     def draw(figure: "Figure") -> None:
         for name, axes in grid_of(figure, list(points.maps), shared=False).items():

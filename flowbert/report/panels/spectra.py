@@ -16,10 +16,11 @@ _LEAST = 1e-12  # smaller shares are of directions that the vectors do not have
 
 def spectrum_panels(found: Analysis) -> list[Panel]:
     """Share of the variance in each direction, by method, on a logarithmic axis."""
-    if not found.spectra:
-        return []
     colours = colours_in(found)
-    shares = {name: [value / sum(values) for value in values] for name, values in found.spectra.items()}
+    spread = {name: values for name, values in found.spectra.items() if sum(values) > 0}  # NaN is not, either
+    shares = {name: [value / sum(values) for value in values] for name, values in spread.items()}
+    if not shares:
+        return []
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
