@@ -105,12 +105,15 @@ class Analysis:
         """The analysis that :meth:`as_json` wrote.
 
         Raises:
-            TypeError: If the content has another form.
+            ValueError: If the content has another form.
 
         Example:
             >>> found = Analysis({"encoder": "bert"}, 0, 10, spectra={"raw": [2.0, 1.0]})
             >>> Analysis.from_json(found.as_json()) == found
             True
         """
-        analysis: Self = from_plain(cls, content)
+        try:
+            analysis: Self = from_plain(cls, content)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"no analysis: {error}") from error
         return analysis

@@ -1,5 +1,6 @@
 """Cosines of sentence pairs by bands of their gold score: what a rank correlation is made of."""
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple, Self
@@ -54,9 +55,13 @@ class ScoredPairs(NamedTuple):
 
     @property
     def gold_range(self) -> tuple[float, float]:
-        """Lowest and highest gold score that occur."""
+        """Lowest and highest gold score that occur, outwards to the last power of ten below their distance."""
         scores = to_vector(self.gold, "gold")
-        return float(scores.min()), float(scores.max())
+        low, high = float(scores.min()), float(scores.max())
+        if low == high:
+            return low, high
+        step = 10.0 ** math.floor(math.log10(high - low))
+        return min(low, math.floor(low / step) * step), max(high, math.ceil(high / step) * step)
 
 
 def gold_bands(

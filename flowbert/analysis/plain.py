@@ -25,9 +25,6 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: Any, value: Any) -> Any:
     """What has the type ``kind`` and became ``value`` in :func:`to_plain`; None in a number's place is NaN.
 
-    Raises:
-        TypeError: If the value does not have the form of this type.
-
     Example:
         >>> from_plain(dict[int, list[float]], {"3": [1.5, None]})
         {3: [1.5, nan]}

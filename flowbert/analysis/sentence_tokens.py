@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.static import words_of
-from flowbert.encoders.tokens import special_tokens, tokenize
+from flowbert.encoders.tokens import count_tokens, special_tokens, tokenize
 
 Pieces = Sequence[Sequence[Hashable]]
 
@@ -39,12 +39,12 @@ def sentence_tokens(rows: Pieces, counts: Mapping[Hashable, int], unit: str) -> 
         >>> sentence_tokens([["a", "dog"], ["dog"]], {"a": 100, "dog": 10}, "words")
         SentenceTokens(lengths=[2, 1], frequencies=[1.5, 1.0], unit='words')
     """
-    frequencies = [sum(math.log10(max(counts.get(each, 0), 1)) for each in row) / max(len(row), 1) for row in rows]
+    frequencies = [sum(math.log10(counts.get(each) or 1) for each in row) / max(len(row), 1) for row in rows]
     return SentenceTokens([len(row) for row in rows], frequencies, unit)
 
 
 def words_in(sentences: Sequence[str], corpus: Iterable[str]) -> SentenceTokens:
-    """The same in words (:func:`flowbert.encoders.static.words_of`), for vectors that have no tokenizer."""
+    """The same in words, every sign being one, too, for vectors that have no tokenizer."""
     counts: Counter[Hashable] = Counter(chain.from_iterable(map(words_of, corpus)))
     return sentence_tokens([words_of(sentence) for sentence in sentences], counts, "words")
 
@@ -52,7 +52,7 @@ def words_in(sentences: Sequence[str], corpus: Iterable[str]) -> SentenceTokens:
 def tokens_in(encoder: SentenceEncoder, sentences: Sequence[str], corpus: Sequence[str]) -> SentenceTokens:
     """The same in tokens as the encoder cuts them, without special ones and without its prompt."""
     special = special_tokens(encoder.tokenizer)
-    counts = encoder.count_tokens(corpus).occurrences.tolist()
+    counts = count_tokens(encoder.tokenizer, corpus, encoder.max_length).occurrences.tolist()
     rows = [
         [token for token in row["input_ids"] if token not in special]
         for row in tokenize(encoder.tokenizer, sentences, encoder.max_length, ["input_ids"])

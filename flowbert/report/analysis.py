@@ -14,18 +14,19 @@ from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.files import write_lines
 from flowbert.report.panels import panels_of
 
-_READ = 3  # neighbours of a sentence in the terminal
-
 
 def analysis_to_text(found: Analysis, width: int = 120) -> str:
     """Tables of sentence space, latents, densities and words, and neighbours to read."""
     setting = found.setting
     lines = [
         f"{setting['encoder']}, layers {setting['layers']}, pooling {setting['pooling']}; maps fitted on "
-        f"{found.fitted} distinct sentences of {setting['corpus']}, figures of {found.measured} others",
-        _table("sentence space", found.spaces, width),
-        "isotropic: effective rank and participation ratio D, isoscore and partition isotropy 1, mean cosine 0",
+        f"{found.fitted} distinct sentences of {setting['corpus']}, figures of {found.measured} others"
     ]
+    if found.spaces:
+        lines += [
+            _table("sentence space", found.spaces, width),
+            "isotropic: effective rank and participation ratio D, isoscore and partition isotropy 1, mean cosine 0",
+        ]
     if found.latents:
         lines.append(_table("vectors against a standard normal", found.latents, width))
     if found.bits:
@@ -50,20 +51,23 @@ def analysis_to_text(found: Analysis, width: int = 120) -> str:
     for task, bands in found.bands.items():
         lines.append(_table(f"median cosine by gold score, {task}", _medians(bands), width))
     for sentence, by_method in found.neighbours.items():
-        lines += ["", f"nearest to: {sentence} (+: not near under raw)"]
-        lines += [f"  {name}: {' | '.join(map(_shown, near[:_READ]))}" for name, near in by_method.items()]
+        lines += ["", f"nearest to: {sentence}"]
+        lines += [f"  {name}: {_nearest(near)}" for name, near in by_method.items()]
     return "\n".join(lines)
 
 
 def _medians(by_method: Mapping[str, Sequence[GoldBand]]) -> dict[str, dict[str, float]]:
     return {
-        name: {f"{b.low:g} to {b.high:g}": math.nan if b.median is None else b.median for b in bands}
+        name: {f"{b.low:.3g} to {b.high:.3g}": math.nan if b.median is None else b.median for b in bands}
         for name, bands in by_method.items()
     }
 
 
-def _shown(near: Neighbour) -> str:
-    return f"+ {near.text}" if near.moved else near.text
+def _nearest(near: Sequence[Neighbour]) -> str:
+    """The first, and how many of all moved."""
+    moved = sum(each.moved for each in near)
+    among = ", this one among them" if near[0].moved else ""
+    return near[0].text + (f" ({moved} of {len(near)} are not near under raw{among})" if moved else "")
 
 
 def _table(title: str, rows: Mapping[str, Any], width: int) -> str:
@@ -87,8 +91,9 @@ def write_analysis(found: Analysis, folder: Path) -> None:
         "correlations": found.norms,
     }
     for title, rows in tables.items():
-        columns = next(iter(rows.values()))._fields if rows else ()
-        write_lines(folder / f"{title}.csv", ("method", *columns), ((name, *row) for name, row in rows.items()))
+        if rows:
+            columns = next(iter(rows.values()))._fields
+            write_lines(folder / f"{title}.csv", ("method", *columns), ((name, *row) for name, row in rows.items()))
     near = [
         (sentence, name, i + 1, each.text, each.moved)
         for sentence, by_method in found.neighbours.items()

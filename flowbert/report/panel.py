@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowbert.io.atomic import written_atomically
 from flowbert.report.files import write_lines
-from flowbert.report.style import IN_PAGE, figure_of_style
+from flowbert.report.style import IN_PAGE, INK, figure_of_style, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ class Panel:
         write_lines(folder / f"{self.name}.csv", self.columns, self.rows)
         with self._drawn() as figure:
             text = _svg(figure)
-            figure.set_layout_engine("none")  # it has its layout by now
+            _show_ground(figure, True)
             with written_atomically(folder / f"{self.name}.png") as temporary:
                 figure.savefig(temporary, format="png", dpi=150)
         with written_atomically(folder / f"{self.name}.svg") as temporary:
@@ -64,28 +64,62 @@ class Panel:
     def _drawn(self) -> Iterator["Figure"]:
         with figure_of_style(*self.size) as figure:
             self.draw(figure)
+            lay_out(figure)
+            _show_ground(figure, False)
             yield figure
 
     def _of_page(self, svg: str) -> str:
-        text = svg[svg.index("<svg") :]
-        text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-        text = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: _shortened(found[0]), text)
+        text = _shortened(svg[svg.index("<svg") :])
         text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", text)
+        look = f"fill: {INK}; stroke-linejoin: round"  # matplotlib leaves out that a fill is black
+        text = text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" style="{look}" ', 1)
         for colour, variable in IN_PAGE.items():
             text = text.replace(colour, f"var(--{variable})")
-        return text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" ', 1)
+        return text
 
 
 _WHITE = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
+def _show_ground(figure: "Figure", shown: bool) -> None:
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set_visible(shown)
+
+
 def _svg(figure: "Figure") -> str:
-    """A figure as SVG without a background."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     file = StringIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(file, metadata={"Date": None})  # savefig would draw it twice
     return file.getvalue()
 
 
-def _shortened(coordinates: str) -> str:
-    """Tenths of a point, less than a pixel; a stroke without length, which is a dot, in fewer letters."""
-    return re.sub(r"M (\S+ \S+) \nL \1 \n", r"M\1h0", re.sub(r"(\.\d)\d+", r"\1", coordinates))
+def _shortened(text: str) -> str:
+    """The same picture in fewer letters, in the page's font, to a tenth of a point, which is less than a pixel."""
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r">\s+<", "><", text)
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r" font-family: [^;\"]*;?", "", text)
+    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
+    text = re.sub(r' (?:x|y|transform)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), text)
+    return re.sub(r' d="([^"]*)"', lambda found: f' d="{_short_path(found[1])}"', text)
+
+
+def _short_path(path: str) -> str:
+    """Horizontal and vertical strokes by the one coordinate that changes."""
+    short: list[str] = []
+    before = [""]
+    for line in re.sub(r"(\.\d)\d+", r"\1", path).splitlines():
+        command, *place = line.split()
+        if command == "L" and place == before:
+            short.append("h0")
+        elif command == "L" and place[1] == before[-1]:
+            short.append(f"H{place[0]}")
+        elif command == "L" and place[0] == before[0]:
+            short.append(f"V{place[1]}")
+        else:
+            short.append(command + " ".join(place))
+        before = place[-2:] or [""]
+    return "".join(short)

@@ -58,7 +58,7 @@ def colours_of(methods: Iterable[str]) -> dict[str, str]:
         ('#0072b2', 5)
     """
     found: dict[str, str] = {}
-    names = list(methods)
+    names = list(dict.fromkeys(methods))
     for wanted in (lambda name: name, _family):
         for name in names:
             colour = _OF_METHODS.get(wanted(name))
@@ -83,6 +83,15 @@ def figure_of_style(width: float, height: float) -> Iterator["Figure"]:
 
     with rc_context(_STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
+
+
+def lay_out(figure: "Figure") -> None:
+    """Place what a figure of this style holds, once and for all, in points."""
+    figure.set_dpi(72)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from flowbert.callbacks import STSEvaluation
 from flowbert.cli import main
-from flowbert.evaluation import resumable
+from flowbert.evaluation.grid import run as run_cells
 
 FIT = ["fit", "--max_sentences", "900", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
 FIT += ["--encoder.layers", "first_last", "--data.start_size", "128"]
@@ -53,21 +53,19 @@ def test_an_interrupted_fit_has_a_page_of_what_there_is(
 
 
 def test_an_interrupted_evaluation_has_a_page_of_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = resumable.run
-
     def stopped(cells: Any) -> Any:
-        found = whole(cells)
+        found = run_cells(cells)
         yield next(found)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(resumable, "run", stopped)
+    monkeypatch.setattr("flowbert.evaluation.resumable.run", stopped)
     options = ["evaluate", "--methods", "raw,standardization", "--output", str(tmp_path / "r.json")]
     with pytest.raises(SystemExit):
         main(options)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "raw" in page
     assert "standardization" not in page.split("How to run this again")[0]
-    monkeypatch.setattr(resumable, "run", whole)
+    monkeypatch.setattr("flowbert.evaluation.resumable.run", run_cells)
     main([*options, "--bootstrap", "50"])
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Use: " in page

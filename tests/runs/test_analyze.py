@@ -1,14 +1,18 @@
 """An analysis as a library call and a command: figures of other sentences, tables and pictures that hold them."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from flowbert import SentenceEncoder
+from flowbert.analysis import Analysis
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
+from flowbert.data.sts import load_task
+from flowbert.encoders.static import words_of
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.flows import Glow, save_flow
@@ -93,3 +97,45 @@ def test_mistakes(tmp_path: Path) -> None:
         analyze(EncoderSettings(layers=["last", "first_last"]))
     with pytest.raises(UserError, match="whitning"):
         analyze(methods="whitning")
+    with pytest.raises(UserError, match=r"map: received 'tsne'; .*pca, umap"):
+        analyze(map="tsne")
+    with pytest.raises(
+        UserError, match="tasks: received 'retrieval:SAMPLE'; allowed: STS tasks and files of own pairs"
+    ):
+        analyze(tasks="retrieval:SAMPLE")
+    with pytest.raises(UserError, match="task SAMPLE has no split 'tset'"):
+        analyze(tasks="SAMPLE", split="tset")
+
+
+def test_cosines_by_gold_score_are_those_of_the_pairs_under_the_maps(corpus: Path) -> None:
+    options = {"corpus": str(corpus), "limit": 200, "tasks": ["SAMPLE"]}
+    found = analyze(methods="raw,truncation-128,nulling-1", split="dev,test", **options)  # type: ignore[arg-type]
+    assert list(found.bands) == ["SAMPLE dev", "SAMPLE test"]
+    for by_method in found.bands.values():
+        # All dimensions are what they were; without the first direction they are not.
+        assert by_method["raw"] == by_method["truncation-128"] != by_method["nulling-1"]
+    (subset,) = load_task("SAMPLE").split("dev")
+    assert sum(band.pairs for band in found.bands["SAMPLE dev"]["raw"]) == len(subset)
+    encoder = SentenceEncoder.from_pretrained("builtin-sample")
+    left, right = (torch.from_numpy(encoder.encode(list(each))) for each in (subset.sentences1, subset.sentences2))
+    cosines = torch.nn.functional.cosine_similarity(left.double(), right.double())[subset.scores >= 4]
+    assert found.bands["SAMPLE dev"]["raw"][-1].median == pytest.approx(float(cosines.quantile(0.5)), abs=1e-4)
+
+
+def test_word_vectors_have_words_in_place_of_tokens(corpus: Path, tmp_path: Path) -> None:
+    words = sorted({word for line in corpus.read_text().lower().split("\n") for word in line.strip(".").split()})
+    rows = torch.randn(len(words), 8, generator=torch.Generator().manual_seed(0)).tolist()
+    lines = [" ".join([word, *map(str, row)]) for word, row in zip(words, rows, strict=True)]
+    (tmp_path / "words.txt").write_text("\n".join(lines))
+    found = analyze(str(tmp_path / "words.txt"), methods="raw,whitening", corpus=str(corpus), limit=200)
+    assert found.words is None
+    assert found.points is not None
+    assert found.points.unit == "words"
+    assert found.points.lengths[0] == len(words_of(found.points.sentences[0]))
+    # A mean over more words is shorter.
+    assert found.norms["raw"].with_length < -0.3
+
+
+def test_an_analysis_comes_back_from_json(corpus: Path) -> None:
+    found = analyze(methods="raw,flow:epochs=1", corpus=str(corpus), limit=200, tasks="SAMPLE")
+    assert Analysis.from_json(json.loads(json.dumps(found.as_json(), allow_nan=False))) == found

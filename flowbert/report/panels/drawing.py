@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flowbert.analysis.found import Analysis
+from flowbert.report.style import colours_of
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH = 6.4  # inches of a panel
 _ACROSS = 3  # small pictures in a row
+_LONG = 24  # letters of a title over one of these
+
+
+def colours_in(found: Analysis) -> dict[str, str]:
+    """Colour of each method of an analysis."""
+    return colours_of([*found.spaces, *(name for by_method in found.bands.values() for name in by_method)])
 
 
 def grid_size(count: int, height: float, extra: float = 0.0) -> tuple[float, float]:
@@ -28,7 +37,7 @@ def grid_of(figure: "Figure", names: Sequence[str], *, shared: bool = True) -> "
     for spare in axes[len(names) :]:
         spare.remove()
     for number, (name, each) in enumerate(zip(names, axes, strict=False)):
-        each.set_title(name, fontsize=10)
+        each.set_title(name if len(name) <= _LONG else re.sub("[:+]", r"\n\g<0>", name), fontsize=10)
         each.tick_params(labelbottom=number + across >= len(names))  # none below it
     return dict(zip(names, axes, strict=False))
 
@@ -41,6 +50,7 @@ def draw_points(
     from matplotlib.path import Path
 
     places = np.asarray(points, dtype=float).reshape(-1, 2)
+    places = places[np.isfinite(places).all(axis=1)]
     if len(places) == 0:
         return
     codes = np.tile(np.array([Path.MOVETO, Path.LINETO], dtype=Path.code_type), len(places))

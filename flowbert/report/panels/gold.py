@@ -1,15 +1,15 @@
 """Cosines of a task's pairs by gold score, under every method."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flowbert.analysis.found import Analysis
 from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import file_name, grid_of, grid_size
-from flowbert.report.style import INK, colours_of
+from flowbert.report.panels.drawing import colours_in, file_name, grid_of, grid_size
+from flowbert.report.style import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,13 +21,15 @@ _HEIGHT = 0.85  # of the highest step, in bands
 
 def gold_panels(found: Analysis) -> list[Panel]:
     """A panel for each task: histograms of cosines, a band of gold scores above the other, medians marked."""
-    return [_panel(task, by_method) for task, by_method in found.bands.items()]
+    panels = [_panel(task, by_method, colours_in(found)) for task, by_method in found.bands.items()]
+    return [panel for panel in panels if panel is not None]
 
 
-def _panel(task: str, by_method: Mapping[str, list[GoldBand]]) -> Panel:
+def _panel(task: str, by_method: Mapping[str, list[GoldBand]], colours: Mapping[str, str]) -> Panel | None:
     filled = {name: [band for band in bands if band.median is not None] for name, bands in by_method.items()}
     filled = {name: bands for name, bands in filled.items() if bands}
-    colours = colours_of(by_method)
+    if not filled:
+        return None
     bins = max(len(band.counts) for bands in by_method.values() for band in bands)
     bounds = np.linspace(-1, 1, bins + 1)
 
@@ -64,8 +66,8 @@ def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.N
         used = share.nonzero()[0]
         first, last = used[0], used[-1] + 1
         steps = place + _HEIGHT * share[first:last] / highest
-        axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, color=colour, alpha=0.45)
-        axes.stairs(steps, bounds[first : last + 1], baseline=place, color=colour, linewidth=0.8)
+        look: dict[str, Any] = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
+        axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, **look)
         axes.vlines(band.median or 0.0, place, place + _HEIGHT, color=INK, linewidth=1.5)
-    axes.set_yticks(range(len(bands)), [f"{b.low:g} to {b.high:g}" for b in bands])
+    axes.set_yticks(range(len(bands)), [f"{b.low:.3g} to {b.high:.3g}" for b in bands])
     axes.grid(visible=False, axis="y")

@@ -9,8 +9,8 @@ import numpy as np
 from flowbert.analysis.found import Analysis
 from flowbert.analysis.gaussianity import LatentShape
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import draw_points, grid_of, grid_size
-from flowbert.report.style import INK, colours_of
+from flowbert.report.panels.drawing import colours_in, draw_points, grid_of, grid_size
+from flowbert.report.style import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ def latent_panels(found: Analysis) -> list[Panel]:
     """Norms and moments."""
     if not found.shapes:
         return []
-    colours = colours_of(found.spaces)
+    colours = colours_in(found)
     return [_norms(found, colours), _moments(found.shapes, colours)]
 
 
@@ -30,6 +30,7 @@ def _norms(found: Analysis, colours: Mapping[str, str]) -> Panel:
 
     def draw(figure: "Figure") -> None:
         for name, axes in grid_of(figure, list(shapes)).items():
+            axes.locator_params(nbins=4)
             _draw_norms(axes, shapes[name], colours[name])
         figure.supxlabel("norm / root of the number of dimensions", fontsize=10)
         figure.supylabel("density", fontsize=10)
@@ -73,6 +74,7 @@ def _moments(shapes: Mapping[str, LatentShape], colours: Mapping[str, str]) -> P
             draw_points(
                 axes, list(zip(shapes[name].skewness, shapes[name].excess_kurtosis, strict=True)), colours[name]
             )
+            axes.locator_params(nbins=4)
             axes.plot(0, 0, "+", markersize=10, color=INK)
         figure.supxlabel("skewness", fontsize=10)
         figure.supylabel("excess kurtosis", fontsize=10)

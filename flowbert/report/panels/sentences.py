@@ -1,5 +1,6 @@
 """Sentences as points: their norms against length and word frequency, and a map of them."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -7,35 +8,38 @@ import numpy as np
 
 from flowbert.analysis.found import Analysis, SentencePoints
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import WIDTH, draw_points, grid_of, grid_size
-from flowbert.report.style import INK, SCALE, colours_of
+from flowbert.report.panels.drawing import WIDTH, colours_in, draw_points, grid_of, grid_size
+from flowbert.report.style import INK, SCALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_POINTS = 1000  # of a panel's column of small pictures, or of all of a map
+_BY_NORM, _ON_MAP = 600, 1500  # dots of all methods together
 _AXES = {"pca": "first two principal components", "umap": "UMAP"}
 _GROUPS = 8  # of equal size, whose medians are drawn
 
 
 def sentence_panels(found: Analysis) -> list[Panel]:
     """Norms, and the map."""
-    return [] if found.points is None else [_norms(found, found.points), _map(found, found.points)]
+    if found.points is None or not found.points.maps:
+        return []
+    return [_norms(found, found.points), _map(found, found.points)]
 
 
 def _norms(found: Analysis, points: SentencePoints) -> Panel:
-    colours = colours_of(points.norms)
+    colours = colours_in(found)
     ratios = {name: [norm / found.norms[name].mean for norm in norms] for name, norms in points.norms.items()}
-    shown = slice(_POINTS // len(ratios))
+    shown = slice(_BY_NORM // len(ratios))
     measures: tuple[Sequence[float], ...] = (points.lengths, points.frequencies)
     correlations = {name: (of.with_length, of.with_frequency) for name, of in found.norms.items()}
 
     def draw(figure: "Figure") -> None:
         grid = figure.subplots(len(ratios), 2, sharex="col", sharey=True, squeeze=False)
         for row, (name, values) in zip(grid, ratios.items(), strict=True):
-            row[0].set_ylabel(name)
+            row[0].set_title(name, fontsize=9, loc="left", pad=2)
             for axes, by, rho in zip(row, measures, correlations[name], strict=True):
+                axes.locator_params(nbins=4)
                 draw_points(axes, list(zip(by, values, strict=True))[shown], colours[name], 2, alpha=0.5)
                 _draw_medians(axes, by, values)
                 axes.set_title(f"Spearman {rho:.2f}", fontsize=9, loc="right", pad=2)
@@ -71,9 +75,9 @@ def _draw_medians(axes: "Axes", by: Sequence[float], values: Sequence[float]) ->
 
 def _map(found: Analysis, points: SentencePoints) -> Panel:
     groups = _by_length(points.lengths)
-    shown = slice(_POINTS // len(points.maps))
+    shown = slice(_ON_MAP // len(points.maps))
     pca = points.kind == "pca"
-    kept = {name: sum(values[:2]) / sum(values) for name, values in found.spectra.items()}
+    kept = {name: sum(values[:2]) / (sum(values) or math.nan) for name, values in found.spectra.items()}
 
     def draw(figure: "Figure") -> None:
         for name, axes in grid_of(figure, list(points.maps), shared=False).items():

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from flowbert.analysis.found import Analysis
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import WIDTH
-from flowbert.report.style import colours_of
+from flowbert.report.panels.drawing import WIDTH, colours_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,10 +16,11 @@ _LEAST = 1e-12  # smaller shares are of directions that the vectors do not have
 
 def spectrum_panels(found: Analysis) -> list[Panel]:
     """Share of the variance in each direction, by method, on a logarithmic axis."""
-    if not found.spectra:
+    colours = colours_in(found)
+    spread = {name: values for name, values in found.spectra.items() if sum(values) > 0}  # NaN is not, either
+    shares = {name: [value / sum(values) for value in values] for name, values in spread.items()}
+    if not shares:
         return []
-    colours = colours_of(found.spectra)
-    shares = {name: [value / sum(values) for value in values] for name, values in found.spectra.items()}
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
@@ -29,6 +29,7 @@ def spectrum_panels(found: Analysis) -> list[Panel]:
             step = math.ceil(len(values) / _DRAWN)
             kept = [(i + 1, value) for i, value in enumerate(values) if value > _LEAST and i % step == 0]
             axes.plot(*zip(*kept, strict=True), color=colours[name], label=name)
+        axes.minorticks_off()
         axes.legend()
 
     first = ", ".join(f"{name} {100 * values[0]:.1f}%" for name, values in shares.items())

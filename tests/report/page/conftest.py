@@ -1,6 +1,7 @@
 """Runs whose pages are looked at."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last")
             options = CorpusOptions(tasks="SAMPLE", max_sentences=900)
             patch.setenv("FLOWBERT_REPORT", str(1 - seed))  # one page is enough
-            quick = {"max_epochs": 1, "enable_progress_bar": False, "accelerator": "cpu"}
+            quick: dict[str, Any] = {"max_epochs": 1, "enable_progress_bar": False, "accelerator": "cpu"}
             data = EmbeddingDataModule(encoder, options, store="memory", held_out=0.1)
             fit(FlowModule(encoder=encoder, seed=seed), data, folder / name, **quick)
         patch.setenv("FLOWBERT_REPORT", "1")
