@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from flowbert.analysis.found import Analysis, WordSpace
 from flowbert.analysis.gaussianity import density_bits, gaussianity
@@ -30,6 +29,7 @@ from flowbert.methods.registry import FIT_HERE
 from flowbert.metrics import mean_cosine
 from flowbert.metrics.neighbours import nearest_neighbours
 from flowbert.metrics.spectrum import spectrum
+from flowbert.progress import progress, tracked
 from flowbert.report.analysis import write_analysis
 from flowbert.seeding import Stream
 
@@ -50,7 +50,6 @@ def analyze(
     output: str | Path | None = None,
     store_dir: str | None = None,
     device: str | torch.device = "cpu",
-    progress: bool = False,
 ) -> Analysis:
     """Measure word space, sentence space before and after every method, and how Gaussian the results are.
 
@@ -70,7 +69,6 @@ def analyze(
         output: Folder to write: tables as CSV, pictures as SVG. None writes nothing.
         store_dir: Embedding cache; default: ~/.cache/flowbert.
         device: Where the encoder and flows run.
-        progress: Whether to show a bar over the methods.
 
     Raises:
         UserError: If a file, a method or the encoder is not usable, or there are fewer than 200 distinct sentences.
@@ -97,7 +95,7 @@ def analyze(
     x, rows = (torch.as_tensor(source.embed(texts)) for texts in (fitting, measured))
     vectors: dict[str, Tensor] = {}
     bits: dict[str, float] = {}
-    for method in tqdm(chosen, desc="Methods", disable=not progress):
+    for method in tracked(chosen, "Fitting", "methods"):
         fitted = method.fit(lambda: [x], seed=seed)
         if fitted.flaw is not None:
             raise UserError(f"method {method.name!r}: {fitted.flaw}")
@@ -105,19 +103,27 @@ def analyze(
         glow = _glow(method, fitted, flow)
         if glow is not None:
             bits = density_bits(glow, x, rows, _GAUSSIANS)
+    spaces, spectra, latents = {}, {}, {}
+    for name, y in tracked(vectors.items(), "Measuring", "methods"):
+        spaces[name], spectra[name] = sentence_space(y), spectrum(y).tolist()
+        if name != "raw":
+            latents[name] = gaussianity(y)
+    with progress(None, "Measuring words"):
+        words = _words(settings, whole.sentences, device, seed)
     found = Analysis(
         {**source.columns, "corpus": whole.name},
         len(fitting),
         len(measured),
-        {name: sentence_space(y) for name, y in vectors.items()},
-        {name: spectrum(y).tolist() for name, y in vectors.items()},
-        {name: gaussianity(y) for name, y in vectors.items() if name != "raw"},
+        spaces,
+        spectra,
+        latents,
         bits,
-        _words(settings, whole.sentences, device, seed),
+        words,
         _neighbours(measured, vectors),
     )
     if output is not None:
-        write_analysis(found, Path(output))
+        with progress(None, "Drawing"):
+            write_analysis(found, Path(output))
     return found
 
 

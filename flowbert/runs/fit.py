@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
 
@@ -32,6 +33,7 @@ from flowbert.runs.recommended import recommended_rows
 from flowbert.tasks.base import Task
 from flowbert.tasks.sts import STS
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+from flowbert.training.progress_bar import TrainingProgress
 from flowbert.vectors import Ranges
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -192,8 +194,11 @@ class Run:
             self._loggers = make_loggers(self._log_to, self.folder, earlier)
             options["logger"] = [*self._loggers, *_as_list(options.get("logger"))]
         self._last.dirpath = self.folder.checkpoints
+        given, bar = _as_list(options.get("callbacks")), options.get("enable_progress_bar")
         own: list[Callback | None] = [self.whitening, self.evaluation, self.best, self._last]
-        options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
+        if bar is not False and not any(isinstance(callback, ProgressBar) for callback in given):
+            own.append(TrainingProgress(bar))
+        options["callbacks"] = [*given, *(callback for callback in own if callback)]
         options["plugins"] = [*_as_list(options.get("plugins")), AtomicCheckpointIO()]
         try:
             trainer = Trainer(**options | {"default_root_dir": str(self.folder.path)})
