@@ -96,7 +96,8 @@ class ToolParser(ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
-        self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
+        if self.usage is not None:  # jsonargparse makes parsers of this kind for classes, too
+            self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
@@ -108,7 +109,7 @@ class ToolParser(ArgumentParser):
             if name not in _OF_EVERY_PARSER and not _is_option(name, names):
                 raise UserError(source + _unknown(name, names))
         options = super().parse_args(args, *rest, **kwargs)
-        if options.pop("quiet"):
+        if options.pop("quiet", False):
             hide()
         return options
 

@@ -38,7 +38,8 @@ class _OneSetting:
         return self._key
 
     def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], Any] | None = None) -> Floats:
-        del on_batch
+        if on_batch is not None:
+            on_batch(len(sentences))
         return np.stack([self.at_hand[text] for text in sentences])
 
 
