@@ -23,6 +23,7 @@ _BAR_AFTER = 2.0  # seconds that a step has lasted
 _LINE_EVERY = 30.0  # seconds
 _LOOKS = 4  # a second
 _RATE_OVER = 30  # seconds: sentences are encoded the short ones first, so older ones tell nothing of the next
+_ENOUGH = 10  # done in that time; of fewer the rate is that of the whole step
 _RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
 _switch: ContextVar[bool | None] = ContextVar("whether progress is shown; None: nobody said", default=None)
 
@@ -52,7 +53,7 @@ class Step:
         self.done += n
 
     def look(self, now: float) -> None:
-        """Note how much is done at this time, of :func:`time.monotonic`: the rate is that of the last half minute."""
+        """Note how much is done at this time, of :func:`time.monotonic`."""
         self._looks.append((now, self.done))
         while now - self._looks[0][0] > _RATE_OVER:
             self._looks.popleft()
@@ -68,7 +69,7 @@ class Step:
             '40/100 sentences, 10/s, 0:06 left'
         """
         (then, before), (now, done) = self._looks[0], self._looks[-1]
-        if done == before:  # nothing in the last half minute
+        if done - before < _ENOUGH:
             then, before = self.started, self._first
         rate = (done - before) / (now - then) if now > then else 0.0
         parts = []

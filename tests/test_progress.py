@@ -169,7 +169,7 @@ def test_an_error_leaves_a_clean_terminal(terminal: Terminal, error: type[BaseEx
     assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")  # there is a cursor
 
 
-def test_the_rate_is_that_of_the_last_half_minute_and_of_all_if_nothing_was_done_in_it() -> None:
+def test_the_rate_is_that_of_the_last_half_minute_and_of_all_if_little_was_done_in_it() -> None:
     step = Step("Encoding", 10_000, "sentences")
     for second in range(200):
         step.done += 10 if second < 60 else 100 if second < 80 else 0
@@ -177,6 +177,14 @@ def test_the_rate_is_that_of_the_last_half_minute_and_of_all_if_nothing_was_done
         if second == 78:
             assert step.figures() == "2,500/10,000 sentences, 67/s, 1:52 left"
     assert step.figures() == "2,600/10,000 sentences, 13/s, 9:29 left"
+
+
+def test_one_of_a_few_that_take_long_is_no_rate() -> None:
+    step = Step("Evaluating", 6, "figures")
+    for second in range(1, 121):
+        step.done = second // 60
+        step.look(step.started + second)
+    assert step.figures() == "2/6 figures, 60 s each, 4:00 left"
 
 
 def test_what_was_done_before_has_no_rate() -> None:
