@@ -169,7 +169,7 @@ def tracked(items: Iterable[_T], what: str, unit: str, total: int | None = None)
             step.update()
 
 
-Draw = Callable[[Sequence[Step]], None]
+_Draw = Callable[[Sequence[Step]], None]
 
 
 class _Display:
@@ -221,7 +221,7 @@ _display = _Display()
 
 
 @contextmanager
-def _lines() -> Iterator[Draw]:
+def _lines() -> Iterator[_Draw]:
     said = time.monotonic()
 
     def draw(steps: Sequence[Step]) -> None:
@@ -234,7 +234,7 @@ def _lines() -> Iterator[Draw]:
 
 
 @contextmanager
-def _bars() -> Iterator[Draw]:
+def _bars() -> Iterator[_Draw]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn
     from rich.table import Column

@@ -9,7 +9,7 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import ProgressBar
 from torch import Tensor
 
-from flowbert.progress import Step, progress, shown
+from flowbert.progress import Step, is_hidden, progress, shown
 
 _NOTE_EVERY = 1.0  # seconds: reading a loss waits for an accelerator
 
@@ -18,7 +18,7 @@ class TrainingProgress(ProgressBar):
     """Steps of a training with the loss; batches of a validation, a test and a prediction.
 
     Args:
-        on: Whether they are shown; default: as :func:`flowbert.progress.shown` says.
+        on: Whether they are shown, unless progress is switched off; default: as :func:`flowbert.progress.shown` says.
     """
 
     def __init__(self, on: bool | None = None) -> None:
@@ -88,7 +88,7 @@ class TrainingProgress(ProgressBar):
 
     def _begin(self, what: str, total: float, unit: str = "batches", done: int = 0) -> None:
         stack = ExitStack()
-        stack.enter_context(shown(self._on if self._enabled else False))
+        stack.enter_context(shown(self._on if self._enabled and not is_hidden() else False))
         known = int(total) if math.isfinite(total) else None
         self._open.append((stack, stack.enter_context(progress(known, what, unit, done=done))))
 

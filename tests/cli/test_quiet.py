@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus, sample_pairs
@@ -121,6 +122,13 @@ def test_long_steps_are_shown(
     assert SHOWN[command] <= {step.what for step in steps}
     for step in steps:
         assert step.total is None or step.done == step.total, vars(step)
+
+
+def test_quiet_in_a_file_and_in_no_run_folder(run: Run, steps: Sequence[Step], tmp_path: Path) -> None:
+    (tmp_path / "quiet.yaml").write_text("quiet: true\n", encoding="utf-8")
+    run("fit whitening", "--config", str(tmp_path / "quiet.yaml"))
+    assert not steps
+    assert "quiet" not in yaml.safe_load((tmp_path / "whitening/config.yaml").read_text(encoding="utf-8"))
 
 
 def test_lightnings_switch(run: Run, steps: Sequence[Step]) -> None:

@@ -119,6 +119,10 @@ def test_who_says_what_is_shown(steps: list[Step], tmp_path: Path) -> None:
         steps.clear()
         trainer_with(TrainingProgress(on), folder=tmp_path).fit(Line(), batches(2))
         assert len(steps) == expected
+    steps.clear()
+    with shown(False):
+        trainer_with(TrainingProgress(True), folder=tmp_path).fit(Line(), batches(2))
+    assert steps == []
     bar = TrainingProgress()
     with shown():
         bar.disable()
