@@ -1,9 +1,13 @@
 """The notices of Lightning and transformers, reduced to what a user can act on."""
 
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from flowbert.progress import is_hidden, on_terminal
 
 # Patterns of warnings, each with its reason: nothing but its text tells one from another. A test looks them up.
 HARMLESS = (
@@ -32,6 +36,23 @@ def transformers_notices_off() -> Iterator[None]:
         log.set_verbosity(verbosity)
         if bars:
             log.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def hub_bars() -> Iterator[None]:
+    """The bars of huggingface_hub and datasets on a terminal only, and not where progress is switched off."""
+    if on_terminal() and not is_hidden():
+        yield
+        return
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # as its documents say
+
+    datasets: Any = sys.modules.get("datasets")  # who uses it has imported it
+    enabled = datasets is not None and not datasets.are_progress_bars_disabled()
+    with disable_progress_bars(), ExitStack() as stack:
+        if enabled:
+            datasets.disable_progress_bars()
+            stack.callback(datasets.enable_progress_bars)
+        yield
 
 
 @contextmanager

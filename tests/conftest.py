@@ -2,8 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from flowbert.progress import Step
 
 # Read when huggingface_hub is imported, so it must be set before any test module is.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -45,3 +49,14 @@ def pairs(tmp_path: Path) -> Path:
     lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("test")[:60]]
     path.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> "list[Step]":
+    """The steps whose progress is shown, in the order they began; nothing is drawn."""
+    from flowbert import progress
+
+    found: list[Step] = []
+    monkeypatch.setattr(progress._display, "open", found.append)
+    monkeypatch.setattr(progress._display, "close", lambda _: None)
+    return found

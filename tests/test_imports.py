@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1] / "flowbert"
 # Each part may import what stands above it here, and itself.
 ORDER = (
     "errors",
+    "progress",
     "notices",
     "seeding",
     "spec",

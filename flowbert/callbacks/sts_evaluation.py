@@ -8,6 +8,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.data.sts import STSTask
+from flowbert.progress import tracked
 from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
 
 Transform = Callable[[Tensor], Tensor]
@@ -61,7 +62,7 @@ class STSEvaluation(Callback):
         self.figures = []
         measured = [(task, wanted if wanted in task.splits else "test") for task in trainer.datamodule.tasks]
         self._embed_start(measured, pl_module)
-        for task, split in measured:
+        for task, split in tracked(measured, "Evaluating", "tasks"):
             start = self._start[task.name, split]
             now = start if pl_module.frozen_encoder else embed_pairs(task, split, pl_module.sentence_embeddings)
             for name, transform in fixed.items():

@@ -6,6 +6,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.calibration import Whitening
+from flowbert.progress import progress
 
 
 class WhiteningBaseline(Callback):
@@ -40,8 +41,10 @@ class WhiteningBaseline(Callback):
         """Fit, unless a checkpoint brought the statistics, or a training, validation or test came before."""
         if not self.calibration.fitted:
             datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
-            for chunk in datamodule.corpus_chunks():
-                self.calibration.partial_fit(chunk)
+            with progress(datamodule.fitted_examples, "Fitting whitening", "rows") as step:
+                for chunk in datamodule.corpus_chunks():
+                    self.calibration.partial_fit(chunk)
+                    step.update(len(chunk))
 
     on_validation_start = on_test_start = on_fit_start
 

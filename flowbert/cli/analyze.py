@@ -24,7 +24,7 @@ def make_parser() -> ToolParser:
         epilog=_EXAMPLE,
     )
     add_encoder_options(parser)
-    parser.add_function_arguments(analyze, skip={"encoder", "progress", *_SHARED})
+    parser.add_function_arguments(analyze, skip={"encoder", *_SHARED})
     add_options(parser, *_SHARED)
     return parser
 
@@ -38,6 +38,6 @@ def main(argv: list[str]) -> None:
     options = dict(make_parser().parse_args(argv[1:]).as_dict())
     del options["config"]
     options |= {"encoder": EncoderSettings(**options["encoder"]), "device": chosen_device(options["device"])}
-    print(analysis_to_text(analyze(**options, progress=True)))
+    print(analysis_to_text(analyze(**options)))
     if options["output"] is not None:
         print(f"\nwritten: {options['output']}: tables as .csv, pictures as .svg and .png with their data as .csv")

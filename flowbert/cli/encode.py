@@ -22,7 +22,7 @@ def make_parser() -> ToolParser:
         epilog=_EXAMPLE,
     )
     parser.add_argument("--output", type=str, required=True, help=f"File to write, ending in {', '.join(WRITABLE)}.")
-    parser.add_function_arguments(encode, skip={"column", "output", "encoder", "device", "progress"})
+    parser.add_function_arguments(encode, skip={"column", "output", "encoder", "device"})
     add_options(parser, "vectors", "column", "device")
     add_encoder_options(parser)
     return parser
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     options = make_parser().parse_args(argv[1:])
     output = check_output(options.output, tuple(WRITABLE))
     asked = {name: options[name] for name in ("column", "model", "method", "precision")}
-    asked |= {"output": output, "device": chosen_device(options.device), "progress": True}
+    asked |= {"output": output, "device": chosen_device(options.device)}
     encoder = dict(options.encoder.as_dict())
     if options.vectors is None:
         rows, dim = encode(options.sentences, input=options.input, encoder=encoder, **asked).shape

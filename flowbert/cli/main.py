@@ -12,6 +12,7 @@ from flowbert import __version__
 from flowbert.cli.configs import config_file
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io.command import run_as
+from flowbert.progress import say, shown
 
 HELP = f"""flowbert {__version__}: good sentence embeddings from a frozen language model, without labels
 
@@ -82,7 +83,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(command: str, options: list[str]) -> None:
     try:
-        with warnings.catch_warnings(), run_as(["python", "train.py", command, *options]):
+        with warnings.catch_warnings(), shown(), run_as(["python", "train.py", command, *options]):
             warnings.showwarning = _show_warning  # type: ignore[assignment]  # file and line are never given
             module, _, function = COMMANDS[command].partition(":")
             getattr(import_module(module), function)([command, *_configs_first(options)])
@@ -129,4 +130,4 @@ def _fail(message: str) -> None:
 def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
     """Print ours as one line; others with the place they come from."""
     where = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: {category.__name__}: "
-    print(f"warning: {where}{' '.join(str(message).split())}", file=sys.stderr)
+    say(f"warning: {where}{' '.join(str(message).split())}")

@@ -20,7 +20,7 @@ def make_parser() -> ToolParser:
         epilog=_EXAMPLE,
     )
     parser.add_argument("fitted", type=str, help=FITTED)
-    parser.add_function_arguments(mteb, skip={"model", "senteval", "device", "progress"})
+    parser.add_function_arguments(mteb, skip={"model", "senteval", "device"})
     add_options(parser, "senteval", "device")
     return parser
 
@@ -34,6 +34,6 @@ def main(argv: list[str]) -> None:
     options: dict[str, Any] = dict(make_parser().parse_args(argv[1:]).as_dict())
     del options["config"]
     options["device"] = chosen_device(options["device"])
-    for name, score in mteb(options.pop("fitted"), **options, progress=True).items():
+    for name, score in mteb(options.pop("fitted"), **options).items():
         print(f"{name:30} {100 * score:6.2f}")
     print(f"main scores x 100; written: {options['output']}/results")

@@ -13,6 +13,7 @@ from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from flowbert.cli.configs import SHIPPED
 from flowbert.errors import UserError, nearest
+from flowbert.progress import hide
 
 _OF_CORPUS = ("corpus", "senteval", "nli", "column", "max_sentences", "store_dir", "drop_overlap")
 RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
@@ -30,6 +31,7 @@ CONFIG_HELP = (
     "YAML file with any of the options below, or the name of one that comes with flowbert (quickstart), more than once "
     "if need be; the command line wins over files."
 )
+QUIET_HELP = "Show no progress; results, notes and warnings stay."
 _NOTHING = object()  # the value of an option that has none
 _OF_CLASSES = "trainer."  # values of this group may be classes, which have options of their own
 _OF_EVERY_PARSER = ("help", "config", "print_config")
@@ -94,6 +96,8 @@ class ToolParser(ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, formatter_class=_Formatter, **kwargs)
         self.add_argument("-c", "--config", action="config", help=CONFIG_HELP)
+        if self.usage is not None:  # jsonargparse makes parsers of this kind for classes, too
+            self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
@@ -104,7 +108,10 @@ class ToolParser(ArgumentParser):
         for source, name, _ in self.given:
             if name not in _OF_EVERY_PARSER and not _is_option(name, names):
                 raise UserError(source + _unknown(name, names))
-        return super().parse_args(args, *rest, **kwargs)
+        options = super().parse_args(args, *rest, **kwargs)
+        if options.pop("quiet", False):
+            hide()
+        return options
 
     def instantiate(self, *args: Any, **kwargs: Any) -> Namespace:
         """Build the classes of a configuration; what a class says of its arguments is said."""

@@ -25,6 +25,7 @@ from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder, run_folder_shared
 from flowbert.modules import EmbeddingModule, MLMModule
 from flowbert.notices import lightning_notices_filtered
+from flowbert.progress import is_hidden
 from flowbert.report.render import print_table
 from flowbert.report.table import spearman_table
 from flowbert.runs import Run
@@ -217,6 +218,7 @@ def _say_what_is_fitted_on(run: Run) -> None:
         return
     tasks = [task.name for task in run.datamodule.tasks]
     measured = f"evaluating on {', '.join(tasks)}" if tasks else "no tasks: nothing is evaluated, the maps are saved"
-    print(f"fitting on {run.datamodule.summary()}; {measured}", file=sys.stderr)
+    if not is_hidden():
+        print(f"fitting on {run.datamodule.summary()}; {measured}", file=sys.stderr)
     if SAMPLE in tasks and run.module.encoder.path != SAMPLE_PATH:
         print(f"note: {SAMPLE} is generated text; --tasks and --senteval name real tasks", file=sys.stderr)

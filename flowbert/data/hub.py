@@ -5,6 +5,7 @@ from pathlib import Path
 from flowbert.data.readers import arrow_columns
 from flowbert.data.table import Layouts, Table, choose_columns
 from flowbert.errors import UserError
+from flowbert.notices import hub_bars
 
 
 def read_hub(
@@ -33,9 +34,10 @@ def read_hub(
 
     local = Path(name).expanduser()
     try:
-        data = datasets.load_dataset(
-            str(local) if local.is_dir() else name, config, split=split, revision=revision, data_files=data_files
-        )
+        with hub_bars():
+            data = datasets.load_dataset(
+                str(local) if local.is_dir() else name, config, split=split, revision=revision, data_files=data_files
+            )
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(

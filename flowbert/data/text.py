@@ -3,12 +3,16 @@
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from flowbert.data.files import check_file
 from flowbert.errors import UserError
+from flowbert.progress import progress
 
 _BOM = b"\xef\xbb\xbf"
+_MB = 10**6
+_LOOK_EVERY = 10_000  # lines
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -36,8 +40,14 @@ def iterate_lines(path: str | Path) -> Iterator[str]:
     check_file(path)
     number = 0
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as handle:
-            for number, raw in enumerate(handle, start=1):
+        with (
+            path.open("rb") as file,
+            gzip.open(file) if path.suffix.lower() == ".gz" else nullcontext(file) as lines,
+            progress(path.stat().st_size // _MB, f"Reading {path.name}", "MB") as step,
+        ):
+            for number, raw in enumerate(lines, start=1):
+                if number % _LOOK_EVERY == 0:
+                    step.done = file.tell() // _MB
                 yield _decode(raw.removeprefix(_BOM) if number == 1 else raw, path, number)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}:{number + 1}: not a complete gzip file ({error})") from error

@@ -92,13 +92,13 @@ class EmbeddingDataModule(CorpusDataModule):
         if self.store == "disk":
             root = self.options.store_dir
             store = EmbeddingStore(None if root is None else Path(root), self.encoder)
-            store.add(self._to_encode(), progress=rank == 0, rank=rank, world_size=world_size)
+            store.add(self._to_encode(), rank=rank, world_size=world_size)
             if self.trainer is not None:
                 self.trainer.strategy.barrier("embedding store")
             store.refresh()
         else:
             store = MemoryStore(self.encoder)
-            store.add(self._to_encode(), progress=rank == 0)
+            store.add(self._to_encode())
         self._store = store
         if self.store != "none":
             self._corpus_rows = store.rows(self.examples.columns[0])

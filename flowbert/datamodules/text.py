@@ -16,6 +16,7 @@ from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
+from flowbert.progress import progress
 from flowbert.seeding import Stream
 from flowbert.store.embedding_store import Encoder
 from flowbert.training.limits import check_limits
@@ -118,9 +119,15 @@ class TextDataModule(CorpusDataModule):
         """Tokens of some examples, all their columns together."""
         if self.pool == 1:
             return super()._lengths(index)
-        lengths = self.training_encoder().lengths
-        columns = [lengths([column[i] for i in index]) for column in self.examples.distinct_columns()]
-        return [sum(tokens) for tokens in zip(*columns, strict=True)]
+        encoder, found = self.training_encoder(), np.zeros(len(index), dtype=np.int64)
+        columns = self.examples.distinct_columns()
+        with progress(len(columns) * len(index), "Counting tokens", "sentences") as step:
+            for column in columns:
+                for start in range(0, len(index), _CHUNK):
+                    chosen = [column[i] for i in index[start : start + _CHUNK]]
+                    found[start : start + _CHUNK] += encoder.lengths(chosen)
+                    step.update(len(chosen))
+        return found.tolist()
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Fixed batches of held-out examples; of fitting ones if fewer than 2 are held out."""

@@ -24,6 +24,7 @@ from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
 from flowbert.encoders.tokens import TokenRow, count_tokens, input_names, pad_tokens, plan_batches, tokenize
 from flowbert.errors import UserError
 from flowbert.io.digest import digest_tensors
+from flowbert.progress import progress
 
 # On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
 # wants many tokens at once.
@@ -255,7 +256,7 @@ class SentenceEncoder(nn.Module):
         Args:
             sentences: N sentences in any order.
             batch_tokens: Padded tokens per batch; default: 512 on a CPU, 16384 elsewhere.
-            on_batch: Called after every batch with the number of sentences that it held.
+            on_batch: Called after every batch with the number of sentences that it held, in place of a progress bar.
 
         Returns:
             Shape ``(N, D)``, float32, in the order of ``sentences``.
@@ -270,13 +271,12 @@ class SentenceEncoder(nn.Module):
             raise ValueError(f"batch_tokens: received {batch_tokens}; allowed: 1 or more")
         rows = self._tokens(sentences)
         result = np.empty((len(sentences), self.dim), dtype=np.float32)
-        with self._evaluating():
+        with self._evaluating(), progress(0 if on_batch else len(sentences), "Encoding", "sentences") as step:
             for batch in plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens):
                 features = pad_tokens(self.tokenizer, [rows[i] for i in batch])
                 on_device = {name: value.to(self.device) for name, value in features.items()}
                 result[batch] = self._embed_chunks([on_device]).cpu().numpy()
-                if on_batch is not None:
-                    on_batch(len(batch))
+                (on_batch or step.update)(len(batch))
         if not np.isfinite(result).all():
             first = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
             raise UserError(

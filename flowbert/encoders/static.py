@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flowbert.data.text import iterate_lines
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.digest import digest_bytes, digest_json
+from flowbert.progress import tracked
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _RULES = "static-1"
@@ -32,7 +33,8 @@ def words_of(sentence: str, lowercase: bool = True) -> list[str]:
 
 def count_words(sentences: Iterable[str], lowercase: bool = True) -> dict[str, int]:
     """How often each word occurs in a corpus, for the weights of :class:`StaticEncoder`."""
-    return dict(Counter(word for sentence in sentences for word in words_of(sentence, lowercase)))
+    read = tracked(sentences, "Counting words", "sentences")
+    return dict(Counter(word for sentence in read for word in words_of(sentence, lowercase)))
 
 
 class StaticEncoder:

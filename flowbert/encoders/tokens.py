@@ -1,7 +1,7 @@
 """Sentences as tokens: cut by a tokenizer, put into batches of similar length, padded."""
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from itertools import islice
 
 import torch
@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
+from flowbert.progress import progress
 
 TokenRow = Mapping[str, list[int]]
 """One sentence: name of an input of the network -> a number per token."""
@@ -67,9 +68,11 @@ def count_tokens(
         prompt: Text before every sentence, which is counted with it.
     """
     counts, rest = TokenCounts.of([], len(tokenizer), name), iter(sentences)
-    while block := list(islice(rest, _COUNTED_AT_ONCE)):
-        rows = tokenize(tokenizer, block, max_length, ["input_ids"], prompt)
-        counts += TokenCounts.of((row["input_ids"] for row in rows), len(tokenizer))
+    with progress(len(sentences) if isinstance(sentences, Sized) else None, "Counting tokens", "sentences") as step:
+        while block := list(islice(rest, _COUNTED_AT_ONCE)):
+            rows = tokenize(tokenizer, block, max_length, ["input_ids"], prompt)
+            counts += TokenCounts.of((row["input_ids"] for row in rows), len(tokenizer))
+            step.update(len(block))
     return counts
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flowbert.errors import UserError
+from flowbert.progress import progress
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -45,7 +46,8 @@ def train_wordpiece(sentences: Iterable[str], vocab_size: int, max_length: int, 
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size, min_frequency=2, special_tokens=fixed, show_progress=False
     )
-    trained.train_from_iterator(text, trainer)
+    with progress(None, "Finding word pieces"):
+        trained.train_from_iterator(text, trainer)
     tokenizer = Tokenizer(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()

@@ -164,7 +164,7 @@ class _Settings:
 
         def prepare(sentences: Iterable[str]) -> None:
             self._stores.expect(sentences, averaged)
-            self._stores.fill(progress=True)
+            self._stores.fill()
 
         @cache
         def with_counts(counted: Counted) -> Source:
@@ -209,13 +209,7 @@ def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_
 
 def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | None) -> Source:
     store = EmbeddingStore(store_dir, encoder)
-    return Source(
-        columns=columns,
-        key=encoder.key(),
-        dim=encoder.dim,
-        embed=store.embeddings,
-        prepare=lambda sentences: store.add(sentences, progress=True),
-    )
+    return Source(columns=columns, key=encoder.key(), dim=encoder.dim, embed=store.embeddings, prepare=store.add)
 
 
 def vector_source(table: VectorTable) -> Source:

@@ -19,6 +19,7 @@ from flowbert.evaluation.results import Row, rows_of
 from flowbert.io.digest import digest_json
 from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.chain import LabelledPairs
+from flowbert.progress import progress
 from flowbert.tasks.base import Measured, Task
 from flowbert.tasks.protocol import Embed
 from flowbert.vectors import VectorCorpus
@@ -218,11 +219,16 @@ def fit(cell: Cell) -> FittedMap:
     """
     texts, embed = () if cell.corpus is None else cell.corpus.sentences, cell.source.embed
 
-    def blocks() -> Iterator[Tensor]:
-        if isinstance(cell.corpus, VectorCorpus):
-            yield from cell.corpus.blocks()
+    def embedded() -> Iterator[Tensor]:
         for start in range(0, len(texts), _CHUNK):
             yield torch.as_tensor(embed(texts[start : start + _CHUNK]))
+
+    def blocks() -> Iterator[Tensor]:
+        rows = cell.corpus.blocks() if isinstance(cell.corpus, VectorCorpus) else embedded()
+        with progress(len(cell.corpus or ()), f"Fitting {cell.method.name}", "rows") as step:
+            for block in rows:
+                yield block
+                step.update(len(block))
 
     return cell.method.fit(blocks, _labelled_pairs(cell) if cell.labels else None, cell.seed)
 

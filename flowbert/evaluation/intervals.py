@@ -13,6 +13,7 @@ from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import Row
 from flowbert.evaluation.scores import ScoreFolder
+from flowbert.progress import tracked
 from flowbert.tasks.base import Measure, Task
 from flowbert.tasks.replicates import Interval, Replicates, average
 from flowbert.tasks.verdict import verdict
@@ -57,7 +58,7 @@ class Intervals:
     ) -> "Intervals":
         """Resample each task once for all of its cells, whatever the encoder: every two can be compared."""
         found = {}
-        for task in dict.fromkeys(cell.task for cell in cells):
+        for task in tracked(dict.fromkeys(cell.task for cell in cells), "Intervals", "tasks"):
             items = scores.items([cell for cell in cells if cell.task is task])
             if items:
                 found[task] = task.resample(items, resamples=resamples, seed=seed, threads=threads)

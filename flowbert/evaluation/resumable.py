@@ -1,18 +1,16 @@
 """Cells computed one by one and saved on the way; what an earlier run computed is taken over from its results file."""
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell, run
 from flowbert.evaluation.results import Row, load_results, merge_results, rows_of
 from flowbert.evaluation.scores import ScoreFolder
+from flowbert.progress import say, tracked
 
 _SAVE_SECONDS = 2.0
 
@@ -52,9 +50,9 @@ class ResumableRun:
                 self.by_setting.setdefault(row.setting, []).append(replace(row, **cell.columns))
         stale = {row.setting for row in mine if row.code != code_digest()}
         if stale:
-            _note(f"{len(stale)} figures of {self.output} are of other code and computed anew")
+            say(f"note: {len(stale)} figures of {self.output} are of other code and computed anew")
         if self.by_setting:
-            _note(f"{len(self.by_setting)} of {len(asked)} figures are in {self.output} already")
+            say(f"note: {len(self.by_setting)} of {len(asked)} figures are in {self.output} already")
 
     def rows(self) -> list[Row]:
         """The rows there are, in the order of the cells."""
@@ -66,14 +64,12 @@ class ResumableRun:
         pending = [cell for cell in asked if cell.setting not in self.by_setting]
         saved = time.monotonic()
         try:
-            with tqdm(total=len(pending), desc="Evaluating", unit=" figures", disable=None) as bar:
-                for cell, measured in run(pending):
-                    self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
-                    self.scores.add(cell, measured.items)
-                    bar.update()
-                    if time.monotonic() - saved > _SAVE_SECONDS:
-                        self.save(self.rows())
-                        saved = time.monotonic()
+            for cell, measured in tracked(run(pending), "Evaluating", "figures", len(pending)):
+                self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
+                self.scores.add(cell, measured.items)
+                if time.monotonic() - saved > _SAVE_SECONDS:
+                    self.save(self.rows())
+                    saved = time.monotonic()
         finally:
             if self.by_setting:
                 self.save(self.rows())
@@ -85,7 +81,3 @@ class ResumableRun:
 
 def _distinct(cells: Sequence[Cell]) -> list[Cell]:
     return list({cell.setting: cell for cell in cells}.values())
-
-
-def _note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)

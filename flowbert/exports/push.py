@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from flowbert.errors import UserError
 from flowbert.io.hub import TIMEOUT_SECONDS, first_line, is_offline
+from flowbert.notices import hub_bars
 
 _ASKED_FOR = "HF_TOKEN, or `hf auth login`, with a token that may write"
 _REPLACED = ("model/*", "[0-9]_*/*", "[0-9][0-9]_*/*", "flowbert.*", "modules.json", "model.onnx")
@@ -79,7 +80,7 @@ def push_folder(folder: Path, destination: Destination, message: str) -> str:
     from huggingface_hub import HfApi
 
     api = HfApi()
-    with _explained(destination.name):
+    with _explained(destination.name), hub_bars():
         if not destination.exists:
             api.create_repo(destination.name, private=destination.private, exist_ok=True)
         api.upload_folder(

@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from flowbert.errors import UserError
+from flowbert.notices import hub_bars
 
 TIMEOUT_SECONDS = 10.0
 
@@ -75,7 +76,8 @@ def fetch(
     chosen = _chosen([sibling.rfilename for sibling in info.siblings or []], wanted)
     try:
         # By the name that was asked for: the cache remembers what it stands for, for when there is no hub to ask.
-        folder = Path(snapshot_download(name, revision=revision, allow_patterns=chosen))
+        with hub_bars():
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=chosen))
     except OSError as error:
         raise UserError(f"{what} {name!r} cannot be fetched from the hub: {first_line(error)}") from error
     return folder, folder.name

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from flowbert.calibration import Calibration
 from flowbert.encoders import SentenceEncoder, check_same_encoder
@@ -26,6 +25,7 @@ from flowbert.io.digest import digest_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Transform
 from flowbert.methods.chain import Chain
+from flowbert.progress import progress, shown
 from flowbert.vectors import Ranges, VectorTable, check_precision, quantize, warn_of_own_scale
 
 FLOW = "flow"  # name of the map that is no closed form
@@ -55,7 +55,7 @@ class Embedder:
         sentences: str | Sequence[str],
         *,
         batch_size: int | None = None,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
@@ -66,7 +66,7 @@ class Embedder:
         Args:
             sentences: N sentences, or one.
             batch_size: Sentences per batch; default: as many as fit the device well.
-            show_progress_bar: Whether to show one.
+            show_progress_bar: Whether to show one; default: as :func:`flowbert.progress.shown` says.
             convert_to_tensor: Give a tensor on the encoder's device in place of an array.
             normalize_embeddings: Scale every vector to length 1, after the cut.
             truncate_dim: Keep the first dimensions; those of whitening are sorted by variance.
@@ -89,10 +89,10 @@ class Embedder:
         check_precision(precision)
         if precision == "int8" and normalize_embeddings:
             raise UserError("normalize_embeddings: received True with precision int8; allowed: with float32 and binary")
-        with tqdm(total=len(texts), desc="encoding", unit="sentence", disable=not show_progress_bar) as bar:
+        with shown(show_progress_bar), progress(len(texts), "Encoding", "sentences") as step:
             # In blocks, so that the tokens of a large corpus are never in memory at once.
             blocks = [texts[start : start + _BLOCK] for start in range(0, len(texts), _BLOCK)]
-            vectors = torch.cat([self._mapped(self._raw(block, batch_size, bar.update)) for block in blocks])
+            vectors = torch.cat([self._mapped(self._raw(block, batch_size, step.update)) for block in blocks])
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings:

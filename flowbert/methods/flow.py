@@ -17,6 +17,7 @@ from flowbert.errors import UserError
 from flowbert.modules.flow import FlowModule
 from flowbert.notices import lightning_notices_filtered
 from flowbert.seeding import Stream
+from flowbert.training.progress_bar import TrainingProgress
 
 _TRAINING: dict[str, tuple[Callable[[float], bool], str]] = {
     "epochs": (lambda n: n > 0 and (n <= 1 or n == int(n)), "a whole number, or a share of one epoch above 0"),
@@ -56,7 +57,6 @@ def fit_flow(
     start_size: int = 1024,
     seed: int = 0,
     accelerator: str = "auto",
-    progress: bool = False,
     **options: Any,
 ) -> FlowModule:
     """Fit a flow on embeddings by maximum likelihood, with the recipe of ``configs/flow_target.yaml``.
@@ -68,7 +68,6 @@ def fit_flow(
         start_size: Rows that drive the data-dependent start.
         seed: Seed of the flow's start, the shuffling and the noise.
         accelerator: Lightning's name of the device: ``auto``, ``cpu``, ``gpu``.
-        progress: Whether to show a progress bar.
         **options: Arguments of :class:`flowbert.modules.FlowModule`, such as ``mixing`` or ``noise``.
 
     Returns:
@@ -101,7 +100,7 @@ def fit_flow(
             logger=False,
             enable_checkpointing=False,
             enable_model_summary=False,
-            enable_progress_bar=progress,
+            callbacks=[TrainingProgress()],
             default_root_dir=scratch,
         )
         with torch.random.fork_rng():

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +11,7 @@ import torch
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.request import as_list, as_numbers
+from flowbert.progress import tracked
 from flowbert.reproduction.comparison import FigureComparison, Reproduction
 from flowbert.reproduction.grid import Figures, PublishedGrid
 from flowbert.reproduction.published import PublishedRow, Setting, published_row, published_rows
@@ -79,8 +80,8 @@ def reproduce(
     )
     failures: dict[str, str] = {}
 
-    def each(step: Callable[[PublishedRow], None]) -> None:
-        for row in chosen:
+    def each(step: Callable[[PublishedRow], None], rows: Iterable[PublishedRow] = chosen) -> None:
+        for row in rows:
             if row.id not in failures:
                 try:
                     step(row)
@@ -91,7 +92,7 @@ def reproduce(
         each(grid.place)
         each(grid.plan)
         grid.open(Path(folder) / "results.json" if output is None else Path(output))
-        each(grid.compute)
+        each(grid.compute, tracked(chosen, "Reproducing", "rows"))
         grid.resample(bootstrap, bootstrap_seed)
         return [_reproduction(row, substitute, grid.figures(row), failures.get(row.id, "")) for row in chosen]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from flowbert.advice.choice import Advice, Candidate
 from flowbert.advice.criterion import Cosines, Floats, cosines, merit, resamples, views_of
@@ -22,6 +21,7 @@ from flowbert.evaluation.grid import Source
 from flowbert.io.atomic import written_atomically
 from flowbert.methods import parse_methods
 from flowbert.methods.base import Method
+from flowbert.progress import progress, tracked
 
 LAYERS = ("embedding_last", "first_last", "last")
 POOLINGS = ("mean", "idf:exponent=0.5", "idf")
@@ -48,7 +48,6 @@ def advise(
     output: str | Path | None = None,
     store_dir: str | None = None,
     device: str | torch.device = "cpu",
-    progress: bool = False,
 ) -> Advice:
     """Choose layers, pooling and map for a corpus from its sentences alone, without labels.
 
@@ -69,7 +68,6 @@ def advise(
         output: YAML file to write, which `fit` takes as it stands; None writes nothing.
         store_dir: Embedding cache; default: ~/.cache/flowbert.
         device: Where the encoder runs.
-        progress: Whether to show a progress bar over the maps.
 
     Returns:
         The advice; ``print(found.yaml())``.
@@ -105,7 +103,7 @@ def advise(
     for source, _ in several:
         source.prepare([*texts, *views])
     methods = parse_methods(METHODS, None, torch.device(device))
-    found = list(_judged(several, methods, texts, views, progress))
+    found = list(_judged(several, methods, texts, views))
     ranked = _ranked(found, resamples(_RESAMPLES, len(texts), seed))
     advice = Advice(tuple(ranked), len(texts), _given(corpus=corpus, column=column, nli=nli), _given(**vars(given)))
     if output is not None:
@@ -128,20 +126,16 @@ def _halves(source: Source) -> Sequence[Source]:
 
 
 def _judged(
-    sources: Sequence[tuple[Source, Sequence[Source]]],
-    methods: Sequence[Method],
-    texts: list[str],
-    views: list[str],
-    progress: bool,
+    sources: Sequence[tuple[Source, Sequence[Source]]], methods: Sequence[Method], texts: list[str], views: list[str]
 ) -> Iterator[tuple[Setting, list[Cosines]]]:
     """Cosines with both kinds of views under every setting."""
-    with tqdm(total=len(sources) * len(methods), desc="Maps", disable=not progress) as bar:
+    with progress(len(sources) * len(methods), "Maps", "maps") as step:
         for source, halves in sources:
             whole, *parts = (torch.as_tensor(each.embed(texts)) for each in (source, *halves))
             vectors = [whole, torch.as_tensor(source.embed(views)), *parts]
             for method in methods:
                 found = _cosines(method, vectors)
-                bar.update()
+                step.update()
                 if found is not None:
                     pooling = source.columns["pooling"].partition(" of ")[0]
                     yield (source.columns["layers"], pooling, method.name), found
@@ -160,7 +154,7 @@ def _cosines(method: Method, vectors: Sequence[torch.Tensor]) -> list[Cosines] |
 
 def _ranked(found: Sequence[tuple[Setting, list[Cosines]]], drawn: Floats) -> list[Candidate]:
     values = np.array([merit(each)[0] for _, each in found])
-    spread = np.stack([merit(each, drawn) for _, each in found])
+    spread = np.stack([merit(each, drawn) for _, each in tracked(found, "Resampling", "settings")])
     raw = [i for i, (setting, _) in enumerate(found) if setting[-1] == "raw"]
     simplest = max(raw, key=values.__getitem__)
     best = simplest if values[simplest] >= _AS_GOOD * values.max() else int(values.argmax())

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from flowbert.analysis.corpus_map import check_map
 from flowbert.analysis.found import Analysis
@@ -28,6 +27,7 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.embedder import FLOW, load_map
 from flowbert.methods.registry import FIT_HERE
+from flowbert.progress import progress, tracked
 from flowbert.report.analysis import write_analysis
 from flowbert.seeding import Stream
 from flowbert.tasks import TaskOptions, load_tasks
@@ -54,7 +54,6 @@ def analyze(
     output: str | Path | None = None,
     store_dir: str | None = None,
     device: str | torch.device = "cpu",
-    progress: bool = False,
 ) -> Analysis:
     """Measure word space, sentence space before and after every method, and how Gaussian the results are.
 
@@ -80,7 +79,6 @@ def analyze(
         output: Folder to write: tables as .csv, pictures as .svg and .png with their data as .csv. None writes nothing.
         store_dir: Embedding cache; default: ~/.cache/flowbert.
         device: Where the encoder and flows run.
-        progress: Whether to show a bar over the methods.
 
     Raises:
         UserError: If a file, a method or the encoder is not usable, or there are fewer than 200 distinct sentences.
@@ -111,7 +109,7 @@ def analyze(
     cosines: dict[str, dict[str, Any]] = {name: {} for name in prepared}
     vectors: dict[str, Tensor] = {}
     bits: dict[str, float] = {}
-    for method in tqdm(chosen, desc="Methods", disable=not progress):
+    for method in tracked(chosen, "Fitting", "methods"):
         fitted = method.fit(lambda: [x], seed=seed)
         if fitted.flaw is not None:
             raise UserError(f"method {method.name!r}: {fitted.flaw}")
@@ -121,21 +119,25 @@ def analyze(
         glow = _glow(method, fitted, flow)
         if glow is not None:
             bits = density_bits(glow, x, rows, _GAUSSIANS)
-    reader = _reader(settings, device)
-    found = analysis_of(
-        measured,
-        vectors,
-        setting={**source.columns, "corpus": whole.name},
-        fitted=len(fitting),
-        tokens=words_in(measured, whole.sentences) if reader is None else tokens_in(reader, measured, whole.sentences),
-        words=None if reader is None else word_space(reader, whole.sentences, seed=seed),
-        bits=bits,
-        pairs={name: ScoredPairs(gold_scores(task.subsets), cosines[name]) for name, (task, _) in prepared.items()},
-        kind=map,
-        seed=seed,
-    )
+    with progress(None, "Measuring"):
+        reader = _reader(settings, device)
+        found = analysis_of(
+            measured,
+            vectors,
+            setting={**source.columns, "corpus": whole.name},
+            fitted=len(fitting),
+            tokens=words_in(measured, whole.sentences)
+            if reader is None
+            else tokens_in(reader, measured, whole.sentences),
+            words=None if reader is None else word_space(reader, whole.sentences, seed=seed),
+            bits=bits,
+            pairs={name: ScoredPairs(gold_scores(task.subsets), cosines[name]) for name, (task, _) in prepared.items()},
+            kind=map,
+            seed=seed,
+        )
     if output is not None:
-        write_analysis(found, Path(output))
+        with progress(None, "Drawing"):
+            write_analysis(found, Path(output))
     return found
 
 

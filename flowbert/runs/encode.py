@@ -28,7 +28,6 @@ def encode(
     encoder: Mapping[str, Any] | None = None,
     precision: str = "float32",
     device: torch.device | str = "cpu",
-    progress: bool = False,
 ) -> npt.NDArray[Any]:
     """Embed sentences with a fitted model, or with a frozen encoder as it is.
 
@@ -45,7 +44,6 @@ def encode(
         precision: Numbers of a vector: float32; int8, a byte each, by the ranges of the fitting corpus saved with the
             model, or else of what is encoded; binary, a bit each, the sign.
         device: Where to compute.
-        progress: Whether to show a progress bar.
 
     Returns:
         Vectors of the sentences in their order, ``(N, k)``; compare them by cosine. float32, or see
@@ -66,7 +64,7 @@ def encode(
         raise UserError("sentences: received no sentence; allowed: at least one")
     embedder = _embedder(model, method, {"path": SAMPLE_PATH, **(encoder or {})}, Corpus.of("input", texts))
     embedder.encoder.to(device)
-    vectors: npt.NDArray[Any] = embedder.encode(texts, show_progress_bar=progress, precision=precision)
+    vectors: npt.NDArray[Any] = embedder.encode(texts, precision=precision)
     if output is not None:
         rows, dim = vectors.shape
         write_vectors(output, [vectors], (rows, dim), vectors.dtype.name, texts)

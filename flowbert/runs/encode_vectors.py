@@ -8,12 +8,12 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 import torch
-from tqdm import tqdm
 
 from flowbert.errors import UserError
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Transform
 from flowbert.methods.embedder import default_method, saved_scale, sound_map, transform_of
+from flowbert.progress import progress
 from flowbert.vectors import Ranges, Vectors, VectorTable, check_precision, quantize, warn_of_own_scale, write_vectors
 from flowbert.vectors.matrix import Floats
 
@@ -28,7 +28,6 @@ def encode_vectors(
     method: str | None = ...,
     precision: str = ...,
     device: torch.device | str = ...,
-    progress: bool = ...,
 ) -> npt.NDArray[Any]: ...
 
 
@@ -42,7 +41,6 @@ def encode_vectors(
     method: str | None = ...,
     precision: str = ...,
     device: torch.device | str = ...,
-    progress: bool = ...,
 ) -> tuple[int, int]: ...
 
 
@@ -55,7 +53,6 @@ def encode_vectors(
     method: str | None = None,
     precision: str = "float32",
     device: torch.device | str = "cpu",
-    progress: bool = False,
 ) -> npt.NDArray[Any] | tuple[int, int]:
     """Map vectors from elsewhere with a fitted model, or write them in another format or at lower precision.
 
@@ -69,7 +66,6 @@ def encode_vectors(
         precision: ``float32``, ``int8`` or ``binary``, see :func:`flowbert.vectors.quantize`. The scale of int8 is that
             of the fitting corpus, saved with the model; without one it is that of these vectors, which are read twice.
         device: Where the map computes.
-        progress: Whether to show a progress bar.
 
     Returns:
         The vectors in their order, ``(N, k)``; if they were written, this shape alone. Eight dimensions of ``binary``
@@ -84,7 +80,7 @@ def encode_vectors(
     """
     check_precision(precision)
     table = VectorTable.open(vectors, column)
-    encoding = _Encoding(table, *_model(table, model, method), precision, torch.device(device), progress)
+    encoding = _Encoding(table, *_model(table, model, method), precision, torch.device(device))
     if output is None:
         return np.concatenate(list(encoding.blocks()))
     first = encoding.first()
@@ -102,7 +98,6 @@ class _Encoding:
     scale: Ranges | None
     precision: str
     device: torch.device
-    progress: bool
 
     def first(self) -> npt.NDArray[Any]:
         """What is stored of the first row, but for the scale of int8: it tells size and type."""
@@ -113,15 +108,15 @@ class _Encoding:
         scale = self.scale
         if self.precision == "int8" and scale is None:
             warn_of_own_scale(len(self.table))
-            scale = Ranges.of(self._mapped("scaling"))
-        for block in self._mapped("encoding"):
+            scale = Ranges.of(self._mapped("Scaling"))
+        for block in self._mapped("Encoding"):
             yield quantize(block, self.precision, scale)
 
     def _mapped(self, what: str) -> Iterator[Floats]:
-        with tqdm(total=len(self.table), desc=what, unit="vector", disable=not self.progress) as bar:
+        with progress(len(self.table), what, "vectors") as step:
             for _, block in self.table.blocks():
                 yield self._map(block)
-                bar.update(len(block))
+                step.update(len(block))
 
     def _map(self, block: Floats) -> Floats:
         found: Floats = self.transform(torch.from_numpy(block).to(self.device)).cpu().numpy()

@@ -20,6 +20,7 @@ from flowbert.io.atomic import folder_written_atomically
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.chain import Chain
 from flowbert.methods.embedder import Embedder, load, save_encoder
+from flowbert.progress import progress
 
 
 class Export(NamedTuple):
@@ -102,7 +103,7 @@ def export(
     embedder = model if isinstance(model, Embedder) else load(model, method, path=path)
     rows = _rows(model, results)
     shown = name_of_map(embedder)
-    with folder_written_atomically(to) as folder:
+    with progress(None, f"Exporting {format}"), folder_written_atomically(to) as folder:
         difference, floats = FORMATS[format](folder, embedder, check)
         told = name or push or str(to)
         card = model_card(embedder, format=format, method=shown, name=told, rows=rows, license=license)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
 
@@ -31,6 +32,7 @@ from flowbert.runs.page_analysis import analysis_of_fit, drawn_sentences, write_
 from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.training.lightning_adapter import lightning_as_ours
+from flowbert.training.progress_bar import TrainingProgress
 from flowbert.vectors import Ranges
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -203,8 +205,11 @@ class Run:
             self._loggers = make_loggers(self._log_to, self.folder, earlier)
             options["logger"] = [*self._loggers, *_as_list(options.get("logger"))]
         self._last.dirpath = self.folder.checkpoints
+        given, bar = _as_list(options.get("callbacks")), options.get("enable_progress_bar")
         own: list[Callback | None] = [self.whitening, self.evaluation, StepLog(), self.best, self._last]
-        options["callbacks"] = [*_as_list(options.get("callbacks")), *(callback for callback in own if callback)]
+        if bar is not False and not any(isinstance(callback, ProgressBar) for callback in given):
+            own.append(TrainingProgress(bar))
+        options["callbacks"] = [*given, *(callback for callback in own if callback)]
         options["plugins"] = [*_as_list(options.get("plugins")), AtomicCheckpointIO()]
         try:
             trainer = Trainer(**options | {"default_root_dir": str(self.folder.path)})

@@ -10,6 +10,7 @@ from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError
 from flowbert.io.hub import first_line
 from flowbert.methods.embedder import Embedder, load
+from flowbert.progress import progress
 
 LOCAL = {**{f"STS{year}": f"STS{year}" for year in range(12, 17)}, "STSBenchmark": "STSB", "SICK-R": "SICKR"}
 """MTEB's names of the tasks that a SentEval folder holds, and ours."""
@@ -23,7 +24,6 @@ def mteb(
     method: str | None = None,
     output: str | Path = "runs/mteb",
     device: torch.device | str = "cpu",
-    progress: bool = False,
 ) -> dict[str, float]:
     """Run ``mteb.evaluate`` on a model, and write what it gives as MTEB lays it out.
 
@@ -40,7 +40,6 @@ def mteb(
         method: Map of the model: flow, whitening or raw; default: the flow if there is one.
         output: Folder to write into.
         device: Where to compute.
-        progress: Whether to show progress bars.
 
     Returns:
         MTEB's main score of each task: for STS the Spearman correlation of cosine and gold score over all pairs.
@@ -58,14 +57,14 @@ def mteb(
     embedder = load(model, method)
     embedder.encoder.to(device)
     named = "-".join(part for part in (*Path(model).parts[-2:], method or "") if part.strip("/"))
-    encoder = _MTEBEncoder(embedder, f"flowbert/{named}", progress)
+    encoder = _MTEBEncoder(embedder, f"flowbert/{named}")
     scores = {}
     for name, task in zip(names, chosen, strict=True):
         load_data(task, name, local.get(name))
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), progress(None, f"Evaluating {name}"):
             # Who asks for a task by name gets it, whatever has followed it.
             warnings.filterwarnings("ignore", message=".*is superseded by.*")
-            (result,) = package.evaluate(encoder, task, cache=None, co2_tracker=False, show_progress_bar=progress)
+            (result,) = package.evaluate(encoder, task, cache=None, co2_tracker=False, show_progress_bar=False)
         package.ResultCache(output).save_to_cache(result, encoder.mteb_model_meta)
         scores[name] = float(result.get_score())
         task.unload_data()
@@ -75,16 +74,16 @@ def mteb(
 class _MTEBEncoder:
     """An embedder as MTEB's ``EncoderProtocol`` wants it; sentences come in loaders of batches."""
 
-    def __init__(self, embedder: Embedder, name: str, progress: bool) -> None:
+    def __init__(self, embedder: Embedder, name: str) -> None:
         from mteb.models import ModelMeta
 
-        self._embedder, self._progress = embedder, progress
+        self._embedder = embedder
         self.mteb_model_meta = ModelMeta.create_empty({"name": name, "max_tokens": embedder.encoder.max_length})
 
     def encode(self, inputs: Any, **_: Any) -> Any:
         """Embed the texts of all batches: ``(N, k)``, float32; the encoder makes batches of its own."""
         texts = [text for batch in inputs for text in batch["text"]]
-        return self._embedder.encode(texts, show_progress_bar=self._progress)
+        return self._embedder.encode(texts)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Cosines of all pairs, ``(N, M)``."""

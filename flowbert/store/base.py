@@ -1,16 +1,15 @@
 """What every store of embeddings does: each distinct sentence is encoded once, and found again by its digest."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from flowbert.errors import UserError
 from flowbert.io.digest import DIGEST_BYTES, raw_digest
+from flowbert.progress import progress
 
 Floats = npt.NDArray[np.float32]
 Digests = npt.NDArray[np.bytes_]
@@ -58,7 +57,7 @@ class Store(ABC):
     def __len__(self) -> int:
         return sum(map(len, self._digests))
 
-    def add(self, sentences: Iterable[str], *, progress: bool = False, rank: int = 0, world_size: int = 1) -> None:
+    def add(self, sentences: Iterable[str], *, rank: int = 0, world_size: int = 1) -> None:
         """Encode the sentences that are missing.
 
         The distinct sentences are sorted by (number of characters, text) and cut into blocks of ``shard_rows``; what is
@@ -67,7 +66,6 @@ class Store(ABC):
 
         Args:
             sentences: Any sentences, repeated ones too.
-            progress: Whether to show a bar over sentences; nothing is shown if nothing is missing.
             rank: Number of this process.
             world_size: Processes that share the work.
 
@@ -78,8 +76,8 @@ class Store(ABC):
         if not 0 <= rank < world_size:
             raise ValueError(f"rank is {rank} with world_size {world_size}; allowed: 0 to {world_size - 1}")
         blocks = [block for block in self._blocks(sentences)[rank::world_size] if block]
-        with progress_bar(sum(map(len, blocks)), progress) as bar:
-            for texts, embeddings in self._encoded(blocks, bar.update):
+        with progress(sum(map(len, blocks)), "Encoding", "sentences") as step:
+            for texts, embeddings in self._encoded(blocks, step.update):
                 self._keep(_digest_all(texts), embeddings)
 
     def rows(self, sentences: Sequence[str]) -> Rows:
@@ -194,13 +192,6 @@ class Store(ABC):
                 texts, encoded = [], []
         if texts:
             yield texts, np.concatenate(encoded)
-
-
-def progress_bar(total: int, shown: bool) -> "tqdm[NoReturn]":
-    """A bar over the sentences to encode; nothing is shown if there are none."""
-    # A log file gets a line now and then, a terminal a moving bar.
-    interval = 0.1 if sys.stderr.isatty() else 30.0
-    return tqdm(total=total, desc="Encoding", unit=" sentences", mininterval=interval, disable=not (shown and total))
 
 
 def _digest_all(sentences: Sequence[str]) -> Digests:

@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowbert.store.base import Encoder, Floats, Store, progress_bar
+from flowbert.progress import progress
+from flowbert.store.base import Encoder, Floats, Store
 
 _AT_ONCE = 2048
 
@@ -37,7 +38,8 @@ class _OneSetting:
         return self._key
 
     def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], Any] | None = None) -> Floats:
-        del on_batch
+        if on_batch is not None:
+            on_batch(len(sentences))
         return np.stack([self.at_hand[text] for text in sentences])
 
 
@@ -77,7 +79,7 @@ class SettingStores:
         for setting in settings:
             self._expected.setdefault(setting, {}).update(texts)
 
-    def fill(self, *, progress: bool = False) -> None:
+    def fill(self) -> None:
         """Encode what is expected and not there yet, block by block; an interruption loses one block."""
         expected, self._expected = self._expected, {}
         lacking = {each: set(self._store(each)[1].missing(list(texts))) for each, texts in expected.items()}
@@ -86,10 +88,10 @@ class SettingStores:
         if not texts:
             return
         self._encoder.select(settings)
-        with progress_bar(len(texts), progress) as bar:
+        with progress(len(texts), "Encoding", "sentences") as step:
             for start in range(0, len(texts), _AT_ONCE):
                 block = texts[start : start + _AT_ONCE]
-                columns = np.split(self._encoder.encode(block, on_batch=bar.update), len(settings), axis=1)
+                columns = np.split(self._encoder.encode(block, on_batch=step.update), len(settings), axis=1)
                 for setting, vectors in zip(settings, columns, strict=True):
                     pairs = zip(block, vectors, strict=True)
                     self._keep(setting, {text: vector for text, vector in pairs if text in lacking[setting]})

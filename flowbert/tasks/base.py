@@ -12,6 +12,7 @@ import numpy as np
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.errors import NoFigureError, UserError
+from flowbert.progress import progress
 from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.protocol import Embed, Floats, Transform
 from flowbert.tasks.replicates import Replicates
@@ -212,9 +213,14 @@ class Task(ABC):
             if value < least:
                 raise UserError(f"{name}: received {value}; allowed: a whole number of at least {least}")
         estimate = self.estimator(list(methods.values()))
-        drawn = blocks(self.name, self.item_shape[-1], resamples, seed)
-        with ThreadPoolExecutor(threads) as pool:
-            figures = list(pool.map(lambda block: estimate(block.multiplicities(self.strata)), drawn))
+        drawn = list(blocks(self.name, self.item_shape[-1], resamples, seed))
+        figures = []
+        with ThreadPoolExecutor(threads) as pool, progress(resamples, f"Resampling {self.name}", "resamples") as step:
+            for block, found in zip(
+                drawn, pool.map(lambda block: estimate(block.multiplicities(self.strata)), drawn), strict=True
+            ):
+                figures.append(found)
+                step.update(block.resamples)
         values = np.concatenate(figures, axis=-1)
         points = np.array([self.aggregate(each) for each in methods.values()]).T
         return {

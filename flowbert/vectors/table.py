@@ -14,6 +14,7 @@ from torch import Tensor
 from flowbert.data.corpus import Corpus
 from flowbert.errors import UserError
 from flowbert.io.digest import digest_bytes, digest_json, running_digest, tensor_bytes
+from flowbert.progress import progress
 from flowbert.seeding import Stream
 from flowbert.vectors.formats import open_matrix
 from flowbert.vectors.matrix import Floats, MappedMatrix, Matrix, array_matrix
@@ -86,6 +87,13 @@ class VectorTable:
             yield start, block
         self._digest = digest.hexdigest()
 
+    def _read(self, what: str) -> Iterator[tuple[int, Floats]]:
+        """All rows as :meth:`blocks` gives them, with progress."""
+        with progress(len(self), what, "vectors") as step:
+            for start, block in self.blocks():
+                yield start, block
+                step.done = start + len(block)
+
     def take(self, rows: npt.ArrayLike) -> Floats:
         """Some rows in the order given, ``(n, D)``, which are in memory then.
 
@@ -109,7 +117,7 @@ class VectorTable:
         if self.matrix.by_number:
             return self
         with TemporaryFile() as file:
-            for _, block in self.blocks():
+            for _, block in self._read("Copying vectors"):
                 file.write(tensor_bytes(block))
             file.flush()
             mapped = np.memmap(file, np.float32, "r", 0, self.matrix.shape)  # which outlives the file's name
@@ -144,7 +152,7 @@ class VectorTable:
     def digest(self) -> str:
         """Digest of the numbers as float32, whatever the format of the file."""
         if self._digest is None:
-            for _ in self.blocks():
+            for _ in self._read("Reading vectors"):
                 pass
         assert self._digest is not None
         return self._digest

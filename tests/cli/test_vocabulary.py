@@ -1,5 +1,6 @@
 """One vocabulary of options: a word has one type, default and help in all commands, and its old spelling says so."""
 
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from flowbert.cli import (
 )
 from flowbert.cli.methods import METHODS
 from flowbert.cli.options import OPTIONS, SEVERAL
-from flowbert.cli.parser import RENAMED, name_option
+from flowbert.cli.parser import QUIET_HELP, RENAMED, name_option
 
 TOOLS = (advise, analyze, curve, encode, evaluate, export, import_model, mteb, report, reproduce)
 PARSERS = {module.__name__.split(".")[-1]: module.make_parser() for module in TOOLS}
@@ -79,6 +80,12 @@ def test_a_word_means_the_same_everywhere(vocabulary: Vocabulary) -> None:
         if shared and name not in EXCEPTIONS and len(set(map(str, by_command.values()))) > 1:
             differing[name] = by_command
     assert not differing
+
+
+def test_every_command_can_be_quiet(vocabulary: Vocabulary) -> None:
+    assert vocabulary["quiet"].keys() == PARSERS.keys()
+    for parser in PARSERS.values():
+        assert len(re.findall(rf"^ +--quiet +{re.escape(QUIET_HELP)}", parser.format_help(), re.MULTILINE)) == 1
 
 
 def test_nothing_is_spelled_two_ways(vocabulary: Vocabulary) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from flowbert.data import text
 from flowbert.data.text import read_lines
 from flowbert.errors import UserError
+from flowbert.progress import Step, shown
 
 
 def _write(path: Path, data: bytes) -> Path:
@@ -49,3 +51,16 @@ def test_missing_file_and_damaged_gzip(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b""))
     with pytest.raises(UserError, match=r"a\.txt\.gz: the file is empty"):
         read_lines(path)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_progress_of_a_large_file_is_in_its_own_bytes(
+    tmp_path: Path, name: str, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "_MB", 1)
+    monkeypatch.setattr(text, "_LOOK_EVERY", 10)
+    path = _write(tmp_path / name, b"a line\n" * 100)
+    with shown():
+        assert len(read_lines(path)) == 100
+    (step,) = steps
+    assert (step.what, step.total, step.done) == (f"Reading {name}", path.stat().st_size, path.stat().st_size)

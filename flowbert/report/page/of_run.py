@@ -11,6 +11,7 @@ from flowbert.analysis.found import Analysis
 from flowbert.evaluation.comparison import AGGREGATION
 from flowbert.evaluation.results import Row
 from flowbert.io.run_folder import RunFolder
+from flowbert.progress import progress
 from flowbert.report.history import Curve, curves_of
 from flowbert.report.page.content import Page, PageCell, PageTable, Section, page_part
 from flowbert.report.page.record import RunRecord, figures_folder, flattened, page_file
@@ -40,7 +41,8 @@ def write_run_page(path: str | Path) -> Path:
         UserError: If there is nothing of a run, or a file is damaged.
     """
     record = RunRecord.read(path)
-    return run_page(record).write(page_file(record.path), figures_folder(record.path))
+    with progress(None, "Drawing the page"):
+        return run_page(record).write(page_file(record.path), figures_folder(record.path))
 
 
 def run_page(record: RunRecord) -> Page:

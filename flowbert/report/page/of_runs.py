@@ -6,6 +6,7 @@ from pathlib import Path
 
 from flowbert.errors import UserError
 from flowbert.evaluation.results import Row
+from flowbert.progress import progress
 from flowbert.report.history import Curve, curves_of
 from flowbert.report.page.content import Page, PageTable, Section
 from flowbert.report.page.of_run import figure_tables, figures_section
@@ -30,7 +31,8 @@ def write_runs_page(paths: Sequence[str | Path], output: str | Path) -> Path:
         if resolved.count(path) > 1:
             raise UserError(f"runs: received {path} twice; allowed: each run once")
     output = Path(output)
-    return runs_page(records).write(output, output.with_suffix(".figures"))
+    with progress(None, "Drawing the page"):
+        return runs_page(records).write(output, output.with_suffix(".figures"))
 
 
 def runs_page(records: Sequence[RunRecord]) -> Page:
