@@ -69,7 +69,9 @@ def _layers(words: WordSpace) -> Panel:
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         axes.plot(range(len(words.by_layer)), words.by_layer, "o-", color=colour_of("raw"))
-        axes.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine", ylim=(min(0, *words.by_layer), 1))
+        axes.set(
+            xlabel="hidden state (0: embedding layer)", ylabel="mean cosine", ylim=(1.1 * min(0, *words.by_layer), 1)
+        )
         axes.locator_params(axis="x", integer=True)
 
     return Panel(
