@@ -45,9 +45,9 @@ _STYLE: Any = {
 }
 
 
-def colour_of(method: str, number: int = 0) -> str:
-    """Colour of a method, the same in every picture; others take one by their number."""
-    return _OF_METHODS.get(method, COLOURS[(number + 2) % (len(COLOURS) - 1)])
+def colour_of(method: str) -> str:
+    """Colour of raw embeddings, whitening or the flow, the same in every picture; see :func:`colours_of` for others."""
+    return _OF_METHODS[method]
 
 
 def colours_of(methods: Iterable[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from flowbert.analysis.found import Analysis, WordSpace
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH, draw_points
-from flowbert.report.style import SCALE, colour_of
+from flowbert.report.style import INK, SCALE, colour_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,8 +47,8 @@ def _buckets(words: WordSpace) -> Panel:
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         ranks, norms, distances = zip(*rows, strict=True)
-        axes.plot(ranks, norms, "o-", color=colour_of("raw"), label="norm")
-        axes.plot(ranks, distances, "s--", color=colour_of("whitening"), label=f"distance to {nearest} neighbours")
+        axes.plot(ranks, norms, "o-", color=INK, label="norm")
+        axes.plot(ranks, distances, "s--", color=SCALE[2], label=f"distance to {nearest} neighbours")
         axes.set(xlabel="frequency rank", ylabel="mean", ylim=(0, 1.15 * max(*norms, *distances)))
         axes.legend(loc="lower left")
 
