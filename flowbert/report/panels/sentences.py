@@ -77,6 +77,8 @@ def _map(found: Analysis, points: SentencePoints) -> Panel:
     groups = _by_length(points.lengths)
     shown = slice(_ON_MAP // len(points.maps))
     pca = points.kind == "pca"
+    size = grid_size(len(points.maps), 2.3, 0.8)
+    across = len(SCALE) if size[0] == WIDTH else 2
     kept = {name: sum(values[:2]) / (sum(values) or math.nan) for name, values in found.spectra.items()}
 
     def draw(figure: "Figure") -> None:
@@ -88,7 +90,7 @@ def _map(found: Analysis, points: SentencePoints) -> Panel:
         for (low, high), colour in zip(groups, SCALE, strict=False):
             figure.axes[0].plot([], [], "o", markersize=4, color=colour, label=f"{low} to {high}")
         handles = figure.axes[0].get_legend_handles_labels()
-        figure.legend(*handles, title=f"length ({points.unit})", loc="outside lower center", ncols=len(SCALE))
+        figure.legend(*handles, title=f"length ({points.unit})", loc="outside lower center", ncols=across)
 
     return Panel(
         "map",
@@ -102,7 +104,7 @@ def _map(found: Analysis, points: SentencePoints) -> Panel:
             for text, length, place in zip(points.sentences, points.lengths, places, strict=True)
         ],
         draw,
-        grid_size(len(points.maps), 2.3, 0.6),
+        size,
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from flowbert.analysis.found import Analysis, WordSpace
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH, draw_points
-from flowbert.report.style import COLOURS, INK, SCALE
+from flowbert.report.style import INK, SCALE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ def _buckets(words: WordSpace) -> Panel:
         axes = figure.subplots()
         ranks, norms, distances = zip(*rows, strict=True)
         axes.plot(ranks, norms, "o-", color=INK, label="norm")
-        axes.plot(ranks, distances, "s--", color=COLOURS[0], label=f"distance to {nearest} neighbours")
+        axes.plot(ranks, distances, "s--", color=SCALE[2], label=f"distance to {nearest} neighbours")
         axes.set(xlabel="frequency rank", ylabel="mean", ylim=(0, 1.15 * max(*norms, *distances)))
         axes.legend(loc="lower left")
 
@@ -69,7 +69,9 @@ def _layers(words: WordSpace) -> Panel:
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         axes.plot(range(len(words.by_layer)), words.by_layer, "o-", color=INK)
-        axes.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine", ylim=(min(0, *words.by_layer), 1))
+        axes.set(
+            xlabel="hidden state (0: embedding layer)", ylabel="mean cosine", ylim=(1.1 * min(0, *words.by_layer), 1)
+        )
         axes.locator_params(axis="x", integer=True)
 
     return Panel(
