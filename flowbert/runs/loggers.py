@@ -75,7 +75,7 @@ def log_results(loggers: Iterable[Logger], run: RunFolder, rows: Sequence[Row]) 
         logger.experiment.log({"results": table})
         name = f"run-{logger.experiment.id}"
         results, model = wandb.Artifact(f"{name}-results", "results"), wandb.Artifact(f"{name}-model", "model")
-        for file in (run.config, run.metrics, run.results):
+        for file in (run.config, run.metrics, run.results, run.report):
             if file.is_file():  # a run from code has no config
                 results.add_file(str(file), policy="immutable")
         model.add_dir(str(run.model), policy="immutable")  # no copy: a finished run is never overwritten
