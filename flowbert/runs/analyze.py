@@ -73,7 +73,7 @@ def analyze(
         tasks: Whose cosines are shown by gold score: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs. Default:
             none.
         senteval: Folder laid out as SentEval's data/downstream, or hub; not for SAMPLE.
-        split: Split to evaluate on: test, dev, or both.
+        split: Split to evaluate on: test, dev, or test,dev.
         map: Two-dimensional map of the corpus: pca, or umap (pip install 'flowbert[umap]').
         seed: Seed of the split, of what is drawn, of the flow and of UMAP.
         output: Folder to write: tables as .csv, pictures as .svg and .png with their data as .csv. None writes nothing.

@@ -91,7 +91,7 @@ def compare(
         tasks: Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs (csv, tsv, jsonl, parquet).
             Default: SAMPLE, if nothing else is asked for.
         senteval: Folder laid out as SentEval's data/downstream, or hub.
-        split: Split to evaluate on: test, dev, or both.
+        split: Split to evaluate on: test, dev, or test,dev.
         columns: Columns of files of own pairs.
         score_range: Range of the score in such files: 0,5.
         answers: Files for answer ranking (question, label, answer; or QNLI), or hub: AUC, MAP, MRR.

@@ -81,7 +81,7 @@ def test_no_pages_where_the_environment_says_so(tmp_path: Path, monkeypatch: pyt
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, message in (
         ([str(tmp_path)], f"error: {tmp_path}: neither results.json nor metrics.csv in it; allowed: "),
-        ([str(tmp_path / "x")], "no such folder"),
+        ([str(tmp_path / "x")], "nothing is there; allowed: the folder of a fit, or the results file of an evaluation"),
         ([str(tmp_path), "--output", "x.html"], "error: --output: received x.html; allowed with one run: nothing"),
     ):
         with pytest.raises(SystemExit):

@@ -95,18 +95,15 @@ def _curves(names: Sequence[str], records: Sequence[RunRecord]) -> list[Curve]:
 
 
 def _differing(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
-    """Name and value in each run of every setting that is not the same in all."""
-    settings = []
-    for record in records:
-        told = {name: value for name, value in record.fingerprint.items() if name not in _EACH_ITS_OWN}
-        # Nothing is to be said of a run's options where it has none on record.
-        settings.append({**record.options, **flattened(told)})
+    """Every setting that is not the same in all, with its value in each; an evaluation has no options on record."""
+    told = [{k: v for k, v in record.fingerprint.items() if k not in _EACH_ITS_OWN} for record in records]
     found = []
-    for name in dict.fromkeys(name for each in settings for name in each):
-        values = [str(each.get(name, "")) for each in settings]
-        if len(set(values)) > 1:
-            found.append((name, *values))
-    return found
+    for settings in ([record.options for record in records], [flattened(each) for each in told]):
+        on_record = [each for each in settings if each]
+        for name in dict.fromkeys(name for each in on_record for name in each):
+            if len({str(each.get(name, "")) for each in on_record}) > 1:
+                found.append((name, *(str(each.get(name, "")) for each in settings)))
+    return list(dict.fromkeys(found))
 
 
 def _short_names(records: Sequence[RunRecord]) -> list[str]:

@@ -46,12 +46,12 @@ class RunRecord:
         if path.is_file():
             rows, fingerprint = load_results(path)
             return cls(path, rows, fingerprint, {}, (), _analysis(analysis_file(path)))
-        run = RunFolder.find(path)
+        run = RunFolder(path)
         if not (run.results.is_file() or run.metrics.is_file()):
-            raise UserError(
-                f"{path}: neither {run.results.name} nor {run.metrics.name} in it; allowed: the folder of a fit, "
-                "or the results file of an evaluation"
+            nothing = (
+                f"neither {run.results.name} nor {run.metrics.name} in it" if path.is_dir() else "nothing is there"
             )
+            raise UserError(f"{path}: {nothing}; allowed: the folder of a fit, or the results file of an evaluation")
         rows, fingerprint = load_results(run.results) if run.results.is_file() else ([], {})
         options = flattened(_yaml(run.config)) if run.config.is_file() else {}
         return cls(path, rows, fingerprint, options, read_metrics(run.metrics), _analysis(analysis_file(path)))
