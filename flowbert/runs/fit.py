@@ -32,6 +32,7 @@ from flowbert.runs.recommended import recommended_rows
 from flowbert.tasks.base import Task
 from flowbert.tasks.sts import STS
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+from flowbert.training.processes import is_lost_process
 from flowbert.vectors import Ranges
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -105,7 +106,7 @@ class Run:
             on_start: Called when all options are known to be right, before anything is encoded.
 
         Returns:
-            Rows of the results; none with ``fast_dev_run``.
+            Rows of the results; none with ``fast_dev_run``, and none in other processes than the first.
         """
         self._check_fit()
         earlier = [] if self.checkpoint is None else self.checkpoint.earlier_metrics()
@@ -118,15 +119,15 @@ class Run:
                 return []
             best = None if self.best is None else self.best.best_model_path or None
             trainer.test(self.module, datamodule=self.datamodule, ckpt_path=best, weights_only=True, verbose=False)
-        if trainer.is_global_zero:
-            self._save_fitted()
+        if not trainer.is_global_zero:
+            return []
+        self._save_fitted()
         corpus = self.datamodule.describe_corpus()
         rows = self._report(trainer, corpus)
-        if self._recommended and trainer.is_global_zero:  # what the fit gave is on disk by now
+        if self._recommended:  # what the fit gave is on disk by now
             rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
             self._write(rows, corpus)
-        if trainer.is_global_zero:
-            self._log_end(rows)
+        self._log_end(rows)
         return rows
 
     def measure(self, split: str = "test") -> list[Row]:
@@ -243,7 +244,7 @@ class Run:
             yield name, transform(now)
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
-        if trainer.fast_dev_run:
+        if trainer.fast_dev_run or not trainer.is_global_zero:
             return []
         seed = self.module.hparams["seed"]
         rows = [
@@ -259,8 +260,7 @@ class Run:
             )
         ]
         rows = self._with_intervals(rows)
-        if trainer.is_global_zero:
-            self._write(rows, corpus)
+        self._write(rows, corpus)
         return rows
 
     def _with_intervals(self, rows: Sequence[Row]) -> list[Row]:
@@ -328,6 +328,13 @@ def _lightning() -> Iterator[None]:
             yield
     except MisconfigurationException as error:
         raise UserError(f"trainer: {error}") from error
+    except RuntimeError as error:
+        if not is_lost_process(error):
+            raise
+        raise UserError(
+            f"processes: another one of this run has ended or cannot be reached ({str(error).splitlines()[0]}); its "
+            "own message says why; no file is half-written, and ckpt_path goes on from checkpoints/last.ckpt"
+        ) from error
     except SystemExit as stop:
         if stop.code == 1:  # Lightning's end of a training that Ctrl-C has stopped
             raise KeyboardInterrupt from None

@@ -31,7 +31,10 @@ _ABANDONED_SECONDS = 600.0  # a shard is written in seconds; a temporary file th
 
 
 class MemoryStore(Store):
-    """A store in memory, for runs that leave nothing on disk; each process encodes for itself.
+    """A store in memory, for runs that leave nothing on disk.
+
+    With several processes: every process calls :meth:`add` with the same sentences, and :meth:`take_over` with the
+    :meth:`content` of each of the others.
 
     Args:
         encoder: Anything with ``dim``, ``key()`` and ``encode()``.
@@ -55,6 +58,15 @@ class MemoryStore(Store):
 
     def refresh(self) -> None:
         """Do nothing: no other process can add to this memory."""
+
+    def content(self) -> list[tuple[Digests, Floats]]:
+        """Digests of sentences and their embeddings, as they were added."""
+        return list(zip(self._digests, self._embedded, strict=True))
+
+    def take_over(self, content: Iterable[tuple[Digests, Floats]]) -> None:
+        """Add what the store of another process, of the same encoder, holds."""
+        for digests, embeddings in content:
+            self._keep(digests, embeddings)
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
         self._embedded.append(embeddings)

@@ -14,6 +14,14 @@ def count_logged_steps(trainer: Trainer) -> None:
     loop._batches_that_stepped = trainer.global_step
 
 
+def weight_of(examples: int) -> Any:
+    """Weight of a batch's figure in the mean over an epoch: a number that Lightning does not round.
+
+    It averages the sum of the weights over processes in the type it has, and rounds a whole number down.
+    """
+    return float(examples)
+
+
 def batches_processed(trainer: Trainer) -> int:
     """Batches of this epoch whose gradients are there; only later Lightning counts them as completed."""
     progress: Any = trainer.fit_loop.epoch_loop.batch_progress.current

@@ -71,6 +71,11 @@ class VectorTable:
         """Size D of the vectors."""
         return self.matrix.shape[1]
 
+    @property
+    def by_number_and_known(self) -> bool:
+        """Whether single rows are found fast, and the digest is there without a pass over all of them."""
+        return self.matrix.by_number and self._digest is not None
+
     # ------------------------------------------------------------------ rows
 
     def blocks(self) -> Iterator[tuple[int, Floats]]:
