@@ -164,7 +164,9 @@ class FlowModule(FullPrecision, EmbeddingModule):
         self._last_batch = embeddings.detach()
         self.check_loss(nll, batch_idx)
         loss = bits_per_dim(nll, embeddings.shape[1])
-        joined = self.trainer.strategy.reduce(nll.detach().clone())  # mean over the processes, whose batches are alike
+        joined, trainer = nll.detach(), self._attached_trainer()
+        if trainer is not None and trainer.world_size > 1:
+            joined = trainer.strategy.reduce(joined.clone())  # the mean: batches of all processes are of one size
         values = {"step/nll": joined, "step/bits_per_dim": bits_per_dim(joined, embeddings.shape[1])}
         self.log_dict(values, prog_bar=False)
         return loss
