@@ -11,13 +11,14 @@ from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
 from flowbert.io.container import DamagedError, read_tensor
 from flowbert.io.digest import digest_bytes, digest_json
-from flowbert.store.base import Digests, Encoder, Floats, Store
+from flowbert.store.base import Digests, Encoder, Floats, Rows, Store
 from flowbert.store.shards import (
     SUFFIX,
     Shard,
     mapped,
     read_shard,
     reading,
+    release,
     set_aside,
     stamp,
     unreadable,
@@ -174,6 +175,11 @@ class EmbeddingStore(Store):
         if shard in self._verified or self._verify(shard):
             return mapped(self._shards[shard])
         raise UserError(f"{self._shards[shard].path}: damaged or gone; run again: its sentences are encoded again")
+
+    def _take_of(self, shard: int, rows: Rows) -> Floats:
+        found = super()._take_of(shard, rows)  # a copy
+        release(self._shards[shard])
+        return found
 
     def _write_key(self) -> None:
         path = self.folder / "key.json"

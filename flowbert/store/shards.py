@@ -1,5 +1,6 @@
 """Shards of an embedding store: files with the digests of sentences and their embeddings, read with care."""
 
+import mmap
 import os
 import warnings
 from collections import OrderedDict
@@ -33,6 +34,9 @@ class Shard:
 
 
 _MAPS: OrderedDict[Shard, Floats] = OrderedDict()  # those last used, of all stores of this process
+
+
+_PAGES: dict[Shard, mmap.mmap] = {}  # what these look at
 
 
 def write_shard(path: Path, digests: Digests, embeddings: Floats, key: dict[str, Any]) -> None:
@@ -73,13 +77,25 @@ def mapped(shard: Shard) -> Floats:
         # Each map keeps a file open.
         most = max(1, os.sysconf("SC_OPEN_MAX") // _SHARE_OF_OPEN_FILES)
         while len(_MAPS) >= most:
-            _MAPS.popitem(last=False)
+            _PAGES.pop(_MAPS.popitem(last=False)[0])
         with reading(shard.path) as file:
             if file is None or stamp(file) != shard.stamp:
                 raise UserError(f"{shard.path}: replaced by another process while it was in use; run again")
-            found = np.memmap(file, np.float32, "r", shard.entry.begin, shard.entry.shape)
+            _PAGES[shard] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            rows, dim = shard.entry.shape
+            found = np.frombuffer(_PAGES[shard], np.float32, rows * dim, shard.entry.begin).reshape(rows, dim)
     _MAPS[shard] = found
     return found
+
+
+def release(shard: Shard) -> None:
+    """Let go of the pages of a mapped shard: those that were read would count as memory of this process for ever.
+
+    They stay in the system's cache as long as it has room.
+    """
+    memory = _PAGES.get(shard)
+    if memory is not None and hasattr(mmap, "MADV_DONTNEED"):  # Linux, macOS
+        memory.madvise(mmap.MADV_DONTNEED)
 
 
 def stamp(file: BufferedReader) -> tuple[int, int]:

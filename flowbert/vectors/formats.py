@@ -17,6 +17,7 @@ import numpy.typing as npt
 from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
 from flowbert.vectors.matrix import BLOCK_ROWS, ListMatrix, MappedMatrix, Matrix, Pieces, check_matrix
+from flowbert.vectors.parts import open_parts
 
 _BFLOAT16 = "BF16"
 _SAFETENSORS = {  # name in the file -> numpy's; bfloat16 is read as its bits
@@ -156,6 +157,7 @@ FORMATS: dict[str, Callable[[Path, str | None], Matrix]] = {
     ".parquet": _parquet,
     ".arrow": _arrow,
     ".feather": _arrow,
+    ".json": open_parts,
 }
 """Ending -> how a file is opened."""
 

@@ -44,7 +44,7 @@ class VectorTable:
 
     def __init__(self, matrix: Matrix, name: str, column: str | None = None) -> None:
         self.matrix, self.name, self.column = matrix, name, column
-        self._digest: str | None = None
+        self._digest = matrix.digest
 
     @classmethod
     def open(cls, vectors: "Vectors | VectorTable", column: str | None = None) -> "VectorTable":
@@ -87,9 +87,10 @@ class VectorTable:
         digest = running_digest()
         for start, block in self.matrix.blocks():
             self._check(block, start)
-            digest.update(tensor_bytes(block))
+            if self._digest is None:
+                digest.update(tensor_bytes(block))
             yield start, block
-        self._digest = digest.hexdigest()
+        self._digest = self._digest or digest.hexdigest()
 
     def take(self, rows: npt.ArrayLike) -> Floats:
         """Some rows in the order given, ``(n, D)``, which are in memory then.
