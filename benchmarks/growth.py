@@ -70,13 +70,13 @@ def vectors(rows: int, dim: int, seed: int) -> Iterator[Any]:
         yield rng.standard_normal((min(8192, rows - start), dim), dtype=np.float32) * scale + scale
 
 
-def prepare(folder: Path, rows: int, dim: int) -> None:
-    """Write 16 parts, and a manifest of the first, of four and of all."""
+def prepare(folder: Path, rows: int, dim: int, all_times: Sequence[int] = TIMES) -> None:
+    """Write parts of N vectors, and a manifest of so many of them for each number."""
     from flowbert.vectors.parts import MANIFEST, join_parts, write_part
 
-    for number in range(max(TIMES)):
+    for number in range(max(all_times)):
         write_part(folder, number, vectors(rows, dim, number), dim, {"seed": number})
-    for times in TIMES:
+    for times in all_times:
         join_parts(folder, times)
         (folder / MANIFEST).rename(folder / f"{times}.json")
 

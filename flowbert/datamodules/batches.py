@@ -170,18 +170,20 @@ def shared_in_order(
     size: int,
     rank: int,
     world_size: int,
-    **fetching: Any,
+    *,
+    workers: int = 0,
+    pin_memory: bool = False,
 ) -> DataLoader[Any]:
     """The same for one of W processes: its share of each batch of ``W * size`` examples, none twice.
 
     All have equally many batches. Fewer examples than processes are one batch, the whole of it for each.
     """
     if world_size == 1:
-        return in_order(build, index, size, **fetching)
+        return in_order(build, index, size, workers=workers, pin_memory=pin_memory)
     batches = np.array_split(index, -(-len(index) // (size * world_size)))
     shares = [batch[rank::world_size] if len(index) >= world_size else batch for batch in batches]
     keys = _Keys([(0, share.tolist()) for share in shares])
-    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(**fetching))
+    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
 
 
 def _fetching(workers: int, pin_memory: bool) -> dict[str, Any]:

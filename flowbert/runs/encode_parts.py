@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
 
 from flowbert.data.streams import Shard, stream_shards
 from flowbert.encoders.loading import SAMPLE_PATH
@@ -23,6 +25,7 @@ from flowbert.training.processes import is_lost_process
 from flowbert.vectors.parts import join_parts, write_part
 
 _BLOCK = 8192  # sentences that are in memory at once
+_WAIT = timedelta(days=30)  # for processes that have more to read; one that dies is noticed at once
 
 
 def encode_parts(
@@ -106,6 +109,7 @@ def _processes(device: torch.device) -> Fabric | None:
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return None
     here, all_of_them = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-    fabric = Fabric(accelerator=device.type, devices=here, num_nodes=all_of_them // here, strategy="ddp")
+    strategy = DDPStrategy(timeout=_WAIT)
+    fabric = Fabric(accelerator=device.type, devices=here, num_nodes=all_of_them // here, strategy=strategy)
     fabric.launch()
     return fabric
