@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.strategies import DDPStrategy
+from lightning_fabric.strategies.ddp import DDPStrategy
 
 from flowbert.data.streams import Shard, stream_shards
 from flowbert.encoders.loading import SAMPLE_PATH
@@ -21,7 +21,7 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import Embedder, default_method
 from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.encode import embedder_of
-from flowbert.training.processes import is_lost_process
+from flowbert.training.processes import lost_process
 from flowbert.vectors.parts import join_parts, write_part
 
 _BLOCK = 8192  # sentences that are in memory at once
@@ -79,12 +79,10 @@ def encode_parts(
         shape = join_parts(folder, len(shards)) if rank == 0 else (0, 0)
         return shape if fabric is None else fabric.broadcast(shape)
     except RuntimeError as error:
-        if not is_lost_process(error):
+        reason = lost_process(error)
+        if reason is None:
             raise
-        raise UserError(
-            "processes: another one of this run has ended or cannot be reached; its own message says why; run again: "
-            "parts that are whole stay"
-        ) from error
+        raise UserError(f"{reason}; run again: parts that are whole stay") from error
 
 
 def _blocks(shard: Shard, embedder: Embedder) -> Iterator[npt.NDArray[np.float32]]:

@@ -32,7 +32,7 @@ from flowbert.runs.recommended import recommended_rows
 from flowbert.tasks.base import Task
 from flowbert.tasks.sts import STS
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
-from flowbert.training.processes import is_lost_process
+from flowbert.training.processes import lost_process
 from flowbert.vectors import Ranges
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -329,12 +329,10 @@ def _lightning() -> Iterator[None]:
     except MisconfigurationException as error:
         raise UserError(f"trainer: {error}") from error
     except RuntimeError as error:
-        if not is_lost_process(error):
+        reason = lost_process(error)
+        if reason is None:
             raise
-        raise UserError(
-            f"processes: another one of this run has ended or cannot be reached ({str(error).splitlines()[0]}); its "
-            "own message says why; no file is half-written, and ckpt_path goes on from checkpoints/last.ckpt"
-        ) from error
+        raise UserError(f"{reason}; no file is half-written; ckpt_path goes on from checkpoints/last.ckpt") from error
     except SystemExit as stop:
         if stop.code == 1:  # Lightning's end of a training that Ctrl-C has stopped
             raise KeyboardInterrupt from None

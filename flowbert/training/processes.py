@@ -59,7 +59,16 @@ def dealt(trainer: Any, works: Sequence[Callable[[], T]]) -> list[T]:
     return [results[number] for number in range(len(works))]
 
 
-def is_lost_process(error: RuntimeError) -> bool:
-    """Whether an error says that another process does not answer any more."""
+def lost_process(error: RuntimeError) -> str | None:
+    """What to say of an error that means that another process does not answer any more; None for any other error.
+
+    Example:
+        >>> lost_process(RuntimeError("[gloo/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:20354. Check it."))
+        'processes: another one of this run has ended (Connection closed by peer [127.0.0.1]:20354), see its own message'
+        >>> lost_process(RuntimeError("shapes cannot be multiplied"))
+    """
     known = distributed.is_available() and isinstance(error, distributed.DistError)
-    return known or "gloo" in str(error)  # which raises no class of its own
+    if not (known or "gloo" in str(error)):  # gloo raises no class of its own
+        return None
+    why = str(error).splitlines()[0].split("] ", 1)[-1].split(". ")[0]
+    return f"processes: another one of this run has ended ({why}), see its own message"

@@ -16,7 +16,7 @@ from flowbert.callbacks import WhiteningBaseline
 from flowbert.datamodules.batches import BatchSampler, shared_in_order
 from flowbert.modules import FlowModule
 from flowbert.store.embedding_store import MemoryStore
-from flowbert.training.processes import dealt, embed_shared, exchanged, is_lost_process
+from flowbert.training.processes import dealt, embed_shared, exchanged, lost_process
 
 WORLD_SIZES = [1, 2, 3]
 
@@ -179,6 +179,6 @@ def test_every_example_in_order_is_seen_once(examples: int, world_size: int) -> 
 
 def test_which_errors_tell_of_a_lost_process() -> None:
     lost = "[third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:20354"
-    assert is_lost_process(RuntimeError(lost))
-    assert is_lost_process(distributed.DistNetworkError("recv, got 0 bytes"))
-    assert not is_lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert lost_process(RuntimeError(lost))
+    assert lost_process(distributed.DistNetworkError("recv, got 0 bytes"))
+    assert not lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
