@@ -63,8 +63,8 @@ def lost_process(error: RuntimeError) -> str | None:
     """What to say of an error that means that another process does not answer any more; None for any other error.
 
     Example:
-        >>> lost_process(RuntimeError("[gloo/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:20354. Check it."))
-        'processes: another one of this run has ended (Connection closed by peer [127.0.0.1]:20354), see its own message'
+        >>> lost_process(RuntimeError("[gloo/pair.cc:553] Connection closed by peer [10.0.0.1]:20354. Check the logs"))
+        'processes: another one of this run has ended (Connection closed by peer [10.0.0.1]:20354), see its own message'
         >>> lost_process(RuntimeError("shapes cannot be multiplied"))
     """
     known = distributed.is_available() and isinstance(error, distributed.DistError)
