@@ -74,7 +74,7 @@ def vectors(rows: int, dim: int, seed: int) -> Iterator[Any]:
 
 def prepare(folder: Path, rows: int, dim: int, all_times: Sequence[int] = TIMES) -> None:
     """Write parts of N vectors, and a manifest of so many of them for each number."""
-    from flowbert.vectors.parts import MANIFEST, join_parts, write_part
+    from flowbert.vectors.manifest import MANIFEST, join_parts, write_part
 
     for number in range(max(all_times)):
         write_part(folder, number, vectors(rows, dim, number), dim, {"seed": number})

@@ -12,7 +12,7 @@ from flowbert.runs.encode_parts import encode_parts
 from flowbert.runs.encode_vectors import encode_vectors
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.vectors import WRITABLE
-from flowbert.vectors.parts import MANIFEST
+from flowbert.vectors.manifest import MANIFEST
 
 _OUTPUT = f"File to write, ending in {', '.join(WRITABLE)}; or FOLDER/ for a part of each input file, and a manifest."
 _EXAMPLE = """examples:

@@ -22,7 +22,7 @@ from flowbert.methods.embedder import Embedder, default_method
 from flowbert.notices import lightning_notices_filtered
 from flowbert.runs.encode import embedder_of
 from flowbert.training.processes import lost_process
-from flowbert.vectors.parts import join_parts, write_part
+from flowbert.vectors.manifest import join_parts, write_part
 
 _BLOCK = 8192  # sentences that are in memory at once
 _WAIT = timedelta(days=30)  # for processes that have more to read; one that dies is noticed at once

@@ -36,9 +36,6 @@ class Shard:
 _MAPS: OrderedDict[Shard, Floats] = OrderedDict()  # those last used, of all stores of this process
 
 
-_PAGES: dict[Shard, mmap.mmap] = {}  # what these look at
-
-
 def write_shard(path: Path, digests: Digests, embeddings: Floats, key: dict[str, Any]) -> None:
     """Write a shard, at once or not at all.
 
@@ -77,13 +74,11 @@ def mapped(shard: Shard) -> Floats:
         # Each map keeps a file open.
         most = max(1, os.sysconf("SC_OPEN_MAX") // _SHARE_OF_OPEN_FILES)
         while len(_MAPS) >= most:
-            _PAGES.pop(_MAPS.popitem(last=False)[0])
+            _MAPS.popitem(last=False)
         with reading(shard.path) as file:
             if file is None or stamp(file) != shard.stamp:
                 raise UserError(f"{shard.path}: replaced by another process while it was in use; run again")
-            _PAGES[shard] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            rows, dim = shard.entry.shape
-            found = np.frombuffer(_PAGES[shard], np.float32, rows * dim, shard.entry.begin).reshape(rows, dim)
+            found = np.memmap(file, np.float32, "r", shard.entry.begin, shard.entry.shape)
     _MAPS[shard] = found
     return found
 
@@ -93,9 +88,9 @@ def release(shard: Shard) -> None:
 
     They stay in the system's cache as long as it has room.
     """
-    memory = _PAGES.get(shard)
-    if memory is not None and hasattr(mmap, "MADV_DONTNEED"):  # Linux, macOS
-        memory.madvise(mmap.MADV_DONTNEED)
+    pages = _MAPS[shard].base if shard in _MAPS else None
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # Linux, macOS
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def stamp(file: BufferedReader) -> tuple[int, int]:

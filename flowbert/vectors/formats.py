@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
+from flowbert.vectors.manifest import open_parts
 from flowbert.vectors.matrix import BLOCK_ROWS, ListMatrix, MappedMatrix, Matrix, Pieces, check_matrix
-from flowbert.vectors.parts import open_parts
 
 _BFLOAT16 = "BF16"
 _SAFETENSORS = {  # name in the file -> numpy's; bfloat16 is read as its bits

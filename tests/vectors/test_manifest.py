@@ -8,7 +8,7 @@ import pytest
 
 from flowbert.errors import UserError
 from flowbert.vectors import VectorTable
-from flowbert.vectors.parts import MANIFEST, join_parts, write_part
+from flowbert.vectors.manifest import MANIFEST, join_parts, write_part
 
 ROWS = np.random.default_rng(0).standard_normal((100, 6), dtype=np.float32)
 CUTS = (0, 30, 30, 31, 100)  # the second part is empty
@@ -36,7 +36,7 @@ def test_they_are_the_rows_one_after_another(tmp_path: Path) -> None:
 
 def test_the_digest_is_known_without_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = VectorTable.open(write(tmp_path / "a")), VectorTable.open(write(tmp_path / "b"))
-    monkeypatch.setattr("flowbert.vectors.parts.JoinedMatrix.blocks", None)
+    monkeypatch.setattr("flowbert.vectors.manifest.JoinedMatrix.blocks", None)
     assert first.by_number_and_known
     assert first.key() == second.key()
     write_part(tmp_path / "b", 0, [ROWS[:30] + 1], 6, {"number": "another"})
