@@ -118,7 +118,7 @@ class VectorDataModule(EmbeddingDataModule):
         processes read their shares alone.
         """
         rank, world_size = self._processes()
-        if world_size > 1 and self.table.by_number_and_known:
+        if world_size > 1 and self.table.needs_no_pass:
             yield from super().corpus_chunks()
             return
         sampled, kept = self._sampled(SCALE_SAMPLE), []

@@ -72,9 +72,9 @@ class VectorTable:
         return self.matrix.shape[1]
 
     @property
-    def by_number_and_known(self) -> bool:
+    def needs_no_pass(self) -> bool:
         """Whether single rows are found fast, and the digest is there without a pass over all of them."""
-        return self.matrix.by_number and self._digest is not None
+        return self.matrix.by_number and self.matrix.digest is not None
 
     # ------------------------------------------------------------------ rows
 

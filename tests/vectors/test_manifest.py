@@ -37,7 +37,7 @@ def test_they_are_the_rows_one_after_another(tmp_path: Path) -> None:
 def test_the_digest_is_known_without_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = VectorTable.open(write(tmp_path / "a")), VectorTable.open(write(tmp_path / "b"))
     monkeypatch.setattr("flowbert.vectors.manifest.JoinedMatrix.blocks", None)
-    assert first.by_number_and_known
+    assert first.needs_no_pass
     assert first.key() == second.key()
     write_part(tmp_path / "b", 0, [ROWS[:30] + 1], 6, {"number": "another"})
     join_parts(tmp_path / "b", 4)
