@@ -141,9 +141,10 @@ def evaluation(at: Setting) -> int:
     from flowbert.tasks.pairs import evaluate_task
     from flowbert.vectors import VectorTable
 
-    table, rng, pairs = VectorTable.open(at.table), np.random.default_rng(0), 5000
-    left, right = (tuple(map(str, rng.integers(0, len(table), pairs))) for _ in range(2))
-    task = STSTask("PAIRS", {"test": [Subset("all", left, right, rng.uniform(0, 5, pairs))]})
+    table, pairs = VectorTable.open(at.table), 5000
+    rows = [str(row) for row in np.linspace(0, len(table) - 1, 2 * pairs, dtype=np.int64)]  # distinct ones
+    gold = np.random.default_rng(0).uniform(0, 5, pairs)
+    task = STSTask("PAIRS", {"test": [Subset("all", tuple(rows[::2]), tuple(rows[1::2]), gold)]})
     evaluate_task(task, "test", table.encode)
     return len(table)
 
