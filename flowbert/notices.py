@@ -21,6 +21,8 @@ HARMLESS = (
     ".*Checkpoint directory .* exists and is not empty.*",  # resuming into an unfinished run folder
 )
 
+_PROCESSES = "lightning_fabric.strategies.launchers.subprocess_script"  # says why it ends all: one of them has died
+
 
 @contextmanager
 def transformers_notices_off() -> Iterator[None]:
@@ -62,6 +64,7 @@ def lightning_notices_filtered() -> Iterator[None]:
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.WARNING)
+    logging.getLogger(_PROCESSES).setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
             for pattern in HARMLESS:

@@ -192,11 +192,18 @@ class Calibration(ABC):
         """
         if type(other) is not type(self):
             raise TypeError(f"cannot merge a {type(other).__name__}; allowed: a {type(self).__name__}")
-        if other.moments is not None:
-            if self.moments is None:
-                self.moments = Moments(other.moments.dim, other.moments.shift.device)
-            self.moments.merge(other.moments)
-            self.forget_map()
+        return self if other.moments is None else self.add_moments(other.moments)
+
+    def add_moments(self, moments: Moments) -> Self:
+        """Add rows of which the moments are known. Returns self.
+
+        Raises:
+            ValueError: If they are of another embedding size.
+        """
+        if self.moments is None:
+            self.moments = Moments(moments.dim, moments.shift.device)
+        self.moments.merge(moments)
+        self.forget_map()
         return self
 
     def affine_map(self) -> AffineMap:

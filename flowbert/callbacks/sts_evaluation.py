@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.data.sts import STSTask
-from flowbert.progress import tracked
 from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
+from flowbert.training.processes import dealt, embed_shared
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -39,8 +40,9 @@ class STSEvaluation(Callback):
 
     ``raw`` is the encoder before any training. Validation uses the development split where a task has one, else its
     test split; testing uses the test split. The split is part of every logged name: ``flow/STSB/dev/spearman_all``.
-    Every process computes all figures from whole tasks, so that no sampler can repeat or drop a pair. A map that was
-    fitted on too little to mean anything (its ``flaw``) has no figures.
+    With several processes each embeds its share of the distinct sentences, which are gathered by index, and computes
+    its share of the figures, each from a whole task: no sampler can repeat or drop a pair, and all processes have all
+    figures. A map that was fitted on too little to mean anything (its ``flaw``) has no figures.
     """
 
     def __init__(self) -> None:
@@ -59,40 +61,46 @@ class STSEvaluation(Callback):
     def _evaluate(self, trainer: Any, pl_module: Any, wanted: str) -> None:
         fixed: dict[str, Transform | None] = {"raw": None}
         fixed |= {callback.name: callback.transform for callback in trainer.callbacks if isinstance(callback, Baseline)}
-        self.figures = []
         measured = [(task, wanted if wanted in task.splits else "test") for task in trainer.datamodule.tasks]
-        self._embed_start(measured, pl_module)
-        for task, split in tracked(measured, "Evaluating", "tasks"):
-            start = self._start[task.name, split]
-            now = start if pl_module.frozen_encoder else embed_pairs(task, split, pl_module.sentence_embeddings)
-            for name, transform in fixed.items():
-                key = (name, task.name, split)
-                if key not in self._fixed:
-                    self._fixed[key] = evaluate_pairs(start, transform)
-                self._add(pl_module, name, self._fixed[key], trained=False)
-            for name, transform in pl_module.transforms().items():
-                self._add(pl_module, name, evaluate_pairs(now, transform), trained=True)
+        self._embed_start(trainer, measured, pl_module)
+        works: dict[tuple[str, str, str], Callable[[], TaskFigures]] = {}
+        for task, split in measured:
+            start = now = self._start[task.name, split]
+            if not pl_module.frozen_encoder:
+                now = embed_pairs(task, split, partial(embed_shared, trainer, embed=pl_module.sentence_embeddings))
+            for rows, maps in ((start, fixed), (now, pl_module.transforms())):
+                works |= {(name, task.name, split): partial(evaluate_pairs, rows, map_) for name, map_ in maps.items()}
+        lacking = {key: work for key, work in works.items() if key not in self._fixed}
+        found = self._fixed | dict(zip(lacking, dealt(trainer, list(lacking.values()), "Evaluating"), strict=True))
+        self._fixed = {key: figures for key, figures in found.items() if key[0] in fixed}
+        self.figures = [MethodFigures(key[0], key[0] not in fixed, found[key]) for key in works]
+        for each in self.figures:
+            _log(pl_module, each)
 
-    def _embed_start(self, measured: Sequence[tuple[STSTask, str]], pl_module: Any) -> None:
+    def _embed_start(self, trainer: Any, measured: Sequence[tuple[STSTask, str]], pl_module: Any) -> None:
         """Look up the embeddings before any training, once and in one call: it may load an encoder."""
         lacking = [(task, split) for task, split in measured if (task.name, split) not in self._start]
         rows: dict[str, int] = {}
         for task, split in lacking:
             for sentence in task.sentences([split]):
                 rows.setdefault(sentence, len(rows))
-        embeddings: Any = pl_module.start_embeddings(list(rows)) if rows else None
+        embed = pl_module.start_embeddings
+        if not pl_module.frozen_encoder:  # else they are stored
+            embed = partial(embed_shared, trainer, embed=embed)
+        embeddings: Any = embed(list(rows)) if rows else None
         for task, split in lacking:
             self._start[task.name, split] = embed_pairs(task, split, lambda texts: embeddings[[rows[t] for t in texts]])
 
-    def _add(self, pl_module: LightningModule, name: str, figures: TaskFigures, *, trained: bool) -> None:
-        self.figures.append(MethodFigures(name, trained, figures))
-        values = {
-            "spearman_all": figures.all,
-            "spearman_mean": figures.mean,
-            "spearman_wmean": figures.wmean,
-            "alignment": figures.alignment,
-            "uniformity": figures.uniformity,
-            "mean_cosine": figures.mean_cosine,
-        }
-        prefix = f"{name}/{figures.task}/{figures.split}"
-        pl_module.log_dict({f"{prefix}/{measure}": value for measure, value in values.items()})
+
+def _log(pl_module: LightningModule, found: MethodFigures) -> None:
+    figures = found.figures
+    values = {
+        "spearman_all": figures.all,
+        "spearman_mean": figures.mean,
+        "spearman_wmean": figures.wmean,
+        "alignment": figures.alignment,
+        "uniformity": figures.uniformity,
+        "mean_cosine": figures.mean_cosine,
+    }
+    prefix = f"{found.method}/{figures.task}/{figures.split}"
+    pl_module.log_dict({f"{prefix}/{measure}": value for measure, value in values.items()})

@@ -6,15 +6,18 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.calibration import Whitening
+from flowbert.calibration.moments import Moments
 from flowbert.progress import progress
+from flowbert.training.processes import exchanged
 
 
 class WhiteningBaseline(Callback):
     r"""Whitening :math:`y = (x - \mu) U_{:, :k} \Lambda_{:k}^{e}` of the training corpus, beside the trained method.
 
     Fitted once, before the first step (or before a validation or test that no fit preceded), from the data module's
-    ``corpus_chunks()``; its statistics travel with the checkpoint, so a resumed run does not fit again. Every process
-    reads the same corpus and so has the same map.
+    ``corpus_chunks()``; its statistics travel with the checkpoint, so a resumed run does not fit again. With several
+    processes each reads its share of the corpus, and all merge the moments of all in the same order: they have the same
+    map, that of one process up to float64 rounding.
 
     References:
         Whitening Sentence Representations for Better Semantics and Faster Retrieval (Su et al., 2021).
@@ -44,7 +47,17 @@ class WhiteningBaseline(Callback):
             with progress(datamodule.fitted_examples, "Fitting whitening", "rows") as step:
                 for chunk in datamodule.corpus_chunks():
                     self.calibration.partial_fit(chunk)
-                    step.update(len(chunk))
+                    step.update(len(chunk) * trainer.world_size)
+            self._merge(trainer)
+
+    def _merge(self, trainer: Trainer) -> None:
+        if trainer.world_size == 1:
+            return
+        mine = self.calibration.moments  # none if this process's share is empty
+        self.calibration.reset()
+        for state in exchanged(trainer, {} if mine is None else mine.state_dict()):
+            if state:
+                self.calibration.add_moments(Moments.from_state_dict(state))
 
     on_validation_start = on_test_start = on_fit_start
 

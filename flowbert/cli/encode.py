@@ -1,16 +1,25 @@
 """``encode``: sentences, a file of them or of vectors -> one vector each."""
 
+import os
+
+from jsonargparse import Namespace
+
 from flowbert.cli.options import add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
+from flowbert.errors import UserError
 from flowbert.runs.encode import encode
+from flowbert.runs.encode_parts import encode_parts
 from flowbert.runs.encode_vectors import encode_vectors
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.vectors import WRITABLE
+from flowbert.vectors.manifest import MANIFEST
 
+_OUTPUT = f"File to write, ending in {', '.join(WRITABLE)}; or FOLDER/ for a part of each input file, and a manifest."
 _EXAMPLE = """examples:
   python train.py encode --model runs/quickstart/TIME --input sentences.txt --output vectors.npy
   python train.py encode --encoder.path DIR --sentences '["A man rides.", "Nobody rides."]' --output vectors.parquet
-  python train.py encode --model RUN --vectors new.npy --output mapped.npy --precision int8"""
+  python train.py encode --model RUN --vectors new.npy --output mapped.npy --precision int8
+  torchrun --nproc_per_node 2 train.py encode --encoder.path DIR --input 'corpus/*.parquet' --output vectors/"""
 
 
 def make_parser() -> ToolParser:
@@ -21,7 +30,7 @@ def make_parser() -> ToolParser:
         "or map vectors from elsewhere (--vectors).",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("--output", type=str, required=True, help=f"File to write, ending in {', '.join(WRITABLE)}.")
+    parser.add_argument("--output", type=str, required=True, help=_OUTPUT)
     parser.add_function_arguments(encode, skip={"column", "output", "encoder", "device"})
     add_options(parser, "vectors", "column", "device")
     add_encoder_options(parser)
@@ -35,6 +44,9 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     options = make_parser().parse_args(argv[1:])
+    if options.output.endswith("/"):
+        _in_parts(options)
+        return
     output = check_output(options.output, tuple(WRITABLE))
     asked = {name: options[name] for name in ("column", "model", "method", "precision")}
     asked |= {"output": output, "device": chosen_device(options.device)}
@@ -46,3 +58,16 @@ def main(argv: list[str]) -> None:
         rows, dim = encode_vectors(options.vectors, **asked)
     size = f"{dim} bytes, a bit for each dimension" if options.precision == "binary" else f"size {dim}"
     print(f"{rows} vectors of {size} written to {output}")
+
+
+def _in_parts(options: Namespace) -> None:
+    """A corpus past memory, on every process that torchrun has started."""
+    if options.input is None:
+        raise UserError("input: received nothing; allowed with a folder as output: files, a glob, or hub:NAME")
+    if options.precision != "float32":
+        raise UserError(f"precision: received {options.precision}; allowed with a folder as output: float32")
+    asked = {name: options[name] for name in ("column", "model", "method")}
+    encoder, device = dict(options.encoder.as_dict()), chosen_device(options.device)
+    rows, dim = encode_parts(options.input, options.output, encoder=encoder, device=device, **asked)
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(f"{rows} vectors of size {dim} written to {options.output}{MANIFEST}")

@@ -214,7 +214,7 @@ def _module(
 
 
 def _say_what_is_fitted_on(run: Run) -> None:
-    if "LOCAL_RANK" in os.environ:  # another process says it
+    if not run.is_main_process:
         return
     tasks = [task.name for task in run.datamodule.tasks]
     measured = f"evaluating on {', '.join(tasks)}" if tasks else "no tasks: nothing is evaluated, the maps are saved"

@@ -167,7 +167,7 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     @abstractmethod
     def corpus_chunks(self) -> Iterator[Tensor]:
-        """Embeddings of the fitting sentences in order, blocks of shape ``(n, D)``, bounded in memory."""
+        """Embeddings of this process's share of the fitting sentences, blocks ``(n, D)``, bounded in memory."""
 
     def corpus_sentences(self) -> list[str]:
         """Every sentence of the fitting examples, column after column."""
@@ -185,8 +185,11 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled batches of the fitting examples, see :class:`flowbert.datamodules.batches.BatchSampler`."""
-        index = self._fit_index
-        sampler = BatchSampler(self._lengths(index), self.batch_size, self.pool, self.seed, *self._processes())
+        index, (rank, world_size) = self._fit_index, self._processes()
+        if len(index) < world_size:
+            allowed = f"allowed: at most {len(index)}, one for each example that is fitted on"
+            raise UserError(f"devices: received {world_size} processes; {allowed}")
+        sampler = BatchSampler(self._lengths(index), self.batch_size, self.pool, self.seed, rank, world_size)
 
         def build(epoch: int, chosen: list[int]) -> Any:
             return self.batch(epoch, index[chosen].tolist())
@@ -220,6 +223,11 @@ class CorpusDataModule(LightningDataModule, ABC):
     def _lengths(self, index: npt.NDArray[np.int64]) -> Sequence[int]:
         """Length of some examples; all the same where it plays no role."""
         return [0] * len(index)
+
+    def _share(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """This process's part of some rows: one after another, so that files are read from end to end."""
+        rank, world_size = self._processes()
+        return np.array_split(rows, world_size)[rank]
 
     def _processes(self) -> tuple[int, int]:
         """Number of this process, and of all."""

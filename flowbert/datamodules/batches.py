@@ -46,7 +46,8 @@ class BatchSampler(DistributedSampler[Any]):
         data: Any = lengths
         super().__init__(data, num_replicas=world_size, rank=rank, seed=seed)
         self._lengths = np.asarray(lengths)
-        self._joined = min(batch_size * world_size, len(self._lengths))
+        # Fewer examples than a batch are one batch, of which every process still has as many as the others.
+        self._joined = min(batch_size * world_size, len(self._lengths) // world_size * world_size)
         self._pool = pool
         self._start: Position = (0, 0)
 
@@ -132,6 +133,22 @@ class TrainingLoader(DataLoader[Any]):
         self.sampler.start_at((state["epoch"], state["batch"]))
 
 
+class _Keys(DistributedSampler[Any]):
+    """Given keys in their order."""
+
+    # A DistributedSampler, because Lightning would deal the keys of any other to the processes, some of them twice.
+    def __init__(self, keys: list[tuple[int, list[int]]]) -> None:
+        data: Any = keys
+        super().__init__(data, num_replicas=1, rank=0)
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys)
+
+
 def in_order(
     build: Callable[[int, list[int]], Any],
     index: npt.NDArray[np.int64],
@@ -144,6 +161,28 @@ def in_order(
     """Batches of some examples in their order, the same every time: ``build`` is told epoch 0."""
     end = len(index) - size + 1 if drop_last else len(index)
     keys = [(0, index[start : start + size].tolist()) for start in range(0, end, size)]
+    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
+
+
+def shared_in_order(
+    build: Callable[[int, list[int]], Any],
+    index: npt.NDArray[np.int64],
+    size: int,
+    rank: int,
+    world_size: int,
+    *,
+    workers: int = 0,
+    pin_memory: bool = False,
+) -> DataLoader[Any]:
+    """The same for one of W processes: its share of each batch of ``W * size`` examples, none twice.
+
+    All have equally many batches. Fewer examples than processes are one batch, the whole of it for each.
+    """
+    if world_size == 1:
+        return in_order(build, index, size, workers=workers, pin_memory=pin_memory)
+    batches = np.array_split(index, -(-len(index) // (size * world_size)))
+    shares = [batch[rank::world_size] if len(index) >= world_size else batch for batch in batches]
+    keys = _Keys([(0, share.tolist()) for share in shares])
     return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
 
 

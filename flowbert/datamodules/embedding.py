@@ -11,13 +11,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.datamodules.base import CorpusDataModule
-from flowbert.datamodules.batches import in_order
+from flowbert.datamodules.batches import in_order, shared_in_order
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.errors import UserError, choices
 from flowbert.seeding import Stream
 from flowbert.store.embedding_store import EmbeddingStore, Encoder, MemoryStore
 from flowbert.training.limits import check_limits
+from flowbert.training.processes import exchanged
 
 STORES = ("disk", "memory", "none")
 _CHUNK = 8192  # sentences per block when a whole corpus streams by
@@ -98,10 +99,23 @@ class EmbeddingDataModule(CorpusDataModule):
             store.refresh()
         else:
             store = MemoryStore(self.encoder)
-            store.add(self._to_encode())
+            store.add(self._to_encode(), rank=rank, world_size=world_size)
+            if self.trainer is not None:
+                for source, content in enumerate(exchanged(self.trainer, store.content())):
+                    if source != rank:
+                        store.take_over(content)
         self._store = store
+        self._check_shared(store, world_size)
         if self.store != "none":
             self._corpus_rows = store.rows(self.examples.columns[0])
+
+    def _check_shared(self, store: EmbeddingStore | MemoryStore, world_size: int) -> None:
+        missing = len(store.missing(self._to_encode())) if world_size > 1 else 0
+        if missing:
+            raise UserError(
+                f"store_dir: {missing} sentences that other processes have encoded are not in "
+                f"{self.options.store_dir or 'the default folder'}; allowed: a folder that all machines share"
+            )
 
     def _to_encode(self) -> list[str]:
         evaluated = [(task, [split for split in ("dev", "test") if split in task.splits]) for task in self.tasks]
@@ -142,9 +156,10 @@ class EmbeddingDataModule(CorpusDataModule):
         return np.sort(Stream(self.seed, "sample").rng().permutation(self._fit_index)[:size])
 
     def corpus_chunks(self) -> Iterator[Tensor]:
-        """Raw embeddings of the fitting sentences in order, blocks of shape ``(n, D)``, bounded in memory."""
-        for start in range(0, len(self._fit_index), _CHUNK):
-            yield torch.from_numpy(self._rows(self._fit_index[start : start + _CHUNK]))
+        """Raw embeddings of this process's share of the fitting sentences, in order, in blocks ``(n, D)``."""
+        index = self._share(self._fit_index)
+        for start in range(0, len(index), _CHUNK):
+            yield torch.from_numpy(self._rows(index[start : start + _CHUNK]))
 
     def _rows(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         if self.store == "none":
@@ -176,7 +191,8 @@ class EmbeddingDataModule(CorpusDataModule):
         """Two likelihood samples: fitting sentences (at most as many as held out or 2,048) and held-out ones."""
         size = min(len(self._fit_index), max(_LIKELIHOOD_SAMPLE, len(self._held_index)))
         indices = [index for index in (self._sampled(size), self._held_index) if len(index)]
-        return [in_order(self.batch, index, 4 * self.batch_size, **self.fetching()) for index in indices]
+        batch, processes = 4 * self.batch_size, self._processes()
+        return [shared_in_order(self.batch, index, batch, *processes, **self.fetching()) for index in indices]
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Embeddings of the file ``predict``, or of the whole corpus, in order."""

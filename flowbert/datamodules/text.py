@@ -94,10 +94,11 @@ class TextDataModule(CorpusDataModule):
         return torch.from_numpy(self.encoder.encode(list(sentences)))
 
     def corpus_chunks(self) -> Iterator[Tensor]:
-        """Embeddings of :meth:`corpus_sentences` in blocks ``(n, D)``, with the weights of this moment."""
+        """Embeddings of this process's share of :meth:`corpus_sentences`, in blocks ``(n, D)``, as of this moment."""
         sentences = self.corpus_sentences()
-        for start in range(0, len(sentences), _CHUNK):
-            yield self.embeddings(sentences[start : start + _CHUNK])
+        mine = self._share(np.arange(len(sentences))).tolist()
+        for start in range(0, len(mine), _CHUNK):
+            yield self.embeddings([sentences[i] for i in mine[start : start + _CHUNK]])
 
     # --------------------------------------------------------------- batches
 

@@ -112,11 +112,20 @@ class VectorDataModule(EmbeddingDataModule):
         return int(found)
 
     def corpus_chunks(self) -> Iterator[Tensor]:
-        """The fitting rows in order, blocks of shape ``(n, D)``, in one pass that keeps the sample for int8, too."""
+        """This process's share of the fitting rows, in order, in blocks of shape ``(n, D)``.
+
+        One pass over the file gives the digest and the sample for int8, too. Where the digest is known, several
+        processes read their shares alone.
+        """
+        rank, world_size = self._processes()
+        if world_size > 1 and self.table.needs_no_pass:
+            yield from super().corpus_chunks()
+            return
         sampled, kept = self._sampled(SCALE_SAMPLE), []
-        for start, block in self.table.blocks():
+        for number, (start, block) in enumerate(self.table.blocks()):
             kept.append(block[_inside(sampled, start, len(block))])
-            yield torch.from_numpy(block[_inside(self._fit_index, start, len(block))])
+            if number % world_size == rank:
+                yield torch.from_numpy(block[_inside(self._fit_index, start, len(block))])
         self._sample = torch.from_numpy(np.concatenate(kept))
 
     def scale_sample(self) -> Tensor:

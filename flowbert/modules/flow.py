@@ -17,6 +17,7 @@ from flowbert.flows import FullPrecision, Glow, save_flow
 from flowbert.losses import bits_per_dim
 from flowbert.modules.base import EmbeddingModule, Transform
 from flowbert.seeding import Stream
+from flowbert.training.lightning_adapter import weight_of
 from flowbert.training.optim import BertAdam
 from flowbert.vectors import VectorTable
 
@@ -136,6 +137,11 @@ class FlowModule(FullPrecision, EmbeddingModule):
         sample: Tensor = datamodule.start_sample().to(self.device)
         self.noise_std = (self.hparams["noise"] * sample.var(dim=0).mean()).sqrt()
         flow.initialize(self._start_from(sample))
+        if self.trainer.world_size > 1:  # machines may round differently, and parameters are never compared again
+            state = {"flow": flow.state_dict(), "noise_std": self.noise_std}
+            first = self.trainer.strategy.broadcast(state)
+            flow.load_state_dict(first["flow"])
+            self.noise_std = first["noise_std"].to(self.device)
         self.flaw = few_rows(datamodule.distinct_examples(), flow.dim)
         if self.flaw is not None:
             warnings.warn(self.flaw, FlowbertWarning, stacklevel=2)
@@ -158,7 +164,11 @@ class FlowModule(FullPrecision, EmbeddingModule):
         self._last_batch = embeddings.detach()
         self.check_loss(nll, batch_idx)
         loss = bits_per_dim(nll, embeddings.shape[1])
-        self.log_dict({"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()}, prog_bar=False)
+        joined, trainer = nll.detach(), self._attached_trainer()
+        if trainer is not None and trainer.world_size > 1:
+            joined = trainer.strategy.reduce(joined.clone())  # the mean: batches of all processes are of one size
+        values = {"step/nll": joined, "step/bits_per_dim": bits_per_dim(joined, embeddings.shape[1])}
+        self.log_dict(values, prog_bar=False)
         return loss
 
     def check_losses(self) -> None:
@@ -195,7 +205,12 @@ class FlowModule(FullPrecision, EmbeddingModule):
         split = SPLITS[dataloader_idx]
         values = {f"{split}/nll": nll, f"{split}/bits_per_dim": bits_per_dim(nll, embeddings.shape[1])}
         self.log_dict(
-            values, on_epoch=True, add_dataloader_idx=False, batch_size=len(embeddings), sync_dist=True, prog_bar=False
+            values,
+            on_epoch=True,
+            add_dataloader_idx=False,
+            batch_size=weight_of(len(embeddings)),
+            sync_dist=True,
+            prog_bar=False,
         )
 
     test_step = validation_step

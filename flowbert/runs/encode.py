@@ -1,7 +1,7 @@
 """Sentences or a file of them in, a file of vectors out."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ def encode(
     texts = _read(input, column) if input is not None else list(sentences or ())
     if not texts:
         raise UserError("sentences: received no sentence; allowed: at least one")
-    embedder = _embedder(model, method, {"path": SAMPLE_PATH, **(encoder or {})}, Corpus.of("input", texts))
+    given = Corpus.of("input", texts)
+    embedder = embedder_of(model, method, {"path": SAMPLE_PATH, **(encoder or {})}, lambda: given)
     embedder.encoder.to(device)
     vectors: npt.NDArray[Any] = embedder.encode(texts, precision=precision)
     if output is not None:
@@ -79,15 +80,25 @@ def _read(path: str, column: str | None) -> list[str]:
     return list(read.sentences)
 
 
-def _embedder(model: str | Path | None, method: str | None, asked: Mapping[str, Any], given: Corpus) -> Embedder:
-    """The encoder as it is, or the fitted model with its own encoder settings."""
+def embedder_of(
+    model: str | Path | None, method: str | None, asked: Mapping[str, Any], given: Callable[[], Corpus]
+) -> Embedder:
+    """The encoder as it is, or the fitted model with its own encoder settings.
+
+    Args:
+        model: As in :func:`encode`.
+        method: The same.
+        asked: Arguments of the encoder.
+        given: What is encoded, where its tokens are to be counted.
+
+    Raises:
+        UserError: If these do not fit together.
+    """
     if model is None:
         if method not in (None, "raw"):
             raise UserError(f"method: received {method!r}; allowed with model, the run folder of a finished `fit`")
         plain = SentenceEncoder.from_pretrained(**asked)
-        weigh_tokens(
-            plain, lambda: choose_counted(plain.count_over, lambda: given, lambda: given.sentences, load_corpus)
-        )
+        weigh_tokens(plain, lambda: choose_counted(plain.count_over, given, lambda: given().sentences, load_corpus))
         return Embedder(plain)
     embedder = load(model, method, path=None if asked["path"] == SAMPLE_PATH else asked["path"])
     encoder = embedder.encoder

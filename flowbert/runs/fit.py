@@ -107,7 +107,7 @@ class Run:
             on_start: Called when all options are known to be right, before anything is encoded.
 
         Returns:
-            Rows of the results; none with ``fast_dev_run``.
+            Rows of the results; none with ``fast_dev_run``, and none in other processes than the first.
         """
         self._check_fit()
         try:
@@ -129,17 +129,17 @@ class Run:
                 return []
             best = None if self.best is None else self.best.best_model_path or None
             trainer.test(self.module, datamodule=self.datamodule, ckpt_path=best, weights_only=True, verbose=False)
-        if trainer.is_global_zero:
-            self._save_fitted()
+        if not trainer.is_global_zero:
+            return []
+        self._save_fitted()
         corpus = self.datamodule.describe_corpus()
         rows = self._report(trainer, corpus)
-        if self._recommended and trainer.is_global_zero:  # what the fit gave is on disk by now
+        if self._recommended:  # what the fit gave is on disk by now
             rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
             self._write(rows, corpus)
-        if trainer.is_global_zero:
-            if pages_wanted():
-                self._write_page()
-            self._log_end(rows)
+        if pages_wanted():
+            self._write_page()
+        self._log_end(rows)
         return rows
 
     def measure(self, split: str = "test") -> list[Row]:
@@ -270,7 +270,7 @@ class Run:
             yield name, transform(now)
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
-        if trainer.fast_dev_run:
+        if trainer.fast_dev_run or not trainer.is_global_zero:
             return []
         seed = self.module.hparams["seed"]
         rows = [
@@ -288,8 +288,7 @@ class Run:
         intervals = intervals_of(self.datamodule.tasks, self.evaluation.figures)
         rows = intervals.rows(rows)
         self._said = record_of(rows, intervals)
-        if trainer.is_global_zero:
-            self._write(rows, corpus)
+        self._write(rows, corpus)
         return rows
 
     def _write(self, rows: Sequence[Row], corpus: Mapping[str, Any]) -> None:

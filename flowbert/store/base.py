@@ -110,7 +110,7 @@ class Store(ABC):
         shard_of = self._shard_of(wanted)
         for shard in np.unique(shard_of).tolist():
             here = np.flatnonzero(shard_of == shard)
-            result[here] = self._embeddings(shard)[wanted[here] - self._starts[shard]]
+            result[here] = self._take_of(shard, wanted[here] - self._starts[shard])
         return result
 
     def embeddings(self, sentences: Sequence[str]) -> Floats:
@@ -129,6 +129,10 @@ class Store(ABC):
     @abstractmethod
     def _embeddings(self, shard: int) -> Floats:
         """Embeddings of the shard of this number: shape ``(n, D)``."""
+
+    def _take_of(self, shard: int, rows: Rows) -> Floats:
+        """Some rows of the shard of this number."""
+        return self._embeddings(shard)[rows]
 
     def _usable(self, shards: Iterable[int]) -> bool:
         """Whether all these shards can be read; one that cannot is dropped, so that its sentences are missing."""

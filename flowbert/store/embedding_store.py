@@ -11,13 +11,14 @@ from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
 from flowbert.io.container import DamagedError, read_tensor
 from flowbert.io.digest import digest_bytes, digest_json
-from flowbert.store.base import Digests, Encoder, Floats, Store
+from flowbert.store.base import Digests, Encoder, Floats, Rows, Store
 from flowbert.store.shards import (
     SUFFIX,
     Shard,
     mapped,
     read_shard,
     reading,
+    release,
     set_aside,
     stamp,
     unreadable,
@@ -31,7 +32,10 @@ _ABANDONED_SECONDS = 600.0  # a shard is written in seconds; a temporary file th
 
 
 class MemoryStore(Store):
-    """A store in memory, for runs that leave nothing on disk; each process encodes for itself.
+    """A store in memory, for runs that leave nothing on disk.
+
+    With several processes: every process calls :meth:`add` with the same sentences, and :meth:`take_over` with the
+    :meth:`content` of each of the others.
 
     Args:
         encoder: Anything with ``dim``, ``key()`` and ``encode()``.
@@ -55,6 +59,15 @@ class MemoryStore(Store):
 
     def refresh(self) -> None:
         """Do nothing: no other process can add to this memory."""
+
+    def content(self) -> list[tuple[Digests, Floats]]:
+        """Digests of sentences and their embeddings, as they were added."""
+        return list(zip(self._digests, self._embedded, strict=True))
+
+    def take_over(self, content: Iterable[tuple[Digests, Floats]]) -> None:
+        """Add what the store of another process, of the same encoder, holds."""
+        for digests, embeddings in content:
+            self._keep(digests, embeddings)
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
         self._embedded.append(embeddings)
@@ -162,6 +175,11 @@ class EmbeddingStore(Store):
         if shard in self._verified or self._verify(shard):
             return mapped(self._shards[shard])
         raise UserError(f"{self._shards[shard].path}: damaged or gone; run again: its sentences are encoded again")
+
+    def _take_of(self, shard: int, rows: Rows) -> Floats:
+        found = super()._take_of(shard, rows)  # a copy
+        release(self._shards[shard])
+        return found
 
     def _write_key(self) -> None:
         path = self.folder / "key.json"

@@ -1,5 +1,6 @@
 """Shards of an embedding store: files with the digests of sentences and their embeddings, read with care."""
 
+import mmap
 import os
 import warnings
 from collections import OrderedDict
@@ -80,6 +81,16 @@ def mapped(shard: Shard) -> Floats:
             found = np.memmap(file, np.float32, "r", shard.entry.begin, shard.entry.shape)
     _MAPS[shard] = found
     return found
+
+
+def release(shard: Shard) -> None:
+    """Let go of the pages of a mapped shard: those that were read would count as memory of this process for ever.
+
+    They stay in the system's cache as long as it has room.
+    """
+    pages = _MAPS[shard].base if shard in _MAPS else None
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # Linux, macOS
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def stamp(file: BufferedReader) -> tuple[int, int]:

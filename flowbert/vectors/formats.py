@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
+from flowbert.vectors.manifest import open_parts
 from flowbert.vectors.matrix import BLOCK_ROWS, ListMatrix, MappedMatrix, Matrix, Pieces, check_matrix
 
 _BFLOAT16 = "BF16"
@@ -156,6 +157,7 @@ FORMATS: dict[str, Callable[[Path, str | None], Matrix]] = {
     ".parquet": _parquet,
     ".arrow": _arrow,
     ".feather": _arrow,
+    ".json": open_parts,
 }
 """Ending -> how a file is opened."""
 

@@ -27,10 +27,12 @@ class Matrix(ABC):
     Attributes:
         shape: N and D.
         by_number: Whether single rows are found fast; else whole blocks are read for them.
+        digest: Digest of the rows, where it is known without reading them.
     """
 
     shape: tuple[int, int]
     by_number: bool
+    digest: str | None = None
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[int, Floats]]:

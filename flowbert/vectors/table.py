@@ -45,7 +45,7 @@ class VectorTable:
 
     def __init__(self, matrix: Matrix, name: str, column: str | None = None) -> None:
         self.matrix, self.name, self.column = matrix, name, column
-        self._digest: str | None = None
+        self._digest = matrix.digest
 
     @classmethod
     def open(cls, vectors: "Vectors | VectorTable", column: str | None = None) -> "VectorTable":
@@ -72,6 +72,11 @@ class VectorTable:
         """Size D of the vectors."""
         return self.matrix.shape[1]
 
+    @property
+    def needs_no_pass(self) -> bool:
+        """Whether single rows are found fast, and the digest is there without a pass over all of them."""
+        return self.matrix.by_number and self.matrix.digest is not None
+
     # ------------------------------------------------------------------ rows
 
     def blocks(self) -> Iterator[tuple[int, Floats]]:
@@ -83,9 +88,10 @@ class VectorTable:
         digest = running_digest()
         for start, block in self.matrix.blocks():
             self._check(block, start)
-            digest.update(tensor_bytes(block))
+            if self._digest is None:
+                digest.update(tensor_bytes(block))
             yield start, block
-        self._digest = digest.hexdigest()
+        self._digest = self._digest or digest.hexdigest()
 
     def _read(self, what: str) -> Iterator[tuple[int, Floats]]:
         """All rows as :meth:`blocks` gives them, with progress."""

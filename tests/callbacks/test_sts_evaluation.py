@@ -67,7 +67,8 @@ class Shifted:
 
 
 def trainer_of(*callbacks: object) -> Any:
-    return SimpleNamespace(callbacks=list(callbacks), datamodule=SimpleNamespace(tasks=TASKS))
+    data = SimpleNamespace(tasks=TASKS)
+    return SimpleNamespace(callbacks=list(callbacks), datamodule=data, global_rank=0, world_size=1)
 
 
 def test_names_say_method_task_and_split() -> None:

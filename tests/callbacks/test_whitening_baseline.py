@@ -26,7 +26,7 @@ class Data:
 
 
 def trainer_of(data: Data) -> Any:
-    return SimpleNamespace(datamodule=data)
+    return SimpleNamespace(datamodule=data, world_size=1)
 
 
 @pytest.mark.parametrize("hook", ["on_fit_start", "on_validation_start", "on_test_start"])

@@ -1,76 +1,164 @@
-"""Two processes give exactly what one gives, for the store, the statistics and the STS figures."""
+"""Two processes give what one gives: store, statistics, start, loss, likelihood, figures and files."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.processes import fit_on, free_port, start_fits
 from safetensors.numpy import load_file
 
+from flowbert.calibration import Whitening
 from flowbert.evaluation.results import load_results
+from flowbert.runs.checkpoints import SavedCheckpoint
+from flowbert.training import read_metrics
 
 ROOT = Path(__file__).parents[2]
-FLOW = [
-    "--encoder.layers",
-    "first_last",
-    "--encoder.pooling",
-    "idf",
-    "--max_sentences",
-    "600",
-    "--trainer.max_epochs",
-    "1",
-]
+COMMON = ["--max_sentences", "600", "--trainer.max_epochs", "1", "--trainer.log_every_n_steps", "1"]
+# The noise of a process is its own: without it the joined batch is that of one process.
+FLOW = [*COMMON, "--encoder.layers", "first_last", "--encoder.pooling", "idf", "--model.noise", "0"]
+FLOW += ["--data.held_out", "0.1"]
 # Without dropout, whose masks differ between processes, the edits make the positives.
 SIMCSE = ["--method", "simcse", "--corpus", "builtin-sample", "--data.positive", "crop", "--model.dropout", "0"]
-SIMCSE += ["--max_sentences", "256", "--model.learning_rate", "1e-3", "--trainer.max_epochs", "1"]
+SIMCSE += [*COMMON, "--max_sentences", "256", "--model.learning_rate", "1e-3"]
 
 
-def fit(folder: Path, devices: int, options: list[str]) -> Path:
-    """Fit in processes of their own, with an embedding store of their own."""
+def fit_by_launcher(options: list[str], folder: Path) -> Path:
+    """A fit as users start it: Lightning starts the second process."""
     command = [sys.executable, str(ROOT / "train.py"), "fit", *options, "--run_dir", str(folder / "run")]
-    command += ["--trainer.accelerator", "cpu", "--trainer.devices", str(devices)]
+    command += ["--trainer.accelerator", "cpu", "--trainer.devices", "2", "--trainer.strategy", "ddp"]
     environment = {**os.environ, "FLOWBERT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=500)
-    return folder
+    return folder / "run"
 
 
-@pytest.mark.slow
-def test_two_processes_are_one(tmp_path: Path) -> None:
-    one, two = fit(tmp_path / "one", 1, FLOW), fit(tmp_path / "two", 2, FLOW)
-    rows = [load_results(folder / "run" / "results.json")[0] for folder in (one, two)]
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def apart(first: Path, second: Path) -> float:
+    """Largest difference of two files of tensors."""
+    one, two = load_file(first), load_file(second)
+    assert one.keys() == two.keys()
+    return max(float(abs(one[name].astype("f8") - two[name].astype("f8")).max()) for name in one)
+
+
+def check_whitening(first: Path, second: Path) -> None:
+    """Statistics are equal to 1e-10, and so is the map, but for what its inverse of small eigenvalues makes of it."""
+    moments, metrics = [], []
+    for path in (first, second):
+        fitted = Whitening.load(path)
+        assert fitted.moments is not None
+        moments.append(fitted.moments)
+        weight = fitted.affine_map().weight
+        metrics.append(weight @ weight.T)  # directions may differ in their signs
+    one, two = moments
+    assert (one.count, one.distinct) == (two.count, two.distinct)
+    statistics = [(one.mean, two.mean), (one.scatter, two.scatter), (one.third, two.third)]
+    for (a, b), tolerance in zip([*statistics, metrics], (1e-10, 1e-10, 1e-10, 1e-8), strict=True):
+        assert float((a - b).norm()) < tolerance * float(a.norm())
+
+
+def check_figures(one: Path, two: Path, tolerance: float) -> None:
+    rows = [load_results(run / "results.json")[0] for run in (one, two)]
     for first, second in zip(*rows, strict=True):
-        if first.method != "flow":  # its batches are split between the processes
-            assert first == second
-    stores = [sorted((folder / "cache").rglob("*.shard")) for folder in (one, two)]
-    assert [path.name for path in stores[0]] == [path.name for path in stores[1]]
-    for paths in zip(*stores, strict=True):
-        first_shard, second_shard = (load_file(path) for path in paths)
-        assert all((first_shard[name] == second_shard[name]).all() for name in first_shard)
-    whitening = [load_file(folder / "run" / "model" / "whitening.safetensors") for folder in (one, two)]
-    assert all((whitening[0][name] == whitening[1][name]).all() for name in whitening[0])
-
-
-@pytest.mark.slow
-def test_contrastive_training_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: Path) -> None:
-    one = fit(tmp_path / "one", 1, [*SIMCSE, "--data.batch_size", "32"])
-    two = fit(tmp_path / "two", 2, [*SIMCSE, "--data.batch_size", "16"])
-    start = fit(tmp_path / "start", 1, [*SIMCSE, "--data.batch_size", "32", "--model.learning_rate", "1e-12"])
-    first, second, before = (load_file(f / "run/model/encoder/model.safetensors") for f in (one, two, start))
-    moved = sum(float(((first[name] - before[name]) ** 2).sum()) for name in first) ** 0.5
-    apart = sum(float(((first[name] - second[name]) ** 2).sum()) for name in first) ** 0.5
-    assert moved > 0.1
-    assert apart < 0.01 * moved  # rounding, which Adam blows up where a gradient is almost 0
+        same, other = dict(vars(first)), dict(vars(second))
+        for name in ("value", "alignment", "uniformity", "mean_cosine", "low", "high"):
+            assert other.pop(name) == pytest.approx(same.pop(name), abs=tolerance, nan_ok=True), name
+        subsets = [columns.pop("subsets") for columns in (same, other)]
+        assert [subset["pairs"] for subset in subsets[0]] == [subset["pairs"] for subset in subsets[1]]
+        assert same == other
 
 
 @pytest.mark.slow
 def test_a_flow_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: Path) -> None:
-    options = [*FLOW, "--model.noise", "0"]  # the noise of a process is its own
-    one = fit(tmp_path / "one", 1, [*options, "--data.batch_size", "64"])
-    two = fit(tmp_path / "two", 2, [*options, "--data.batch_size", "32"])
-    start = fit(tmp_path / "start", 1, [*options, "--data.batch_size", "64", "--model.learning_rate", "1e-12"])
-    first, second, before = (load_file(f / "run/model/flow.safetensors") for f in (one, two, start))
-    moved = sum(float(((first[name] - before[name]) ** 2).sum()) for name in first if first[name].dtype.kind == "f")
-    apart = sum(float(((first[name] - second[name]) ** 2).sum()) for name in first if first[name].dtype.kind == "f")
-    assert moved > 0
-    assert apart < 1e-6 * moved
+    one = fit_on(1, [*FLOW, "--data.batch_size", "64"], tmp_path / "one")
+    two = fit_on(2, [*FLOW, "--data.batch_size", "32"], tmp_path / "two")
+    # One process writes: the same files, once.
+    assert files(one) == files(two)
+    # Each distinct sentence is encoded by one process, to the same bits.
+    stores = [sorted((folder.parent / "cache").rglob("*.shard")) for folder in (one, two)]
+    assert [path.name for path in stores[0]] == [path.name for path in stores[1]]
+    assert all(apart(*pair) == 0 for pair in zip(*stores, strict=True))
+    check_whitening(one / "model/whitening.safetensors", two / "model/whitening.safetensors")
+    assert apart(one / "model/flow.safetensors", two / "model/flow.safetensors") < 1e-6
+    # Losses of every step and likelihoods of every validation are those of the joined batch.
+    rows = [read_metrics(run / "metrics.csv") for run in (one, two)]
+    assert len(rows[0]) == len(rows[1]) > 8
+    for first, second in zip(*rows, strict=True):
+        assert first.keys() == second.keys()
+        for name, value in first.items():
+            assert float(second[name]) == pytest.approx(float(value), rel=1e-5, abs=1e-6, nan_ok=True), name
+    check_figures(one, two, 1e-5)
+
+
+@pytest.mark.slow
+def test_contrastive_training_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: Path) -> None:
+    one = fit_on(1, [*SIMCSE, "--data.batch_size", "32"], tmp_path / "one")
+    two = fit_by_launcher([*SIMCSE, "--data.batch_size", "16"], tmp_path / "two")
+    start = fit_on(1, [*SIMCSE, "--data.batch_size", "32", "--model.learning_rate", "1e-12"], tmp_path / "start")
+    first, second, before = (load_file(run / "model/encoder/model.safetensors") for run in (one, two, start))
+    moved = sum(float(((first[name] - before[name]) ** 2).sum()) for name in first) ** 0.5
+    apart = sum(float(((first[name] - second[name]) ** 2).sum()) for name in first) ** 0.5
+    assert moved > 0.1
+    assert apart < 0.01 * moved  # rounding, which Adam blows up where a gradient is almost 0
+    assert files(one) == files(two)
+    check_figures(one, two, 1e-3)
+
+
+@pytest.mark.slow
+def test_torchrun_starts_them_on_two_machines(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1"]
+    command += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
+    run = [str(ROOT / "train.py"), "fit", *FLOW, "--run_dir", str(tmp_path / "run"), "--data.store", "memory"]
+    run += ["--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.num_nodes", "2"]
+    environment = {**os.environ, "FLOWBERT_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    machines = [
+        subprocess.Popen(
+            [*command, "--node_rank", str(number), *run],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    said = [machine.communicate(timeout=300)[0] for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], "\n".join(said)
+    assert (tmp_path / "run" / "results.json").exists()
+    assert "fitting on" in said[0]
+    assert "fitting on" not in said[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_dies_ends_the_other(victim: int, tmp_path: Path) -> None:
+    options = [*FLOW, "--trainer.max_epochs", "1000", "--checkpoint.every_n_steps", "3"]
+    processes = start_fits(options, tmp_path)
+    run = tmp_path / "run"
+    wait_for(lambda: (run / "checkpoints" / "last.ckpt").exists() or not all(each.is_alive() for each in processes))
+    dead, other = processes[victim], processes[1 - victim]
+    assert dead.pid is not None
+    os.kill(dead.pid, signal.SIGKILL)
+    other.join(60)
+    assert other.exitcode == 2
+    said = (tmp_path / f"{1 - victim}.log").read_text().strip().splitlines()
+    assert said[-1].startswith("error: processes: another one of this run has ended (")
+    assert not [line for line in said if "Traceback" in line]
+    # Nothing is half-written, and the checkpoint is whole: it knows its rows of metrics.csv.
+    assert not (run / "results.json").exists()
+    assert not (run / "model").exists()
+    assert not [name for name in files(run) if Path(name).name.startswith(".")]
+    checkpoint = SavedCheckpoint.read(run / "checkpoints" / "last.ckpt")
+    assert len(checkpoint.earlier_metrics()) == checkpoint.content["metrics"]["rows"] > 0
+
+
+def wait_for(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -94,3 +94,18 @@ def test_corpus_too_small(tmp_path: Path) -> None:
     path.write_text("only one\n")
     with pytest.raises(UserError, match=r"one.txt has 1 sentences to fit on; allowed: at least 2"):
         make_data(EmbeddingDataModule, corpus=str(path)).load()
+
+
+def test_a_store_that_machines_do_not_share_is_told(encoder: SentenceEncoder, corpus: Path, tmp_path: Path) -> None:
+    made = make_data(EmbeddingDataModule, encoder, corpus=str(corpus), tasks=["SAMPLE"], store_dir=str(tmp_path / "s"))
+    made._to_encode = lambda: list(made.examples.columns[0])  # type: ignore[method-assign]  # the task is slow
+    made._processes = lambda: (1, 2)  # type: ignore[method-assign]  # the only block belongs to the first process
+    with pytest.raises(UserError, match=r"store_dir: 60 sentences that other processes have encoded are not in"):
+        made.setup("fit")
+
+
+def test_more_processes_than_examples_are_told(encoder: SentenceEncoder, corpus: Path) -> None:
+    made = module(encoder, corpus, held_out=0.0)
+    made._processes = lambda: (0, 61)  # type: ignore[method-assign]
+    with pytest.raises(UserError, match="devices: received 61 processes; allowed: at most 60"):
+        made.train_dataloader()

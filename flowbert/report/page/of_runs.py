@@ -48,9 +48,7 @@ def runs_page(records: Sequence[RunRecord]) -> Page:
         lines=() if differing else ("All settings are the same.",),
     )
     unfinished = [name for name, record in zip(names, records, strict=True) if not record.finished]
-    notes = [
-        "Intervals are of each run by itself. Two methods that one evaluation measures have paired differences."
-    ]
+    notes = ["Intervals are of each run by itself. Two methods that one evaluation measures have paired differences."]
     notes += [f"did not finish: {', '.join(unfinished)}"] if unfinished else []
     curves = _curves(names, records)
     panels = [spearman_panel(curves)] if curves else []

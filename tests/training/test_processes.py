@@ -1,0 +1,184 @@
+"""What processes tell each other, and work that each does a share of: threads stand for processes here."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, distributed
+
+from flowbert.calibration import Whitening
+from flowbert.callbacks import WhiteningBaseline
+from flowbert.datamodules.batches import BatchSampler, shared_in_order
+from flowbert.modules import FlowModule
+from flowbert.store.embedding_store import MemoryStore
+from flowbert.training.processes import dealt, embed_shared, exchanged, lost_process
+
+WORLD_SIZES = [1, 2, 3]
+
+
+class Strategy:
+    """Sends what one thread has to all."""
+
+    def __init__(self, world_size: int) -> None:
+        self._barrier = Barrier(world_size)
+        self._sent: Any = None
+
+    def on(self, rank: int) -> Any:
+        def broadcast(mine: Any, source: int = 0) -> Any:
+            if rank == source:
+                self._sent = mine
+            self._barrier.wait(20)
+            found = self._sent
+            self._barrier.wait(20)
+            return found
+
+        return SimpleNamespace(broadcast=broadcast)
+
+
+def on_all(world_size: int, work: Callable[[Any], Any]) -> list[Any]:
+    """Results of every process, given its trainer."""
+    strategy = Strategy(world_size)
+
+    def run(rank: int) -> Any:
+        return work(SimpleNamespace(global_rank=rank, world_size=world_size, strategy=strategy.on(rank)))
+
+    with ThreadPoolExecutor(world_size) as pool:
+        return list(pool.map(run, range(world_size)))
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+def test_every_process_has_what_each_has(world_size: int) -> None:
+    found = on_all(world_size, lambda trainer: list(exchanged(trainer, trainer.global_rank)))
+    assert found == [list(range(world_size))] * world_size
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+@pytest.mark.parametrize("count", [1, 2, 7, 20])
+def test_each_sentence_is_embedded_once_and_found_by_index(world_size: int, count: int) -> None:
+    sentences = ["x" * (number * 7 % 20 + 1) + str(number) for number in range(count)]
+    asked: list[str] = []
+
+    def embed(texts: list[str]) -> Tensor:
+        asked.extend(texts)
+        return torch.tensor([[len(text), sentences.index(text)] for text in texts])
+
+    found = on_all(world_size, lambda trainer: embed_shared(trainer, sentences, embed))
+    for rows in found:
+        assert rows.tolist() == [[len(text), number] for number, text in enumerate(sentences)]
+    if count >= world_size:
+        assert sorted(asked) == sorted(sentences)
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+def test_each_work_is_done_once(world_size: int) -> None:
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        done.append(number)
+        return number**2
+
+    works = [lambda number=number: work(number) for number in range(7)]
+    found = on_all(world_size, lambda trainer: dealt(trainer, works, "Working"))
+    assert found == [[number**2 for number in range(7)]] * world_size
+    assert sorted(done) == list(range(7))
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+def test_merged_whitening_is_that_of_one_process(world_size: int) -> None:
+    rows = torch.randn(300, 8, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 9.0) + 1000
+    expected = Whitening().fit(rows)
+
+    def fit(trainer: Any) -> WhiteningBaseline:
+        # The last process has nothing to read.
+        shares = [*torch.tensor_split(rows, world_size - 1), rows[:0]]
+        trainer.datamodule = SimpleNamespace(corpus_chunks=lambda: [shares[trainer.global_rank]])
+        callback, module = WhiteningBaseline(), None
+        callback.on_fit_start(trainer, module)  # type: ignore[arg-type]
+        return callback
+
+    found = [callback.calibration for callback in on_all(world_size, fit)]
+    for calibration in found:
+        one, two = expected.moments, calibration.moments
+        assert one is not None
+        assert two is not None
+        assert two.count == 300
+        torch.testing.assert_close(two.mean, one.mean, rtol=1e-10, atol=0)
+        torch.testing.assert_close(two.covariance(), one.covariance(), rtol=1e-10, atol=1e-10)
+        assert two.ledoit_wolf_shrinkage() == pytest.approx(one.ledoit_wolf_shrinkage(), rel=1e-10)
+        assert torch.equal(calibration.transform(rows), found[0].transform(rows))
+
+
+def test_the_start_is_that_of_the_first_process() -> None:
+    def start(trainer: Any) -> dict[str, Tensor]:
+        sample = torch.randn(64, 8, generator=torch.Generator().manual_seed(trainer.global_rank))
+        trainer.datamodule = SimpleNamespace(start_sample=lambda: sample, distinct_examples=lambda: 64)
+        trainer.lightning_module = None
+        module = FlowModule(dim=8, levels=1, depth=2)
+        module._trainer = trainer
+        module.on_fit_start()
+        return {name: value.clone() for name, value in module.state_dict().items()}
+
+    (alone,), (first, second) = on_all(1, start), on_all(2, start)
+    for name, value in alone.items():
+        assert torch.equal(first[name], value), name
+        assert torch.equal(second[name], value), name
+
+
+def test_a_memory_store_takes_over_what_others_have_encoded() -> None:
+    sentences, asked = [f"sentence {number}" for number in range(50)], []
+
+    class Lengths:
+        dim = 1
+
+        def key(self) -> dict[str, Any]:
+            return {}
+
+        def encode(self, texts: Any, *, on_batch: Any = None) -> Any:
+            asked.extend(texts)
+            return np.array([[int(text.split()[1])] for text in texts], dtype=np.float32)
+
+    def fill(trainer: Any) -> MemoryStore:
+        store = MemoryStore(Lengths(), shard_rows=8)
+        store.add(sentences, rank=trainer.global_rank, world_size=2)
+        for source, content in enumerate(exchanged(trainer, store.content())):
+            if source != trainer.global_rank:
+                store.take_over(content)
+        return store
+
+    for store in on_all(2, fill):
+        assert store.embeddings(sentences).ravel().tolist() == list(range(50))
+    assert sorted(asked) == sorted(sentences)
+
+
+@pytest.mark.parametrize(("examples", "world_size"), [(5, 2), (7, 3), (3, 3), (100, 2)])
+def test_every_process_has_batches_of_one_size(examples: int, world_size: int) -> None:
+    parts = [list(BatchSampler([0] * examples, 8, 1, 0, rank, world_size)) for rank in range(world_size)]
+    for batches in zip(*parts, strict=True):
+        assert len({len(indices) for _, indices in batches}) == 1
+        seen = [index for _, indices in batches for index in indices]
+        assert len(seen) == len(set(seen)) > 0
+
+
+@pytest.mark.parametrize("examples", [1, 2, 3, 10, 64, 65, 129, 1000])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_every_example_in_order_is_seen_once(examples: int, world_size: int) -> None:
+    index = np.arange(100, 100 + examples)
+    parts = [list(shared_in_order(lambda _, i: i, index, 32, rank, world_size)) for rank in range(world_size)]
+    assert len({len(batches) for batches in parts}) == 1
+    assert all(batch for batches in parts for batch in batches)
+    if examples >= world_size:
+        assert sorted(row for batches in parts for batch in batches for row in batch) == index.tolist()
+    else:
+        assert parts == [[index.tolist()]] * world_size
+
+
+def test_which_errors_tell_of_a_lost_process() -> None:
+    lost = "[third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:20354"
+    assert lost_process(RuntimeError(lost))
+    assert lost_process(distributed.DistNetworkError("recv, got 0 bytes"))
+    assert not lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
