@@ -11,6 +11,8 @@ import numpy as np
 
 from flowbert.tasks.resampling import Counts, Floats
 
+_CACHED_VALUES = 1 << 14  # resamples x pairs at a time: the arrays in between stay in the processor's cache
+
 
 class ResampledSpearman:
     """Spearman of several methods with one target, on any resample of the pairs.
@@ -33,6 +35,11 @@ class ResampledSpearman:
 
     def __call__(self, counts: Counts) -> Floats:
         """Figures of shape ``(M, R)``, NaN where a variable is constant, given multiplicities ``(R, N)``."""
+        size = max(1, _CACHED_VALUES // counts.shape[1])
+        parts = [self._figures(counts[start : start + size]) for start in range(0, len(counts), size)]
+        return np.concatenate(parts, axis=1)
+
+    def _figures(self, counts: Counts) -> Floats:
         counts = np.ascontiguousarray(counts)
         target, norms = self._target.ranks(counts)
         weighted: Floats = counts.astype(np.float64) * target
@@ -61,10 +68,11 @@ class _Ranked:
             Doubled centred mid-ranks of shape ``(R, N)``, and the sums of their squares of shape ``(R,)``.
         """
         total = counts.shape[1]
-        upto = np.cumsum(np.take(counts, self.order, axis=1), axis=1, dtype=np.int32)
+        sizes = np.take(counts, self.order, axis=1)
+        upto = np.cumsum(sizes, axis=1, dtype=np.int32)
         if self.tied:
             upto = np.take(upto, self.ends, axis=1)
-        sizes = np.diff(upto, axis=1, prepend=np.int32(0))
+            sizes = np.diff(upto, axis=1, prepend=np.int32(0))
         upto *= 2
         upto -= sizes
         upto -= np.int32(total)
