@@ -12,14 +12,15 @@ data/senteval, data/corpora/captions.txt); seven_tasks takes minutes and runs on
 import argparse
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.harness import NotMeasured, Row, Setting, as_record, machine, table, write_page, write_results
+from benchmarks.harness import NotMeasured, Row, Setting, machine, table, write_page, write_results
 
 ROOT = Path(__file__).parents[1]
 BY_DEFAULT = ("flow_step", "bootstrap", "uniformity", "encoding", "simcse", "gpu")
@@ -40,11 +41,12 @@ def parse_arguments() -> argparse.Namespace:
 
 def run(names: list[str], setting: Setting) -> list[dict[str, Any]]:
     """Measure; a benchmark that cannot run here is a record that says why."""
-    records = []
+    records: list[dict[str, Any]] = []
     for name in names:
-        rows: Callable[[Setting], list[Row]] = import_module(f"benchmarks.{name}").rows
+        rows: Callable[[Setting], Iterable[Row]] = import_module(f"benchmarks.{name}").rows
         try:
-            records += [as_record(row) for row in rows(setting)]
+            for row in rows(setting):
+                records.append(asdict(row))
         except NotMeasured as reason:
             records.append({"name": name, "not_measured": str(reason)})
     return records
@@ -64,7 +66,7 @@ def main() -> None:
     about = machine(setting)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     rows = write_results(arguments.output, run(names, setting), about)
-    text = table(rows, about)
+    text = table(rows)
     print(text)
     if arguments.page is not None:
         write_page(arguments.page, text)

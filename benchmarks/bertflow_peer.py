@@ -7,6 +7,7 @@ the parameters in the optimizer. https://github.com/UKPLab/pytorch-bertflow
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -87,7 +88,7 @@ class _Flow(nn.Module):
     def forward(self, embeddings: Tensor) -> Tensor:
         x = embeddings[:, :, None, None]
         rows, dim = embeddings.shape
-        total: Tensor | float = 0.0
+        total = embeddings.new_zeros(())
         left = []
         for number, level in enumerate(self.levels):
             for part in level:  # type: ignore[attr-defined]
@@ -96,9 +97,9 @@ class _Flow(nn.Module):
             if number < len(self.levels) - 1:
                 x, out = x.chunk(2, 1)
                 prior = _prior(out)
-                total = total + prior.log_prob(out).sum((1, 2, 3))
+                total = total + _log_density(prior, out)
                 left.append((out - prior.loc) / prior.scale)
-        total = total + _prior(x).log_prob(x).sum((1, 2, 3))
+        total = total + _log_density(_prior(x), x)
         torch.cat([*left, x], dim=1).view(rows, dim)  # it returns the latents, too
         loss: Tensor = (-total / (math.log(2) * dim)).mean()
         return loss
@@ -109,12 +110,17 @@ def _prior(x: Tensor) -> Normal:
     return Normal(zeros, zeros.exp())
 
 
+def _log_density(prior: Normal, x: Tensor) -> Tensor:
+    found: Tensor = prior.log_prob(x).sum((1, 2, 3))  # type: ignore[no-untyped-call]
+    return found
+
+
 class _Adam(torch.optim.Optimizer):
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         super().__init__(parameters, {"lr": 1e-3, "weight_decay": 0.01})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             for p in group["params"]:
                 state = self.state[p]

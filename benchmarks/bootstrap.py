@@ -1,7 +1,7 @@
 """A paired bootstrap of the difference of two Spearmans, beside scipy.stats.bootstrap.
 
-scipy calls its statistic once a resample, which is how it takes a Spearman. It is measured on fewer resamples, as its
-row says, and its time grows with their number in proportion.
+Ours is what ``evaluate`` does. scipy calls its statistic once a resample, which is how it takes a Spearman; it is
+measured on fewer resamples, as its row says, and its time grows with their number in proportion.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.harness import Copy, Row, Setting
-from flowbert.tasks.rank_resampling import ResampledSpearman
-from flowbert.tasks.resampling import blocks
+from flowbert.data.sts import STSTask, Subset
+from flowbert.tasks.sts import STS
 
 PAIRS, RESAMPLES, PEER_RESAMPLES = 1379, 10_000, 200  # pairs of STS-B's test split
 Floats = NDArray[np.float64]
@@ -25,10 +25,13 @@ def rows(setting: Setting) -> list[Row]:
     methods = [gold + rng.normal(0, 2, PAIRS) for _ in range(2)]
     resamples, theirs = setting.times(RESAMPLES, 200), setting.times(PEER_RESAMPLES, 50)
 
+    nothing = ("",) * PAIRS
+    task = STS(STSTask("benchmark", {"test": [Subset("benchmark", nothing, nothing, gold)]}))
+    items = dict(zip(("first", "second"), methods, strict=True))
+
     def ours() -> Floats:
-        spearman = ResampledSpearman(methods, gold)
-        parts = [spearman(block.multiplicities([PAIRS])) for block in blocks("benchmark", PAIRS, resamples, 0)]
-        first, second = np.concatenate(parts, axis=1)
+        found = task.resample(items, resamples=resamples, threads=setting.threads)
+        first, second = found["spearman", "all"].values
         return np.asarray(first - second)
 
     def difference(first: Floats, second: Floats, target: Floats) -> Any:

@@ -1,7 +1,9 @@
 """Encoding of distinct STS-B sentences in float32 and bfloat16, beside sentence-transformers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +32,19 @@ def rows(setting: Setting) -> list[Row]:
     left, right = ([place[text] for text in side[:pairs]] for side in (subset.sentences1, subset.sentences2))
     found, correlations = [], {}
     for dtype in _DTYPES:
-        row, vectors = beside_peer(setting, str(folder), sentences, dtype, "cpu", ROUNDS)
+        row, vectors = beside_peer(setting, f"encode, {dtype}", str(folder), sentences, dtype, "cpu")
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         correlations[dtype] = 100 * spearman((unit[left] * unit[right]).sum(axis=1), subset.scores[:pairs])
-        row["more"] = {"spearman_x_100": correlations[dtype]}
-        found.append(Row(name=f"encode, {dtype}", aim=_AIMS[dtype], **row))
+        found.append(replace(row, aim=_AIMS[dtype], more={"spearman_x_100": correlations[dtype]}))
     if abs(correlations["bfloat16"] - correlations["float32"]) > 0.1:
         raise RuntimeError(f"bfloat16 moves Spearman x 100: {correlations}")
     return found
 
 
 def beside_peer(
-    setting: Setting, folder: str, sentences: Sequence[str], dtype: str, device: str, rounds: int
-) -> tuple[dict[str, object], npt.NDArray[np.float32]]:
-    """Fields of a row, and our vectors: the same network, sentences and pooling in both libraries.
+    setting: Setting, name: str, folder: str, sentences: Sequence[str], dtype: str, device: str
+) -> tuple[Row, npt.NDArray[np.float32]]:
+    """A row without an aim, and our vectors: the same network, sentences and pooling in both libraries.
 
     Raises:
         NotMeasured: If sentence-transformers is not installed.
@@ -64,27 +65,28 @@ def beside_peer(
     if difference > {"float32": 1e-4, "bfloat16": 0.1}[dtype]:
         raise RuntimeError(f"the two libraries differ by {difference}: the comparison would be of different things")
     lengths = encoder.lengths(sentences)
-    config = encoder.backbone.config
-    product = Product(512, config.hidden_size, config.intermediate_size, kind, device)  # type: ignore[arg-type]
+    config: Any = encoder.backbone.config
+    product = Product(512, config.hidden_size, config.intermediate_size, kind, device)
     best = setting.seconds(
         {
             "ours": lambda: encoder.encode(sentences),
             "peer": lambda: peer.encode(list(sentences), batch_size=PEER_BATCH, convert_to_tensor=True),
             **{f"product {number}": product for number in range(5)},
         },
-        rounds,
+        ROUNDS,
         device,
     )
     seconds = min(best[f"product {number}"] for number in range(5))
     operations = arithmetic(encoder, lengths)
-    row: dict[str, object] = {
-        "setting": f"{len(sentences)} sentences of {np.mean(lengths):.0f} tokens, {device}",
-        "ours": best["ours"],
-        "peer": best["peer"],
-        "peer_name": f"sentence-transformers, batches of {PEER_BATCH}",
-        "floor": operations * seconds / product.operations,
-        "floor_is": f"{operations / 1e9:.1f} GFLOP at {product.operations / seconds / 1e9:.0f} GFLOP/s",
-    }
+    row = Row(
+        name=name,
+        setting=f"{len(sentences)} sentences of {np.mean(lengths):.0f} tokens, {device}",
+        ours=best["ours"],
+        peer=best["peer"],
+        peer_name=f"sentence-transformers, batches of {PEER_BATCH}",
+        floor=operations * seconds / product.operations,
+        floor_is=f"{operations / 1e9:.1f} GFLOP at {product.operations / seconds / 1e9:.0f} GFLOP/s",
+    )
     return row, encoder.encode(sentences)
 
 

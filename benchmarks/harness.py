@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ class Row:
     peer_name: str
     floor: float
     floor_is: str
-    aim: str
+    aim: str = ""
     per: str = "run"
     more: dict[str, Any] | None = None
 
@@ -141,24 +141,27 @@ def machine(setting: Setting) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
-    """The rows of a results file as Markdown."""
-    head = (
-        f"{about['processor']}, {about['cores']} cores, {about['threads']} threads, {about['clock']} time, torch "
-        f"{about['torch']}, load {about['load_average']:.1f}; GPU: {about['gpu'] or 'none'}."
-    )
-    lines = ["| what | peer | ours | peer / ours | floor | floor / ours | aim |", "|---|---|---:|---:|---:|---:|---|"]
-    for row in rows:
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows of a results file as Markdown, below the machines that they were measured on."""
+    machines = [
+        f"{about['processor']}, {about['cores']} cores, GPU: {about['gpu'] or 'none'}, torch {about['torch']}; "
+        f"{about['threads']} thread(s), {about['clock']} time, load {about['load_average']:.1f}"
+        for about in (row["machine"] for row in rows)
+    ]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(machines), start=1)}
+    lines = ["| what | peer | ours | peer / ours | floor | floor / ours | aim | run |"]
+    lines.append("|---|---|---:|---:|---:|---:|---|---:|")
+    for row, run in zip(rows, machines, strict=True):
         if "not_measured" in row:
-            lines.append(f"| {row['name']} | not measured: {row['not_measured']} | | | | | |")
+            lines.append(f"| {row['name']} | not measured: {row['not_measured']} | | | | | | {numbers[run]} |")
             continue
         peer, ours, floor = (_shown(row[name]) for name in ("peer", "ours", "floor"))
         lines.append(
             f"| {row['name']}: {row['setting']} | {row['peer_name']}, {peer} | {ours} a {row['per']} "
             f"| {row['peer'] / row['ours']:.2f} | {floor} ({row['floor_is']}) | {row['floor'] / row['ours']:.2f} "
-            f"| {row['aim']} |"
+            f"| {row['aim']} | {numbers[run]} |"
         )
-    return "\n".join([head, "", *lines])
+    return "\n".join([*(f"Run {number}: {text}.\n" for text, number in numbers.items()), *lines])
 
 
 def write_results(path: Path, rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -183,11 +186,6 @@ def write_page(path: Path, text: str) -> None:
         raise SystemExit(f"{path}: has no lines {BEGIN} and {END}")
     with written_atomically(path) as temporary:
         temporary.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
-
-
-def as_record(row: Row) -> dict[str, Any]:
-    """A row as JSON values."""
-    return asdict(row)
 
 
 def _shown(seconds: float) -> str:

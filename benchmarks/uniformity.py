@@ -24,7 +24,8 @@ def rows(setting: Setting) -> list[Row]:
     def peer() -> None:
         found["peer"] = float(torch.pdist(x).pow(2).mul(-FACTOR).exp().mean().log())
 
-    seconds, peaks = {}, {}
+    seconds: dict[str, float] = {}
+    peaks: dict[str, float] = {}
     for name, way in {"ours": ours, "peer": peer}.items():
         before = _peak()
         seconds |= setting.seconds({name: way}, 1)
