@@ -11,8 +11,6 @@ import numpy as np
 
 from flowbert.tasks.resampling import Counts, Floats
 
-_CACHED_VALUES = 1 << 14  # resamples x pairs at a time: the arrays in between stay in the processor's cache
-
 
 class ResampledSpearman:
     """Spearman of several methods with one target, on any resample of the pairs.
@@ -35,11 +33,6 @@ class ResampledSpearman:
 
     def __call__(self, counts: Counts) -> Floats:
         """Figures of shape ``(M, R)``, NaN where a variable is constant, given multiplicities ``(R, N)``."""
-        size = max(1, _CACHED_VALUES // counts.shape[1])
-        parts = [self._figures(counts[start : start + size]) for start in range(0, len(counts), size)]
-        return np.concatenate(parts, axis=1)
-
-    def _figures(self, counts: Counts) -> Floats:
         counts = np.ascontiguousarray(counts)
         target, norms = self._target.ranks(counts)
         weighted: Floats = counts.astype(np.float64) * target

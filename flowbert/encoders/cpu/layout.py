@@ -36,7 +36,7 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
     """
     layers = [module for module in network.modules() if type(module) is nn.Linear] if batches >= _LEAST else []
     layers = [layer for layer in layers if layer.weight.device.type == "cpu" and layer.weight.dtype in _TYPES]
-    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")):
+    if not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
         layers = []
     try:
         for layer in layers:
