@@ -3,10 +3,10 @@
     python -m benchmarks
     python -m benchmarks --only flow_step,bootstrap --threads 1 --clock cpu
 
-Results go into one JSON file, where a later run of a row replaces the earlier one, and all of them as a table into
-docs/benchmarks.md. Rows on real encoders and data read the folder FLOWBERT_REAL (models/all-MiniLM-L6-v2,
+Results go into one JSON file, where the rows of a benchmark that runs again replace its earlier ones, and with --page
+all of them as a table into docs/benchmarks.md. Rows on real encoders and data read the folder FLOWBERT_REAL (models/,
 data/senteval, data/corpora/captions.txt); seven_tasks takes minutes and runs only if it is named. Peers come with
-``pip install -r requirements-bench.txt``.
+``pip install -r requirements-bench.txt && pip install --no-deps nflows==0.14``.
 """
 
 import argparse
@@ -46,9 +46,9 @@ def run(names: list[str], setting: Setting) -> list[dict[str, Any]]:
         rows: Callable[[Setting], Iterable[Row]] = import_module(f"benchmarks.{name}").rows
         try:
             for row in rows(setting):
-                records.append(asdict(row))
+                records.append({"benchmark": name, **asdict(row)})
         except NotMeasured as reason:
-            records.append({"name": name, "not_measured": str(reason)})
+            records.append({"benchmark": name, "name": name, "not_measured": str(reason)})
     return records
 
 

@@ -76,7 +76,7 @@ class Row:
         ours: Seconds.
         peer: Seconds of the peer, in the same run.
         peer_name: Which peer.
-        floor: Seconds that cannot be avoided, at rates of the same run.
+        floor: Seconds that cannot be avoided, at rates of the same run; 0 where none is stated.
         floor_is: What the floor counts.
         aim: What was aimed at, in words.
         per: What the seconds are of, such as ``step``.
@@ -156,21 +156,24 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             lines.append(f"| {row['name']} | not measured: {row['not_measured']} | | | | | | {numbers[run]} |")
             continue
         peer, ours, floor = (_shown(row[name]) for name in ("peer", "ours", "floor"))
+        beside_floor = f"{floor} ({row['floor_is']}) | {row['floor'] / row['ours']:.2f}"
         lines.append(
             f"| {row['name']}: {row['setting']} | {row['peer_name']}, {peer} | {ours} a {row['per']} "
-            f"| {row['peer'] / row['ours']:.2f} | {floor} ({row['floor_is']}) | {row['floor'] / row['ours']:.2f} "
+            f"| {row['peer'] / row['ours']:.2f} | {beside_floor if row['floor'] else row['floor_is'] + ' |'} "
             f"| {row['aim']} | {numbers[run]} |"
         )
     return "\n".join([*(f"Run {number}: {text}.\n" for text, number in numbers.items()), *lines])
 
 
 def write_results(path: Path, rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Write rows to the results file, where they replace those of the same name; all rows of the file."""
+    """Write rows to the results file, where they replace those of the same benchmarks; all rows of the file."""
     before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    merged = {row["name"]: row for row in [*before, *({**row, "machine": about} for row in rows)]}
+    again = {row["benchmark"] for row in rows}
+    kept = [row for row in before if row["benchmark"] not in again]
+    merged = [*kept, *({**row, "machine": about} for row in rows)]
     with written_atomically(path) as temporary:
-        temporary.write_text(json.dumps({"rows": list(merged.values())}, indent=1) + "\n", encoding="utf-8")
-    return list(merged.values())
+        temporary.write_text(json.dumps({"rows": merged}, indent=1) + "\n", encoding="utf-8")
+    return merged
 
 
 def write_page(path: Path, text: str) -> None:

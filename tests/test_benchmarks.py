@@ -50,18 +50,21 @@ def test_what_a_machine_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise NotMeasured("no GPU")
 
     monkeypatch.setattr(gpu, "rows", lacking)
-    assert command.run(["gpu"], TINY) == [{"name": "gpu", "not_measured": "no GPU"}]
+    assert command.run(["gpu"], TINY) == [{"benchmark": "gpu", "name": "gpu", "not_measured": "no GPU"}]
     with pytest.raises(NotMeasured, match="FLOWBERT_REAL"):
         TINY.real_folder("models")
 
 
 def test_a_second_run_replaces_its_rows_and_keeps_the_others(tmp_path: Path) -> None:
+    def lacking(benchmark: str, name: str, reason: str) -> dict[str, str]:
+        return {"benchmark": benchmark, "name": name, "not_measured": reason}
+
     file = tmp_path / "results.json"
-    write_results(file, [{"name": "a", "not_measured": "x"}, {"name": "b", "not_measured": "y"}], MACHINE)
-    rows = write_results(file, [{"name": "b", "not_measured": "z"}], MACHINE)
-    assert [(row["name"], row["not_measured"]) for row in rows] == [("a", "x"), ("b", "z")]
+    write_results(file, [lacking("a", "a", "x"), lacking("b", "b", "y")], MACHINE)
+    rows = write_results(file, [lacking("b", "b on a GPU", "z")], MACHINE)
+    assert [(row["name"], row["not_measured"]) for row in rows] == [("a", "x"), ("b on a GPU", "z")]
     assert json.loads(file.read_text())["rows"] == rows
-    assert "| b | not measured: z |" in table(rows)
+    assert "| b on a GPU | not measured: z |" in table(rows)
 
 
 def test_the_table_goes_between_the_markers(tmp_path: Path) -> None:
