@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from flowbert.encoders.after_pooling import AfterPooling
 from flowbert.encoders.cpu.attention import attention_of
+from flowbert.encoders.cpu.layout import weights_laid_out
 from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
 from flowbert.encoders.forward import Setting, embed, embed_packed
 from flowbert.encoders.identity import digest_config, digest_tokenizer
@@ -22,12 +23,12 @@ from flowbert.encoders.position_embeddings import check_max_length, first_positi
 from flowbert.encoders.settings import choose_settings, warn_of_other_use
 from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
 from flowbert.encoders.tokens import TokenRow, count_tokens, input_names, pad_tokens, plan_batches, tokenize
+from flowbert.encoders.transfer import one_behind, to_device
 from flowbert.errors import UserError
 from flowbert.io.digest import digest_tensors
 from flowbert.progress import progress
 
-# On a CPU larger batches fall out of its caches and cost page faults (measured by benchmarks/encode.py); an accelerator
-# wants many tokens at once.
+# On a CPU larger batches fall out of its caches and cost page faults; an accelerator wants many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
 _NOT_IN_KEYS = ("path", "revision", "prompt", "modules")  # the first two play no role, the others where they are used
@@ -271,11 +272,12 @@ class SentenceEncoder(nn.Module):
             raise ValueError(f"batch_tokens: received {batch_tokens}; allowed: 1 or more")
         rows = self._tokens(sentences)
         result = np.empty((len(sentences), self.dim), dtype=np.float32)
-        with self._evaluating(), progress(0 if on_batch else len(sentences), "Encoding", "sentences") as step:
-            for batch in plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens):
-                features = pad_tokens(self.tokenizer, [rows[i] for i in batch])
-                on_device = {name: value.to(self.device) for name, value in features.items()}
-                result[batch] = self._embed_chunks([on_device]).cpu().numpy()
+        plan = plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens)
+        counted = progress(0 if on_batch else len(sentences), "Encoding", "sentences")
+        with self._evaluating(), weights_laid_out(self.backbone, len(plan), batch_tokens), counted as step:
+            chunks = ([to_device(pad_tokens(self.tokenizer, [rows[i] for i in batch]), self.device)] for batch in plan)
+            for batch, vectors in zip(plan, one_behind(map(self._embed_chunks, chunks)), strict=True):
+                result[batch] = vectors.cpu().numpy()
                 (on_batch or step.update)(len(batch))
         if not np.isfinite(result).all():
             first = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from flowbert.errors import UserError, choices
 from flowbert.flows.bijection import Bijection
+from flowbert.flows.triangular import lu_product
 from flowbert.seeding import Stream
 
 LU_INITS = ("identity", "reverse", "random", "rotation")
@@ -54,10 +55,8 @@ class LULinear(Bijection):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Multiply by P, by L, then by U plus the diagonal."""
-        x = x[:, self.permutation]
-        x = x + x @ self.triangles.tril(-1)
-        x = x * self._diagonal() + x @ self.triangles.triu(1)
-        return x, self.log_diagonal.sum().expand(x.shape[0])
+        z = lu_product(x[:, self.permutation], self.triangles, self._diagonal())
+        return z, self.log_diagonal.sum().expand(z.shape[0])
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Solve for the upper factor, for the lower factor, then undo the permutation."""

@@ -176,7 +176,9 @@ def evaluate_pairs(
     if bool(torch.isfinite(unit).all()):
         geometry = {
             "alignment": _alignment(unit, pairs, positive, positive_above),
-            "uniformity": uniformity(unit, vectors=None if count == sentences else count, seed=seed),
+            "uniformity": uniformity(
+                unit, vectors=None if count == sentences else count, seed=seed, dtype=torch.float32
+            ),
             "mean_cosine": mean_cosine(unit),
         }
     return TaskFigures(

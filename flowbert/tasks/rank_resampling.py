@@ -61,10 +61,11 @@ class _Ranked:
             Doubled centred mid-ranks of shape ``(R, N)``, and the sums of their squares of shape ``(R,)``.
         """
         total = counts.shape[1]
-        upto = np.cumsum(np.take(counts, self.order, axis=1), axis=1, dtype=np.int32)
+        sizes = np.take(counts, self.order, axis=1)
+        upto = np.cumsum(sizes, axis=1, dtype=np.int32)
         if self.tied:
             upto = np.take(upto, self.ends, axis=1)
-        sizes = np.diff(upto, axis=1, prepend=np.int32(0))
+            sizes = np.diff(upto, axis=1, prepend=np.int32(0))
         upto *= 2
         upto -= sizes
         upto -= np.int32(total)

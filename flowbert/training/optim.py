@@ -9,6 +9,8 @@ from torch.optim import Optimizer
 
 from flowbert.errors import UserError
 
+_MANY_STEPS = 2.0**31  # 0.999 to this power is 0 in every floating type, and so is every beta of use
+
 
 class BertAdam(Optimizer):
     r"""Adam without bias correction and with decoupled weight decay.
@@ -77,19 +79,35 @@ class BertAdam(Optimizer):
         if not params:
             return
         beta1, beta2 = group["betas"]
-        grads = [p.grad for p in params if p.grad is not None]
         means, squares = self._averages(params)
-        # One call over all tensors: for the hundred small ones of a flow a Python loop costs more than the sums.
-        torch._foreach_lerp_(means, grads, 1 - beta1)
-        torch._foreach_mul_(squares, beta2)
-        torch._foreach_addcmul_(squares, grads, grads, 1 - beta2)
-        denominators = torch._foreach_sqrt(squares)
-        torch._foreach_add_(denominators, group["eps"])
-        torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_addcdiv_(params, means, denominators, -group["lr"])
+        gradients = [_laid_out_like(p, p.grad) for p in params if p.grad is not None]
+        steps = [torch.full((), _MANY_STEPS, device=params[0].device)] * len(params)
+        # One pass over all numbers. It is torch's AdamW, whose bias correction is 1 after so many steps.
+        torch._fused_adamw_(
+            params,
+            gradients,
+            means,
+            squares,
+            [],
+            steps,
+            lr=group["lr"],
+            beta1=beta1,
+            beta2=beta2,
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
 
     def _averages(self, params: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         for p in params:
             if not self.state[p]:
                 self.state[p] = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
         return [self.state[p]["exp_avg"] for p in params], [self.state[p]["exp_avg_sq"] for p in params]
+
+
+def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient with the parameter's strides, which the fused step takes for granted."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)

@@ -23,6 +23,13 @@ def test_blocks_equal_the_naive_formula(count: int, t: float) -> None:
     assert uniformity(7 * x.numpy(), t) == pytest.approx(naive(x, t), rel=1e-12)
 
 
+@pytest.mark.parametrize("spread", [1.0, 0.1, 1e-3])  # cosines from none to 0.999999
+def test_products_in_single_precision_move_it_by_hardly_anything(spread: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = spread * torch.randn(2500, 40, generator=generator) + torch.randn(1, 40, generator=generator)
+    assert uniformity(x, dtype=torch.float32) == pytest.approx(uniformity(x), abs=3e-8)
+
+
 def test_equal_vectors_give_the_maximum() -> None:
     assert uniformity(torch.ones(1500, 3)) == pytest.approx(0.0, abs=1e-12)
 

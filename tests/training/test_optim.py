@@ -41,6 +41,13 @@ def train(optimizer: BertAdam, params: list[torch.nn.Parameter], steps: int) -> 
         optimizer.step()
 
 
+def test_averages_that_forget_hardly_anything(starts: list[np.ndarray]) -> None:
+    betas = (0.999999, 0.9999999)
+    p = torch.nn.Parameter(torch.from_numpy(starts[0].copy()))
+    train(BertAdam([p], lr=0.02, betas=betas), [p], 3)
+    np.testing.assert_allclose(p.detach().numpy(), by_hand(starts[0], 3, 0.02, 0.0, betas), rtol=1e-10)
+
+
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
 @pytest.mark.parametrize("steps", [1, 2, 25])
 def test_equals_the_formula(starts: list[np.ndarray], steps: int, weight_decay: float) -> None:
@@ -59,6 +66,18 @@ def test_groups_have_their_own_settings(starts: list[np.ndarray]) -> None:
     train(BertAdam(groups, lr=0.01), params, 5)
     np.testing.assert_allclose(params[0].detach().numpy(), by_hand(starts[0], 5, 0.1, 0.0, (0.5, 0.9)), rtol=1e-10)
     np.testing.assert_allclose(params[1].detach().numpy(), by_hand(starts[1], 5, 0.01, 0.2), rtol=1e-10)
+
+
+def test_gradients_and_parameters_of_any_layout(starts: list[np.ndarray]) -> None:
+    start = starts[0]
+    plain, transposed = torch.from_numpy(start.copy()), torch.from_numpy(start.T.copy()).T
+    assert plain.stride() != transposed.stride()
+    for parameter in (plain, transposed):
+        for gradient_like in (plain, transposed):
+            p = torch.nn.Parameter(parameter.clone(memory_format=torch.preserve_format))
+            p.grad = torch.empty_like(gradient_like).copy_(torch.from_numpy(gradient(start)))
+            BertAdam([p], lr=0.02, weight_decay=0.3).step()
+            np.testing.assert_allclose(p.detach().numpy(), by_hand(start, 1, 0.02, 0.3), rtol=1e-10)
 
 
 def test_parameter_without_gradient_stays(starts: list[np.ndarray]) -> None:

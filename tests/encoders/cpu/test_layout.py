@@ -1,0 +1,55 @@
+import pytest
+import torch
+from torch import nn
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.cpu import layout
+from flowbert.encoders.cpu.layout import weights_laid_out
+
+SENTENCES = [f"{' '.join(['a dog runs'] * (1 + n % 5))} {n}" for n in range(40)]
+
+
+def layers_of(network: nn.Module) -> list[nn.Module]:
+    return [module for module in network.modules() if type(module) is nn.Linear]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_vectors_are_the_same_up_to_rounding(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", dtype=dtype)
+    laid_out = encoder.encode(SENTENCES, batch_tokens=20)
+    monkeypatch.setattr(layout, "_LEAST", 10**6)
+    plain = encoder.encode(SENTENCES, batch_tokens=20)
+    tolerance = {"float32": 2e-5, "bfloat16": 0.05}[dtype]
+    torch.testing.assert_close(torch.from_numpy(laid_out), torch.from_numpy(plain), atol=tolerance, rtol=tolerance)
+
+
+def test_every_dense_layer_is_laid_out_and_put_back_after_an_error() -> None:
+    network = SentenceEncoder.from_pretrained("builtin-sample").backbone
+    layers = layers_of(network)
+
+    def interrupted() -> None:
+        with torch.no_grad(), weights_laid_out(network, 100, 512) as count:
+            assert count == len(layers) > 0
+            assert all("forward" in vars(layer) for layer in layers)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not any("forward" in vars(layer) for layer in layers)
+
+
+def test_few_batches_and_other_types_stay_as_they_are() -> None:
+    network = nn.Sequential(nn.Linear(3, 2))
+    for other, batches in ((network, 2), (nn.Sequential(nn.Linear(3, 2)).double(), 100)):
+        with weights_laid_out(other, batches, 512) as count:
+            assert count == 0
+
+
+def test_later_weights_count() -> None:
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", frozen=False)
+    before = encoder.encode(SENTENCES, batch_tokens=20)
+    with torch.no_grad():
+        for layer in layers_of(encoder.backbone):
+            layer.weight.mul_(0.5)  # type: ignore[operator]
+    after = encoder.encode(SENTENCES, batch_tokens=20)
+    assert abs(after - before).max() > 0.01
