@@ -150,7 +150,7 @@ def evaluation(at: Setting) -> int:
 
 
 def bootstrap(at: Setting) -> int:
-    """10,000 resamples of the pairs of two methods."""
+    """Intervals of two methods, as `evaluate` gives them."""
     from flowbert.data.sts import STSTask, Subset
     from flowbert.tasks.sts import STS
 
