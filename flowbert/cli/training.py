@@ -104,6 +104,7 @@ def train(argv: Sequence[str]) -> None:
     if run.is_main_process and run.folder.results.exists():
         if rows:
             print_table(spearman_table(rows))
+            print("\n".join(run.said["verdicts"]))
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
 

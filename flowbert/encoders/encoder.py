@@ -281,9 +281,8 @@ class SentenceEncoder(nn.Module):
                 (on_batch or step.update)(len(batch))
         if not np.isfinite(result).all():
             first = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
-            raise UserError(
-                f"dtype: the embedding of {sentences[first]!r} is not finite in {self.dtype}; allowed: float32"
-            )
+            told = f"the embedding of {sentences[first]!r} is not finite in {self.dtype}"
+            raise UserError(f"dtype: {told}; allowed: float32")
         return result
 
     def describe(self) -> dict[str, Any]:

@@ -61,6 +61,9 @@ class Run:
         settings: What the run was asked to do, as JSON values, for the hash in its results.
         **trainer: Arguments of Lightning's Trainer, over :data:`TRAINER_DEFAULTS`.
 
+    Attributes:
+        said: What follows from the figures, as JSON values: verdicts, intervals of averages; empty before.
+
     Raises:
         UserError: If something does not fit together; nothing has been encoded or written by then.
     """
@@ -86,7 +89,7 @@ class Run:
         self._log_to, self._last = log_to, LastCheckpoint() if last is None else last
         self._recommended = recommended
         self._options = TRAINER_DEFAULTS | trainer
-        self._said: dict[str, Any] = {}  # of the figures: verdicts, intervals of averages
+        self.said: dict[str, Any] = {}
         module.check_data(datamodule)
         datamodule.load()
         if module.has_encoder and module.encoder.needs_counts:
@@ -287,14 +290,14 @@ class Run:
         ]
         intervals = intervals_of(self.datamodule.tasks, self.evaluation.figures)
         rows = intervals.rows(rows)
-        self._said = record_of(rows, intervals)
+        self.said = record_of(rows, intervals)
         self._write(rows, corpus)
         return rows
 
     def _write(self, rows: Sequence[Row], corpus: Mapping[str, Any]) -> None:
         device, seed = str(self.module.device), self.module.hparams["seed"]
         record = fingerprint(self.settings, corpus_hash=corpus["digest"], device=device, seed=seed)
-        write_results(self.folder.results, rows, record | self._said)
+        write_results(self.folder.results, rows, record | self.said)
 
 
 def fit(

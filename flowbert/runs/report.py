@@ -28,7 +28,7 @@ def write_report(runs: str | Path | Sequence[str | Path], output: str | Path | N
         >>> import tempfile
         >>> from flowbert import compare
         >>> results = Path(tempfile.mkdtemp()) / "results.json"
-        >>> found = compare(methods="raw,whitening", max_sentences=300, bootstrap=100, output=results)
+        >>> found = compare(methods="raw,standardization", max_sentences=300, bootstrap=100, output=results)
         >>> write_report(results).name
         'results.html'
     """

@@ -31,7 +31,7 @@ SHOWN: dict[str, set[str]] = {
     },
     "evaluate labels": {"Counting tokens", "Fitting learned-removal"},
     "advise": {"Counting tokens", "Encoding", "Maps", "Resampling"},
-    "analyze": {"Encoding", "Fitting", "Training", "Measuring", "Counting tokens", "Measuring words", "Drawing"},
+    "analyze": {"Encoding", "Fitting", "Training", "Measuring", "Counting tokens", "Drawing"},
     "encode": {"Encoding"},
     "encode vectors": {"Encoding", "Scaling"},
     "export": {"Exporting sentence-transformers"},

@@ -96,7 +96,9 @@ def test_merged_whitening_is_that_of_one_process(world_size: int) -> None:
     def fit(trainer: Any) -> WhiteningBaseline:
         # The last process has nothing to read.
         shares = [*torch.tensor_split(rows, world_size - 1), rows[:0]]
-        trainer.datamodule = SimpleNamespace(corpus_chunks=lambda: [shares[trainer.global_rank]])
+        trainer.datamodule = SimpleNamespace(
+            corpus_chunks=lambda: [shares[trainer.global_rank]], fitted_examples=sum(map(len, shares))
+        )
         callback, module = WhiteningBaseline(), None
         callback.on_fit_start(trainer, module)  # type: ignore[arg-type]
         return callback
