@@ -13,6 +13,9 @@ from torch import Tensor
 from flowbert.flows import AdditiveCoupling, AffineCoupling, Glow
 from flowbert.metrics.arrays import Array, to_rows
 
+GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
+"""Those that a flow is laid beside, with their shrinkage."""
+
 
 class Gaussianity(NamedTuple):
     """How far vectors of size D are from a standard normal, whose figures are 0, 1, 0, 0, D and 0.
@@ -131,7 +134,7 @@ def density_bits(
 
     Returns:
         ``flow``; ``flow, couplings off``: the same with the networks' output at 0; ``diagonal Gaussian``; and the
-        Gaussians. Lower is better; what ``flow`` has below the best Gaussian is what whitening cannot say.
+        Gaussians that have a density. Lower is better; what ``flow`` has below the best one whitening cannot say.
 
     Raises:
         ValueError: If sizes do not fit.
@@ -155,10 +158,13 @@ def density_bits(
     found["flow, couplings off"] = _flow_bits(exact, others)
     mean = rows.mean(dim=0)
     covariance = torch.cov(rows.T, correction=0)
-    found["diagonal Gaussian"] = _gaussian_bits(mean, covariance.diagonal().diag(), others)
+    gaussians = {"diagonal Gaussian": covariance.diagonal().diag()}
     average = covariance.diagonal().mean() * torch.eye(flow.dim, dtype=torch.float64, device=rows.device)
     for name, s in (shrinkage or {"Gaussian": 0.0}).items():
-        found[name] = _gaussian_bits(mean, (1 - s) * covariance + s * average, others)
+        gaussians[name] = (1 - s) * covariance + s * average
+    for name, matrix in gaussians.items():
+        if torch.linalg.cholesky_ex(matrix).info == 0:  # else it has no density
+            found[name] = _gaussian_bits(mean, matrix, others)
     return found
 
 

@@ -55,6 +55,15 @@ def cosine_by_layer(
         >>> len(cosine_by_layer(encoder, ["a dog runs", "the cat sleeps"]))
         5
     """
+    was_training = encoder.backbone.training
+    encoder.backbone.eval()  # a trained one would drop out
+    try:
+        return _cosine_by_layer(encoder, sentences, tokens, seed)
+    finally:
+        encoder.backbone.train(was_training)
+
+
+def _cosine_by_layer(encoder: SentenceEncoder, sentences: Sequence[str], tokens: int, seed: int) -> list[float]:
     special = torch.tensor(sorted(special_tokens(encoder.tokenizer)), device=encoder.device)
     stream = Stream(seed, "sample")
     drawn = stream.rng().permutation(len(sentences))

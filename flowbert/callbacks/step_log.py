@@ -13,7 +13,7 @@ class StepLog(Callback):
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Log both; nothing is computed at other steps."""
         every: Any = trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if (trainer.global_step + 1) % every:
+        if not every or (trainer.global_step + 1) % every:  # 0: never
             return
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)

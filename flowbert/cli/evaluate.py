@@ -52,4 +52,5 @@ def main(argv: list[str]) -> None:
     arguments = call_arguments(make_parser().parse_args(argv[1:]), (".json",))
     output = arguments["output"]
     print_comparison(compare(**arguments))
-    print("written: " + ", ".join(str(output.with_suffix(kind)) for kind in (".json", ".md", ".csv", ".html")))
+    files = [output.with_suffix(kind) for kind in (".json", ".md", ".csv", ".html")]
+    print("written: " + ", ".join(str(file) for file in files if file.is_file()))

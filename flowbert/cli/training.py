@@ -104,7 +104,8 @@ def train(argv: Sequence[str]) -> None:
     if run.is_main_process and run.folder.results.exists():
         if rows:
             print_table(spearman_table(rows))
-            print("\n".join(run.said["verdicts"]))
+            for line in run.said["verdicts"]:
+                print(line)
         print(f"written to {run.folder.path}: " + ", ".join(sorted(os.listdir(run.folder.path))))
 
 

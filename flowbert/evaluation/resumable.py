@@ -76,7 +76,7 @@ class ResumableRun:
 
     def save(self, rows: Sequence[Row]) -> list[Row]:
         """Write the results file with these rows, and those of earlier runs behind them. Returns all of them."""
-        return merge_results(self.output, rows, self.record)
+        return merge_results(self.output, rows, self.record | {"rows": len(rows)})
 
 
 def _distinct(cells: Sequence[Cell]) -> list[Cell]:

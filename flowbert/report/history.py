@@ -81,6 +81,21 @@ def curves_to_markdown(curves: Sequence[Curve]) -> str:
     return "\n".join(lines)
 
 
+def short_names(paths: Sequence[str]) -> list[str]:
+    """The last part of each path, or as much more of it as tells them apart.
+
+    Example:
+        >>> short_names(["runs/a/lr-0.1", "runs/b/lr-0.1", "runs/b/lr-0.2"])
+        ['a/lr-0.1', 'b/lr-0.1', 'b/lr-0.2']
+    """
+    parts = [Path(path).parts for path in paths]
+    distinct = len(set(parts))
+    for depth in range(1, max(map(len, parts), default=1)):
+        if len({each[-depth:] for each in parts}) == distinct:
+            return ["/".join(each[-depth:]) for each in parts]
+    return list(paths)
+
+
 def curve_rows(curves: Sequence[Curve]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Names of columns, and a row per point."""
     names = ("run", "method", "task", *(field.name for field in fields(Point)))

@@ -42,6 +42,7 @@ _STYLE: Any = {
     "grid.alpha": 0.3,
     "legend.frameon": False,
     "lines.markersize": 5,
+    "text.parse_math": False,  # a name may hold dollar signs
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "flowbert",  # equal figures, equal file
 }
@@ -64,8 +65,8 @@ def colours_of(methods: Iterable[str]) -> dict[str, str]:
             colour = _OF_METHODS.get(wanted(name))
             if name not in found and colour is not None and colour not in found.values():
                 found[name] = colour
-    for name in names:
-        free = [colour for colour in COLOURS if colour not in found.values()] or COLOURS
+    for number, name in enumerate(names):
+        free = [colour for colour in COLOURS if colour not in found.values()] or COLOURS[number % len(COLOURS) :]
         found.setdefault(name, free[0])
     return {name: found[name] for name in names}
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flowbert.analysis.corpus_map import check_map
 from flowbert.analysis.found import Analysis
-from flowbert.analysis.gaussianity import density_bits
+from flowbert.analysis.gaussianity import GAUSSIANS, density_bits
 from flowbert.analysis.gold_bands import ScoredPairs
 from flowbert.analysis.sentence_tokens import tokens_in, words_in
 from flowbert.analysis.token_space import word_space
@@ -35,7 +35,6 @@ from flowbert.tasks.pairs import gold_scores
 from flowbert.tasks.sts import STS
 
 _FEWEST = 200  # distinct sentences
-_GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
 
 
 def analyze(
@@ -118,7 +117,7 @@ def analyze(
             cosines[name][method.name] = task.item_values(embedded, fitted.transform)
         glow = _glow(method, fitted, flow)
         if glow is not None:
-            bits = density_bits(glow, x, rows, _GAUSSIANS)
+            bits = density_bits(glow, x, rows, GAUSSIANS)
     with progress(None, "Measuring"):
         reader = _reader(settings, device)
         found = analysis_of(

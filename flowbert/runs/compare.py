@@ -30,9 +30,9 @@ from flowbert.evaluation.request import (
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
-from flowbert.report.page.of_run import pages_wanted, write_run_page
 from flowbert.report.page.record import analysis_file
-from flowbert.runs.page_analysis import analysis_of_cells, write_analysis_file
+from flowbert.runs.page_analysis import analysis_of_cells
+from flowbert.runs.pages import write_page
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
@@ -120,6 +120,8 @@ def compare(
         'Use: whitening'
     """
     _check(bootstrap, bootstrap_seed, lexical)
+    if output is not None and Path(output).suffix != ".json":
+        raise UserError(f"output: received {output}; allowed: a name that ends in .json")
     parsed = methods_of(methods, flow, device)
     table = None
     if vectors is not None:
@@ -166,17 +168,18 @@ def compare(
     with ExitStack() as stack:
         file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
         run = ResumableRun(file, cells, run_fingerprint(cells, device))
+        analysis_file(file).unlink(missing_ok=True)  # an earlier run's is of other figures
         try:
             run.compute()
-            found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
-            if output is not None and pages_wanted():
-                write_analysis_file(analysis_of_cells(cells, run.scores), analysis_file(file))
-        finally:  # after Ctrl-C, too: the figures that there are
-            if output is not None and file.is_file() and pages_wanted():
-                write_run_page(file)
+        except BaseException:
+            if output is not None and file.is_file():
+                write_page(file)  # of the figures that there are
+            raise
+        found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
         if output is not None:
             write_markdown(file.with_suffix(".md"), found)
             write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
+            write_page(file, partial(analysis_of_cells, cells, run.scores))
     return found
 
 

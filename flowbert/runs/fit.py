@@ -1,7 +1,7 @@
 """A training run from its data to its folder: trained, evaluated beside the baselines, everything saved."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
 
+from flowbert.analysis.found import Analysis
 from flowbert.callbacks import StepLog, STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.embedding import EmbeddingDataModule
@@ -24,11 +25,11 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
-from flowbert.report.page.of_run import pages_wanted, write_run_page
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit_figures import intervals_of, record_of
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
-from flowbert.runs.page_analysis import analysis_of_fit, drawn_sentences, write_analysis_file
+from flowbert.runs.page_analysis import analysis_of_fit, drawn_sentences
+from flowbert.runs.pages import write_page
 from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.training.lightning_adapter import lightning_as_ours
@@ -98,7 +99,7 @@ class Run:
         if self.whitening is not None:
             self.whitening.calibration.output_dim(module.encoder.dim)  # there may be fewer than n_components
         self.best = self._best_checkpoint()
-        self.is_main_process = True  # known once there is a trainer, as its loggers are
+        self.is_main_process = "LOCAL_RANK" not in os.environ  # known once there is a trainer, as its loggers are
         self._loggers: list[Logger] = []
 
     # -------------------------------------------------------------- commands
@@ -116,9 +117,8 @@ class Run:
         try:
             return self._fit(on_start)
         except BaseException:
-            if pages_wanted() and self.is_main_process and self.folder.metrics.is_file():
-                with suppress(UserError, OSError):  # what stopped the run is what the user must read
-                    write_run_page(self.folder.path)
+            if self.is_main_process and self.folder.metrics.is_file() and not self.folder.results.is_file():
+                write_page(self.folder.path)
             raise
 
     def _fit(self, on_start: Callable[[], None]) -> list[Row]:
@@ -140,8 +140,7 @@ class Run:
         if self._recommended:  # what the fit gave is on disk by now
             rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
             self._write(rows, corpus)
-        if pages_wanted():
-            self._write_page()
+        write_page(self.folder.path, self._analysis)
         self._log_end(rows)
         return rows
 
@@ -252,16 +251,17 @@ class Run:
                 sentences = list(dict.fromkeys(task.sentences(["test"])))[:_PROJECTED]
                 log_embeddings(logger, sentences, self._mapped(sentences))
 
-    def _write_page(self) -> None:
-        """Look into the embeddings of the first task, and write the page."""
-        if self.datamodule.tasks:
-            task = self.datamodule.tasks[0]
-            sentences = drawn_sentences(task, self.module.hparams["seed"])
-            vectors = dict(self._mapped(sentences))
-            setting = {**encoder_columns(self.module.encoder), "measured": f"{task.name} test"}
-            found = analysis_of_fit(self.module, self.datamodule, sentences, vectors, self.evaluation.figures, setting)
-            write_analysis_file(found, self.folder.analysis)
-        write_run_page(self.folder.path)
+    def _analysis(self) -> Analysis | None:
+        """What the maps did to sentences of the first task, those that mean something."""
+        if not self.datamodule.tasks:
+            return None
+        task = self.datamodule.tasks[0]
+        sentences = drawn_sentences(task, self.module.hparams["seed"])
+        flaws = dict.fromkeys(self.module.transforms(), self.module.flaw)
+        flaws |= {} if self.whitening is None else {self.whitening.name: self.whitening.flaw}
+        vectors = {name: rows for name, rows in self._mapped(sentences) if flaws.get(name) is None}
+        setting = {**encoder_columns(self.module.encoder), "measured": f"{task.name} test"}
+        return analysis_of_fit(self.module, self.datamodule, sentences, vectors, self.evaluation.figures, setting)
 
     def _mapped(self, sentences: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
         """Embeddings before any training, those of the baseline, and those of the method: name, ``(N, k)``."""

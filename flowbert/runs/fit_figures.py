@@ -28,19 +28,21 @@ def intervals_of(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> 
 
 
 def record_of(rows: Sequence[Row], intervals: Intervals) -> dict[str, Any]:
-    """Verdict and intervals of averages, as JSON values."""
-    keys = {row.method: [row.encoder, row.layers, row.pooling, row.split, row.corpus] for row in rows}
-    averages, verdicts = {}, []
-    for name in AGGREGATIONS:
-        found, left_out = intervals.of_methods(name)
-        usable = found.usable() if found is not None else ()
-        if found is None or not usable:
-            continue
-        ends = [(method, found.interval(method)) for method in usable]
-        averages[name] = [[*keys[method], method, each.low, each.high] for method, each in ends]
-        if name == AGGREGATION:
-            if len(usable) > 1:
-                best = verdict(found)
-                verdicts.append(f"{best.text}. Use: {best.use}")
-            verdicts += left_out
+    """Verdicts and intervals of averages, as JSON values; tasks of different splits are never averaged."""
+    keys = {(row.method, row.split): [row.encoder, row.layers, row.pooling, row.split, row.corpus] for row in rows}
+    averages: dict[str, list[Any]] = {name: [] for name in AGGREGATIONS}
+    verdicts: list[str] = []
+    for split in dict.fromkeys(row.split for row in rows):
+        mine = Intervals({task: each for task, each in intervals.replicates.items() if task.split == split}, ())
+        for name in AGGREGATIONS:
+            found, left_out = mine.of_methods(name)
+            usable = found.usable() if found is not None else ()
+            if found is not None:
+                ends = [(method, found.interval(method)) for method in usable]
+                averages[name] += [[*keys[method, split], method, each.low, each.high] for method, each in ends]
+            if name == AGGREGATION:
+                if found is not None and len(usable) > 1:
+                    best = verdict(found, label=f"{split}, {found.name}" if split != "test" else None)
+                    verdicts.append(f"{best.text}. Use: {best.use}")
+                verdicts += left_out
     return {"verdicts": verdicts, "averages": averages}

@@ -1,14 +1,13 @@
 """What the page of a run shows beside its figures: the space before and after the maps, cosines by gold score."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from flowbert.analysis.found import Analysis
-from flowbert.analysis.gaussianity import density_bits
+from flowbert.analysis.gaussianity import GAUSSIANS, density_bits
 from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
 from flowbert.analysis.plain import to_plain
 from flowbert.analysis.sentence_tokens import tokens_in
@@ -20,7 +19,6 @@ from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.scores import ScoreFolder
-from flowbert.io.atomic import written_atomically
 from flowbert.modules import FlowModule
 from flowbert.seeding import Stream
 from flowbert.tasks.pairs import gold_scores
@@ -28,9 +26,9 @@ from flowbert.tasks.sts import STS
 
 MEASURED = 1000
 """Sentences: enough for every figure of the page, few enough for it to take seconds."""
+FEWEST = 50  # sentences: of fewer nothing is said
 _COUNTED = 20_000  # sentences of the corpus that words are counted over, and that a Gaussian is fitted on
 _TOKENS = 500  # of which the anisotropy by layer is: some hundred sentences pass the encoder
-_GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
 
 
 def drawn_sentences(task: STSTask, seed: int) -> list[str]:
@@ -59,17 +57,24 @@ def analysis_of_fit(
         setting: Encoder, layers, pooling, and what the sentences are of.
     """
     fitted_on = datamodule.describe_corpus()
-    corpus = datamodule.examples.columns[0][:_COUNTED]
-    reader = module.encoder if isinstance(module.encoder, SentenceEncoder) else None
-    return analysis_of(
-        sentences,
-        vectors,
-        setting={**setting, "corpus": fitted_on["name"]},
-        fitted=fitted_on["fitted"],
-        tokens=None if reader is None else tokens_in(reader, sentences, corpus),
-        words=None if reader is None else word_space(reader, corpus, _TOKENS, module.hparams["seed"]),
-        bits=_bits(module, datamodule),
-        pairs=scored_pairs(datamodule.tasks, figures),
+    setting = {**setting, "corpus": fitted_on["name"], "trained": not module.frozen_encoder}
+    pairs = scored_pairs(datamodule.tasks, figures)
+    if len(sentences) < FEWEST:
+        return Analysis(to_plain(setting), 0, 0, bands={task: bands_by_method(each) for task, each in pairs.items()})
+    words: dict[str, Any] = {}
+    if isinstance(module.encoder, SentenceEncoder):
+        corpus = datamodule.examples.columns[0]
+        setting["contained"] = len({*sentences} & {*corpus})
+        counted = corpus[:_COUNTED]
+        words = {
+            "tokens": tokens_in(module.encoder, sentences, counted),
+            "words": word_space(module.encoder, counted, _TOKENS, module.hparams["seed"]),
+        }
+    words |= {"bits": _bits(module, datamodule), "pairs": pairs}
+    found = analysis_of(sentences, vectors, setting=setting, fitted=fitted_on["fitted"], **words)
+    # What stands for a sentence is a row number where there is no encoder: nothing to read or to count.
+    return (
+        found if isinstance(module.encoder, SentenceEncoder) else replace(found, neighbours={}, norms={}, points=None)
     )
 
 
@@ -99,12 +104,6 @@ def analysis_of_cells(cells: Sequence[Cell], scores: ScoreFolder) -> Analysis:
     return Analysis(to_plain(first.columns), 0, 0, bands=bands)
 
 
-def write_analysis_file(found: Analysis, path: Path) -> None:
-    """Write an analysis for the page."""
-    with written_atomically(path) as temporary:
-        temporary.write_text(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False), encoding="utf-8")
-
-
 def _bits(module: Any, datamodule: Any) -> dict[str, float]:
     """Bits per dimension of the held-out sentences under the flow and under Gaussians of the same fitting sentences."""
     if not (isinstance(module, FlowModule) and isinstance(datamodule, EmbeddingDataModule)) or module.flaw is not None:
@@ -114,4 +113,4 @@ def _bits(module: Any, datamodule: Any) -> dict[str, float]:
     fitting, held_out = datamodule.likelihood_sample(_COUNTED)
     if len(held_out) < 2 or len(fitting) <= fitting.shape[1]:  # a Gaussian has no density there
         return {}
-    return density_bits(module.flow, fitting, held_out, _GAUSSIANS)
+    return density_bits(module.flow, fitting, held_out, GAUSSIANS)

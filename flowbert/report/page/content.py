@@ -1,7 +1,7 @@
 """What a page consists of, and the file that it becomes."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -111,6 +111,8 @@ class Page:
         sections = [section for section in self.sections if not section.empty]
         panels = [panel for section in sections for panel in section.panels]
         pictures = {panel.name: panel.svg() if figures is None else panel.write(figures) for panel in panels}
+        if figures is not None:
+            _remove_others(figures, pictures)
         text = _template().render(
             title=self.title,
             subtitle=self.subtitle,
@@ -125,6 +127,15 @@ class Page:
         with written_atomically(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return path
+
+
+def _remove_others(figures: Path, names: Collection[str]) -> None:
+    """Remove the pictures of an earlier page."""
+    for picture in figures.glob("*.svg"):
+        files = [picture.with_suffix(ending) for ending in (".svg", ".png", ".csv")]
+        if picture.stem not in names and all(file.is_file() for file in files):
+            for file in files:
+                file.unlink()
 
 
 def _template() -> Any:

@@ -1,9 +1,10 @@
 """The page of one run: which method to use, its figures, what its maps did to the space, and how to run it again."""
 
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,8 @@ from flowbert.report.table import Averages, FigureTable, other_table, spearman_t
 from flowbert.tasks.protocol import AGGREGATIONS
 from flowbert.training.checkpoints import LAST
 
-_ELSEWHERE = ("verdicts", "averages", "differences")  # what of a fingerprint stands above
-
-
-def pages_wanted() -> bool:
-    """Whether ``fit`` and ``evaluate`` write pages: not where the environment says ``FLOWBERT_REPORT=0``."""
-    return os.environ.get("FLOWBERT_REPORT") != "0"
+_LAYERS, _POOLING = attrgetter("layers"), attrgetter("pooling")
+_ELSEWHERE = ("verdicts", "averages", "differences", "rows")  # what of a fingerprint stands above
 
 
 def write_run_page(path: str | Path) -> Path:
@@ -78,17 +75,22 @@ def figures_section(
 
 
 def _subtitle(record: RunRecord) -> str:
-    first = next(iter(record.rows), None)
-    parts = [] if first is None else [f"{Path(first.encoder).name}, layers {first.layers}, pooling {first.pooling}"]
+    """What all figures share."""
+    told = []
+    for name, value in (("", lambda row: Path(row.encoder).name), ("layers ", _LAYERS), ("pooling ", _POOLING)):
+        values = {value(row) for row in record.rows}
+        told += [f"{name}{values.pop()}"] if len(values) == 1 else []
+    parts = [", ".join(told)] if told else []
     parts += [f"method {record.options['method']}"] if "method" in record.options else []
-    if record.fingerprint:
-        parts.append(f"{record.fingerprint['time']}, {record.fingerprint['device']}")
+    parts += [str(record.fingerprint[name]) for name in ("time", "device") if name in record.fingerprint]
     return "; ".join(parts)
 
 
 def _verdicts(record: RunRecord) -> list[str]:
     if record.finished:
         return list(record.fingerprint.get("verdicts", ()))
+    if record.path.is_file():
+        return ["This evaluation did not finish; the figures that there are have no intervals yet."]
     steps = max((int(row["step"]) + 1 for row in record.metrics if row.get("step")), default=0)
     return [f"This run did not finish: {steps} training steps are in its log. How to go on stands at the end."]
 
@@ -106,7 +108,11 @@ def _figures(record: RunRecord, curves: Sequence[Curve]) -> Section:
         )
         for title, found in record.fingerprint.get("differences", {}).items()
     ]
-    return figures_section(figure_tables(record.rows, averages), curves, differences)
+    earlier = [
+        replace(PageTable.of_figures(table), caption=f"Of earlier runs. {table.title}")
+        for table in figure_tables(record.earlier, {})
+    ]
+    return figures_section(figure_tables(record.rows, averages), curves, [*differences, *earlier])
 
 
 def _training(record: RunRecord, curves: Sequence[Curve]) -> Section:
@@ -135,15 +141,27 @@ def _analysis(found: Analysis | None) -> list[Section]:
         )
         for sentence, by_method in found.neighbours.items()
     ]
-    corpus = found.setting.get("corpus")
-    measured = f"Of {found.measured} sentences of {found.setting.get('measured', corpus)}; the maps were fitted on "
-    measured += f"{found.fitted} sentences of the corpus {corpus}."
-    lines = [measured] if found.measured else []
+    lines = _measured(found)
     told = ["Of each sentence, by method. Bold: not among the nearest of raw."] if near else []
     return [
         Section("space", "What the maps do to the space", lines, tables=tables, panels=panels_of(found)),
         Section("neighbours", "Nearest neighbours", told, tables=near),
     ]
+
+
+def _measured(found: Analysis) -> list[str]:
+    """What the pictures are of."""
+    setting = found.setting
+    if not found.measured:
+        return (
+            [f"{setting['encoder']}, layers {setting['layers']}, pooling {setting['pooling']}."] if found.bands else []
+        )
+    corpus = setting.get("corpus")
+    line = f"Of {found.measured} sentences of {setting.get('measured', corpus)}; the maps were fitted on "
+    line += f"{found.fitted} sentences of the corpus {corpus}"
+    line += f", {setting['contained']} of the measured ones among them." if "contained" in setting else "."
+    trained = "Raw is the encoder before the training; words and layers are of the encoder after it."
+    return [line, trained] if setting.get("trained") else [line]
 
 
 def _again(record: RunRecord) -> Section:

@@ -7,7 +7,7 @@ from pathlib import Path
 from flowbert.errors import UserError
 from flowbert.evaluation.results import Row
 from flowbert.progress import progress
-from flowbert.report.history import Curve, curves_of
+from flowbert.report.history import Curve, curves_of, short_names
 from flowbert.report.page.content import Page, PageTable, Section
 from flowbert.report.page.of_run import figure_tables, figures_section
 from flowbert.report.page.record import RunRecord, flattened
@@ -37,7 +37,7 @@ def write_runs_page(paths: Sequence[str | Path], output: str | Path) -> Path:
 
 def runs_page(records: Sequence[RunRecord]) -> Page:
     """The page over several runs."""
-    names = _short_names(records)
+    names = short_names([str(record.path.resolve()) for record in records])
     tables = figure_tables(side_by_side({name: record.rows for name, record in zip(names, records, strict=True)}), {})
     differing = _differing(records)
     caption = "Only what is not the same in all of them"
@@ -45,7 +45,7 @@ def runs_page(records: Sequence[RunRecord]) -> Page:
         "settings",
         "What differs",
         tables=[PageTable.of_texts(caption, ("setting", *names), differing)] if differing else (),
-        lines=() if differing else ("All settings are the same.",),
+        lines=_same(records) if not differing else (),
     )
     unfinished = [name for name, record in zip(names, records, strict=True) if not record.finished]
     notes = ["Intervals are of each run by itself. Two methods that one evaluation measures have paired differences."]
@@ -92,6 +92,13 @@ def _curves(names: Sequence[str], records: Sequence[RunRecord]) -> list[Curve]:
     return list(found.values())
 
 
+def _same(records: Sequence[RunRecord]) -> list[str]:
+    if all(record.options for record in records) or len({r.fingerprint.get("config_hash") for r in records}) == 1:
+        return ["All settings are the same."]
+    commands = [str(record.fingerprint.get("command") or "Python code") for record in records]
+    return ["Not all of them have their options on record; they were asked for by", *commands]
+
+
 def _differing(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
     """Every setting that is not the same in all, with its value in each; an evaluation has no options on record."""
     told = [{k: v for k, v in record.fingerprint.items() if k not in _EACH_ITS_OWN} for record in records]
@@ -102,12 +109,3 @@ def _differing(records: Sequence[RunRecord]) -> list[tuple[str, ...]]:
             if len({str(each.get(name, "")) for each in on_record}) > 1:
                 found.append((name, *(str(each.get(name, "")) for each in settings)))
     return list(dict.fromkeys(found))
-
-
-def _short_names(records: Sequence[RunRecord]) -> list[str]:
-    """The last part of each path, or more of it where these are alike."""
-    parts = [record.path.resolve().with_suffix("").parts for record in records]
-    depth = 1
-    while len({each[-depth:] for each in parts}) < len(parts):
-        depth += 1
-    return ["/".join(each[-depth:]) for each in parts]

@@ -22,6 +22,7 @@ class RunRecord:
     Attributes:
         path: The folder, or the results file.
         rows: Its figures; none where a run did not get so far.
+        earlier: Figures of earlier runs that the results file holds, too.
         fingerprint: What they depend on besides their rows.
         options: What the run was asked for: option -> value.
         metrics: What was logged on the way, as :func:`flowbert.training.metrics_log.read_metrics` gives it.
@@ -30,6 +31,7 @@ class RunRecord:
 
     path: Path
     rows: Sequence[Row]
+    earlier: Sequence[Row]
     fingerprint: Mapping[str, Any]
     options: Mapping[str, Any]
     metrics: Sequence[Mapping[str, str]]
@@ -45,7 +47,8 @@ class RunRecord:
         path = Path(path)
         if path.is_file():
             rows, fingerprint = load_results(path)
-            return cls(path, rows, fingerprint, {}, (), _analysis(analysis_file(path)))
+            mine = fingerprint.get("rows", len(rows))
+            return cls(path, rows[:mine], rows[mine:], fingerprint, {}, (), _analysis(analysis_file(path)))
         run = RunFolder(path)
         if not (run.results.is_file() or run.metrics.is_file()):
             nothing = (
@@ -54,7 +57,7 @@ class RunRecord:
             raise UserError(f"{path}: {nothing}; allowed: the folder of a fit, or the results file of an evaluation")
         rows, fingerprint = load_results(run.results) if run.results.is_file() else ([], {})
         options = flattened(_yaml(run.config)) if run.config.is_file() else {}
-        return cls(path, rows, fingerprint, options, read_metrics(run.metrics), _analysis(analysis_file(path)))
+        return cls(path, rows, (), fingerprint, options, read_metrics(run.metrics), _analysis(analysis_file(path)))
 
     @property
     def name(self) -> str:
@@ -64,8 +67,8 @@ class RunRecord:
 
     @property
     def finished(self) -> bool:
-        """Whether there are figures of the end."""
-        return bool(self.rows)
+        """Whether there are figures of the end; an evaluation that went to its end has verdicts, or none to give."""
+        return "verdicts" in self.fingerprint if self.path.is_file() else bool(self.rows)
 
 
 def flattened(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The table of figures as pictures: intervals by task, and the plane of alignment and uniformity."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ def plane_panel(table: FigureTable) -> Panel | None:
 
 def _looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
     """A colour for each method in the labels, a marker for each setting that they go on with."""
-    parted = {label: label.partition(" (")[::2] for label in labels}
+    parted = {label: re.sub(", mean of \\d+$", "", label).partition(" (")[::2] for label in labels}
     colours = colours_of(dict.fromkeys(method.rstrip("*") for method, _ in parted.values()))
     settings = list(dict.fromkeys(setting for _, setting in parted.values()))
     return {

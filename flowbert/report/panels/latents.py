@@ -39,7 +39,7 @@ def _norms(found: Analysis, colours: Mapping[str, str]) -> Panel:
     return Panel(
         "latent-norms",
         "Norms of the vectors against those of a standard normal",
-        "Filled: held-out sentences; line: the chi distribution. Kolmogorov-Smirnov distance, 0 for a standard normal: "
+        "Filled: the sentences; line: the chi distribution. Kolmogorov-Smirnov distance, 0 for a standard normal: "
         f"{distances}.",
         ("method", "dimensions", "norm_from", "norm_to", "vectors"),
         [

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowbert.report.history import Curve, curve_rows
+from flowbert.report.history import Curve, curve_rows, short_names
 from flowbert.report.panel import Panel
 from flowbert.report.style import COLOURS, colours_of
 
@@ -13,19 +12,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STEPS, _FITTING, _HELD_OUT = "batches", "fitting sentences", "held-out sentences"
+_STEPS, _FITTING, _HELD_OUT, _VALIDATION = "batches", "fitting sentences", "held-out sentences", "validation"
 _LOGGED = {  # axis label -> columns of metrics.csv that share the axis, with what each is of
     "bits per dimension": {
         "step/bits_per_dim": _STEPS,
         "train/bits_per_dim": _FITTING,
         "held_out/bits_per_dim": _HELD_OUT,
     },
-    "loss (nats)": {"step/loss": _STEPS, "val/loss": _HELD_OUT},
-    "masked-LM loss (nats)": {"step/mlm_loss": _STEPS, "val/mlm_loss": _HELD_OUT},
+    "loss": {"step/loss": _STEPS, "val/loss": _VALIDATION},
+    "masked-LM loss (nats)": {"step/mlm_loss": _STEPS, "val/mlm_loss": _VALIDATION},
     "learning rate": {"step/learning_rate": _STEPS},
     "gradient norm (L2)": {"step/gradient_norm": _STEPS},
 }
-_COLOURS = {_STEPS: COLOURS[5], _FITTING: COLOURS[0], _HELD_OUT: COLOURS[1]}
+_COLOURS = {_STEPS: COLOURS[5], _FITTING: COLOURS[0], _HELD_OUT: COLOURS[1], _VALIDATION: COLOURS[1]}
 
 
 PLANE = (
@@ -71,10 +70,10 @@ def path_panel(curves: Sequence[Curve]) -> Panel:
 def draw_spearman(axes: "Axes", curves: Sequence[Curve]) -> None:
     """Draw Spearman x 100 by step."""
     axes.set(xlabel="training steps", ylabel=f"Spearman x 100, {curves[0].task} dev")
-    for curve, colour in _coloured(curves):
+    for curve, name, colour in _coloured(curves):
         spearmans = [100 * point.spearman for point in curve.points]
         ends = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (spearmans[0], spearmans[-1])))
-        label = f"{_name(curve, curves)}, {ends}"
+        label = f"{name}, {ends}"
         if curve.trained:
             axes.plot([point.step for point in curve.points], spearmans, color=colour, marker="o", label=label)
         else:
@@ -84,11 +83,11 @@ def draw_spearman(axes: "Axes", curves: Sequence[Curve]) -> None:
 def draw_path(axes: "Axes", curves: Sequence[Curve]) -> None:
     """Draw alignment by uniformity."""
     axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
-    for curve, colour in _coloured(curves):
+    for curve, name, colour in _coloured(curves):
         points = curve.points if curve.trained else curve.points[:1]
         x, y = [point.uniformity for point in points], [point.alignment for point in points]
         marker = "o" if curve.trained else "x"
-        axes.plot(x, y, color=colour, marker=marker, label=_name(curve, curves), linestyle="-" if x[1:] else "none")
+        axes.plot(x, y, color=colour, marker=marker, label=name, linestyle="-" if x[1:] else "none")
         if curve.trained:
             axes.plot(x[:1], y[:1], color=colour, marker="o", markerfacecolor="white")
             axes.annotate(f"step {points[-1].step}", (x[-1], y[-1]), (6, 6), textcoords="offset points")
@@ -136,8 +135,7 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
     return Panel(
         "training",
         "The training",
-        "Batches are measured as they are trained on, with noise or dropout; sentences without. No step "
-        "was made on those held out.",
+        "Batches are measured as they are trained on, with noise or dropout; all else without.",
         ("measure", "of", "step", "value"),
         rows,
         draw,
@@ -145,12 +143,14 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
     )
 
 
-def _coloured(curves: Sequence[Curve]) -> list[tuple[Curve, str]]:
-    """Each with its method's colour; of several runs, with one of its own."""
-    colours = colours_of([_name(curve, curves) for curve in curves])
-    return [(curve, colours[_name(curve, curves)]) for curve in curves]
+def _coloured(curves: Sequence[Curve]) -> list[tuple[Curve, str, str]]:
+    """Each with its name and its method's colour; of several runs, with one of its own."""
+    names = _names(curves)
+    colours = colours_of(names)
+    return [(curve, name, colours[name]) for curve, name in zip(curves, names, strict=True)]
 
 
-def _name(curve: Curve, curves: Sequence[Curve]) -> str:
-    several = len({curve.run for curve in curves}) > 1
-    return f"{curve.method} ({Path(curve.run).name})" if several else curve.method
+def _names(curves: Sequence[Curve]) -> list[str]:
+    runs = short_names([curve.run for curve in curves])
+    several = len(set(runs)) > 1
+    return [f"{curve.method} ({run})" if several else curve.method for curve, run in zip(curves, runs, strict=True)]

@@ -1,0 +1,36 @@
+"""Pages at the end of ``fit`` and ``evaluate``: results are on disk by then, and nothing here can lose them."""
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from flowbert.analysis.found import Analysis
+from flowbert.errors import FlowbertWarning
+from flowbert.io.atomic import written_atomically
+from flowbert.report.page.of_run import write_run_page
+from flowbert.report.page.record import analysis_file
+
+
+def write_page(path: Path, analysis: Callable[[], Analysis | None] = lambda: None) -> None:
+    """Write analysis and page of a run; what goes wrong is a warning. The environment ``FLOWBERT_REPORT=0``: nothing.
+
+    Args:
+        path: The run folder or results file.
+        analysis: What looks into the embeddings; None finds nothing.
+    """
+    file = analysis_file(path)
+    file.unlink(missing_ok=True)  # an earlier run's is of other figures
+    if os.environ.get("FLOWBERT_REPORT") == "0":
+        return
+    try:
+        found = analysis()
+        if found is not None:
+            with written_atomically(file) as temporary:
+                text = json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False)
+                temporary.write_text(text, encoding="utf-8")
+        write_run_page(path)
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        warnings.warn(f"{path}: no whole page ({reason}); its results are written", FlowbertWarning, stacklevel=2)
