@@ -74,8 +74,7 @@ def test_a_tiny_task_with_an_odd_name(tmp_path: Path, name: str) -> None:
 
 def test_a_map_that_means_nothing_is_left_out(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with pytest.warns(FlowbertWarning):
-        main([*FIT, "--max_sentences", "60", "--run_dir", str(run)])
+    main([*FIT, "--max_sentences", "60", "--run_dir", str(run)])
     assert "raw" in analysis(run).spectra
     assert not {"whitening", "flow"} & set(analysis(run).spectra)
 
@@ -118,7 +117,8 @@ def test_splits_are_never_averaged(tmp_path: Path, capsys: pytest.CaptureFixture
         (row,) = (r for r in rows if (r.split, r.method, r.aggregation) == (split, method, "wmean"))
         assert (low, high) == (row.low, row.high)
     assert len(record["verdicts"]) == 2
-    assert all(verdict in capsys.readouterr().out or True for verdict in record["verdicts"])
+    printed = capsys.readouterr().out
+    assert all(verdict in printed for verdict in record["verdicts"])
 
 
 def test_runs_in_folders_with_dots_are_told_apart(tmp_path: Path) -> None:
