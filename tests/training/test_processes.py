@@ -97,7 +97,7 @@ def test_merged_whitening_is_that_of_one_process(world_size: int) -> None:
         # The last process has nothing to read.
         shares = [*torch.tensor_split(rows, world_size - 1), rows[:0]]
         trainer.datamodule = SimpleNamespace(
-            corpus_chunks=lambda: [shares[trainer.global_rank]], fitted_examples=sum(map(len, shares))
+            corpus_chunks=lambda: [shares[trainer.global_rank]], corpus_rows=sum(map(len, shares))
         )
         callback, module = WhiteningBaseline(), None
         callback.on_fit_start(trainer, module)  # type: ignore[arg-type]
