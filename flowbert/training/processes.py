@@ -66,8 +66,8 @@ def lost_process(error: RuntimeError) -> str | None:
     """What to say of an error of the connection between the processes; None for any other error.
 
     Example:
-        >>> lost_process(RuntimeError("[gloo/pair.cc:553] Connection closed. Check the logs"))
-        'processes: the connection between them failed (Connection closed); if another one has ended, see its own message'
+        >>> lost_process(RuntimeError("[gloo/pair.cc:553] Closed by peer. Check the logs"))
+        'processes: the connection between them failed (Closed by peer); if another one has ended, see its own message'
         >>> lost_process(RuntimeError("shapes cannot be multiplied"))
     """
     known = distributed.is_available() and isinstance(error, distributed.DistError)

@@ -47,7 +47,7 @@ def test_a_second_derivative_is_an_error() -> None:
     given = inputs(5)
     first = torch.autograd.grad(lu_product(*given).square().sum(), given, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
-        first[0].sum().backward()
+        first[0].sum().backward()  # type: ignore[no-untyped-call]
 
 
 def test_the_width_of_a_block_plays_no_role(monkeypatch: pytest.MonkeyPatch) -> None:
