@@ -26,6 +26,7 @@ _RATE_OVER = 30  # seconds: sentences are encoded the short ones first, so older
 _ENOUGH = 10  # done in that time; of fewer the rate is that of the whole step
 _RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
 _switch: ContextVar[bool | None] = ContextVar("whether progress is shown; None: nobody said", default=None)
+_owner: ContextVar[object] = ContextVar("the call of shown() that has switched it on", default=None)
 
 
 class Step:
@@ -39,11 +40,13 @@ class Step:
 
     Attributes:
         note: What else is shown, such as a loss.
+        owner: The call of :func:`shown` inside which it was opened.
     """
 
     def __init__(self, what: str, total: int | None, unit: str, done: int = 0) -> None:
         self.what, self.total, self.unit, self.done = what, total, unit, done
         self.note = ""
+        self.owner = _owner.get()
         self.started = time.monotonic()
         self._looks = deque([(self.started, done)])
         self._first = done
@@ -95,13 +98,22 @@ def shown(on: bool | None = True) -> Iterator[None]:
         >>> with shown():
         ...     vectors = flowbert.encode(["a dog runs", "the cat sleeps"])
     """
-    token = _switch.set(_switch.get() if on is None else on)
+    outside = _switch.get()
+    token = _switch.set(outside if on is None else on)
+    if not on or outside:
+        try:
+            yield
+        finally:
+            _switch.reset(token)
+        return
+    mine = object()
+    owner = _owner.set(mine)
     try:
         yield
     finally:
+        _owner.reset(owner)
         _switch.reset(token)
-        if not _switch.get():
-            _display.stop()  # also after Ctrl-C, before anything else is said
+        _display.stop(mine)  # also after Ctrl-C, before anything else is said; other threads may go on
 
 
 def hide() -> None:
@@ -183,34 +195,38 @@ class _Display:
         self.console: Console | None = None
         self._steps: list[Step] = []
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._over = threading.Event()  # one for each thread
         self._thread: threading.Thread | None = None
 
     def open(self, step: Step) -> None:
         with self._lock:
             self._steps.append(step)
             if self._thread is None:
-                self._over.clear()
-                self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+                self._over = threading.Event()
+                self._thread = threading.Thread(target=self._draw, args=(self._over,), name="progress", daemon=True)
                 self._thread.start()
 
     def close(self, step: Step) -> None:
-        if step in self._steps:
-            self._steps.remove(step)
-        if not self._steps:
-            self.stop()
-
-    def stop(self) -> None:
         with self._lock:
-            self._steps.clear()
-            self._over.set()
-            if self._thread is not None:
-                self._thread.join()
-            self._thread = None
+            self._keep([other for other in self._steps if other is not step])
 
-    def _draw(self) -> None:
+    def stop(self, owner: object) -> None:
+        """Close the steps of an owner."""
+        with self._lock:
+            self._keep([step for step in self._steps if step.owner is not owner])
+
+    def _keep(self, steps: list[Step]) -> None:
+        self._steps = steps
+        thread = self._thread
+        if steps or thread is None:
+            return
+        self._thread = None  # first: Ctrl-C may end the wait for it
+        self._over.set()
+        thread.join()
+
+    def _draw(self, over: threading.Event) -> None:
         with _bars() if on_terminal() else _lines() as draw:
-            while not self._over.wait(1 / _LOOKS):
+            while not over.wait(1 / _LOOKS):
                 now, steps = time.monotonic(), list(self._steps)
                 for step in steps:
                     step.look(now)

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks import growth
 
+pytestmark = pytest.mark.slow
+
 ROWS, DIM = 20_000, 256
 ALLOWED = 20  # MB more at 4 N; the vectors alone are 61 MB more
 

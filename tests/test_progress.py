@@ -169,6 +169,45 @@ def test_an_error_leaves_a_clean_terminal(terminal: Terminal, error: type[BaseEx
     assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")  # there is a cursor
 
 
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize("on", [None, False, True])
+def test_another_thread_does_not_end_the_bars(terminal: Terminal, on: bool | None) -> None:
+    def other() -> None:
+        with shown(on), progress(1, "Exporting"):
+            pass
+
+    with redirect_stderr(terminal), shown(), progress(10, "Encoding", "sentences") as step:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        time.sleep(0.5)
+        step.update(7)
+        time.sleep(0.2)
+    assert any("7/10 sentences" in frame[0] for frame in terminal.frames() if frame)
+    assert terminal.frames()[-1] == []
+
+
+def test_an_interrupted_end_leaves_no_thread_that_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    def closed_by_ctrl_c() -> None:
+        with progress(1, "Encoding"):
+            pass
+
+    with shown():
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "join", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                closed_by_ctrl_c()
+        assert module._display._thread is None
+        with progress(1, "Encoding"):
+            assert any(thread.name == "progress" for thread in threading.enumerate())
+    for thread in threading.enumerate():
+        if thread.name == "progress":
+            thread.join(5)
+
+
 def test_the_rate_is_that_of_the_last_half_minute_and_of_all_if_little_was_done_in_it() -> None:
     step = Step("Encoding", 10_000, "sentences")
     for second in range(200):

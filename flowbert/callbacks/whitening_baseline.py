@@ -44,7 +44,7 @@ class WhiteningBaseline(Callback):
         """Fit, unless a checkpoint brought the statistics, or a training, validation or test came before."""
         if not self.calibration.fitted:
             datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit and its siblings
-            with progress(datamodule.fitted_examples, "Fitting whitening", "rows") as step:
+            with progress(datamodule.corpus_rows, "Fitting whitening", "rows") as step:
                 for chunk in datamodule.corpus_chunks():
                     self.calibration.partial_fit(chunk)
                     step.update(len(chunk) * trainer.world_size)

@@ -62,6 +62,9 @@ def main(argv: list[str]) -> None:
 
 def _in_parts(options: Namespace) -> None:
     """A corpus past memory, on every process that torchrun has started."""
+    for name in ("vectors", "sentences"):
+        if options[name] is not None:
+            raise UserError(f"{name}: received beside a folder as output; allowed: --input, or a file as output")
     if options.input is None:
         raise UserError("input: received nothing; allowed with a folder as output: files, a glob, or hub:NAME")
     if options.precision != "float32":

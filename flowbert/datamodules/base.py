@@ -173,6 +173,11 @@ class CorpusDataModule(LightningDataModule, ABC):
         """Every sentence of the fitting examples, column after column."""
         return [column[i] for column in self.examples.distinct_columns() for i in self._fit_index]
 
+    @property
+    def corpus_rows(self) -> int:
+        """How many rows :meth:`corpus_chunks` gives in all processes together."""
+        return len(self.corpus_sentences())
+
     def predict_sentences(self) -> Sequence[str]:
         """Sentences that ``predict`` embeds, in order."""
         return self.examples.columns[0] if self._to_predict is None else self._to_predict

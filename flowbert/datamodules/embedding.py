@@ -155,6 +155,11 @@ class EmbeddingDataModule(CorpusDataModule):
         """At most so many of the fitting sentences, in their order."""
         return np.sort(Stream(self.seed, "sample").rng().permutation(self._fit_index)[:size])
 
+    @property
+    def corpus_rows(self) -> int:
+        """How many rows :meth:`corpus_chunks` gives in all processes together."""
+        return self.fitted_examples
+
     def corpus_chunks(self) -> Iterator[Tensor]:
         """Raw embeddings of this process's share of the fitting sentences, in order, in blocks ``(n, D)``."""
         index = self._share(self._fit_index)

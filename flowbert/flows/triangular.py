@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 _WIDTH = 128  # columns at a time; fewer skip more zeros, in products too small to be fast (measured at D = 768)
 
@@ -32,10 +33,9 @@ def lu_product(x: Tensor, triangles: Tensor, diagonal: Tensor) -> Tensor:
 class _LUProduct(torch.autograd.Function):
     """Both products as one node of the graph: the gradient of the triangles is written once, each side into its place.
 
-    The second output is what stands between the two products.
+    The second output is what stands between the two products; without a gradient, so that a second derivative would
+    be wrong, and is an error.
     """
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, triangles: Tensor, diagonal: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,6 +48,7 @@ class _LUProduct(torch.autograd.Function):
         ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
         x, triangles, diagonal, between = ctx.saved_tensors
         outer = gradients[0]

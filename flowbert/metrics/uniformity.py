@@ -28,7 +28,7 @@ def uniformity(
         vectors: How many to draw, at least 2; default, or if there are no more: all.
         seed: Seed of the draw.
         dtype: Precision of the products; unit vectors and sums are float64. float32 takes half the time and moves the
-            uniformity by some 1e-8.
+            uniformity by less than 1e-6 at t = 2.
 
     Returns:
         The uniformity in [-4 t, 0]; NaN, with a warning, for fewer than two vectors or one without direction.

@@ -101,13 +101,14 @@ class BertAdam(Optimizer):
 
     def _averages(self, params: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         for p in params:
-            if not self.state[p]:
-                self.state[p] = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+            state = self.state[p]
+            for name in ("exp_avg", "exp_avg_sq"):  # one that was loaded may have other strides
+                state[name] = _laid_out_like(p, state[name]) if name in state else torch.zeros_like(p)
         return [self.state[p]["exp_avg"] for p in params], [self.state[p]["exp_avg_sq"] for p in params]
 
 
-def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient with the parameter's strides, which the fused step takes for granted."""
-    if gradient.stride() == parameter.stride():
-        return gradient
-    return torch.empty_like(parameter).copy_(gradient)
+def _laid_out_like(parameter: Tensor, numbers: Tensor) -> Tensor:
+    """The same numbers with the parameter's strides, which the fused step takes for granted."""
+    if numbers.stride() == parameter.stride():
+        return numbers
+    return torch.empty_like(parameter).copy_(numbers)

@@ -63,15 +63,15 @@ def dealt(trainer: Any, works: Sequence[Callable[[], T]], what: str) -> list[T]:
 
 
 def lost_process(error: RuntimeError) -> str | None:
-    """What to say of an error that means that another process does not answer any more; None for any other error.
+    """What to say of an error of the connection between the processes; None for any other error.
 
     Example:
-        >>> lost_process(RuntimeError("[gloo/pair.cc:553] Connection closed by peer [10.0.0.1]:20354. Check the logs"))
-        'processes: another one of this run has ended (Connection closed by peer [10.0.0.1]:20354), see its own message'
+        >>> lost_process(RuntimeError("[gloo/pair.cc:553] Closed by peer. Check the logs"))
+        'processes: the connection between them failed (Closed by peer); if another one has ended, see its own message'
         >>> lost_process(RuntimeError("shapes cannot be multiplied"))
     """
     known = distributed.is_available() and isinstance(error, distributed.DistError)
-    if not (known or "gloo" in str(error)):  # gloo raises no class of its own
+    if not (known or "[gloo" in str(error) or "gloo/" in str(error)):  # gloo raises no class of its own
         return None
     why = str(error).splitlines()[0].split("] ", 1)[-1].split(". ")[0]
-    return f"processes: another one of this run has ended ({why}), see its own message"
+    return f"processes: the connection between them failed ({why}); if another one has ended, see its own message"

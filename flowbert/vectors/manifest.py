@@ -54,6 +54,8 @@ def write_part(
 ) -> None:
     """Write a part and then its record, unless both are there; how many rows come is known at the end.
 
+    A manifest over the parts goes first: it is written anew by :func:`join_parts`.
+
     Args:
         folder: Where the parts lie.
         number: Number of the part.
@@ -64,6 +66,9 @@ def write_part(
     path, record = folder / f"part-{number:06d}.npy", folder / f"part-{number:06d}.json"
     if path.exists() and record.exists() and _read(record).get("source") == dict(source):
         return
+    # Interrupted from here on, nothing may say of new vectors what was true of those before them.
+    for stale in (folder / MANIFEST, record):
+        stale.unlink(missing_ok=True)
     rows, digest = 0, running_digest()
     with written_atomically(path) as temporary, temporary.open("wb") as file:
         write_header = partial(np.lib.format.write_array_header_1_0, file)

@@ -18,7 +18,7 @@ class Data:
 
     def __init__(self) -> None:
         self.rows = torch.randn(200, 8, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 9.0) + 3
-        self.fitted_examples, self.read = len(self.rows), 0
+        self.corpus_rows, self.read = len(self.rows), 0
 
     def corpus_chunks(self) -> Iterator[Tensor]:
         self.read += 1

@@ -34,6 +34,16 @@ def test_sentences_to_parquet_keep_their_text(tmp_path: Path, expected: np.ndarr
     np.testing.assert_allclose(np.stack(table.column("embedding").to_pylist()), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(("option", "value"), [("vectors", "v.npy"), ("sentences", '["a dog runs"]')])
+def test_a_folder_takes_an_input_alone(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["encode", f"--{option}", value, "--input", "s.txt", "--output", f"{tmp_path}/parts/"])
+    assert f"{option}: received beside a folder as output" in capsys.readouterr().err
+    assert not (tmp_path / "parts").exists()
+
+
 def test_column_of_a_table(tmp_path: Path, expected: np.ndarray) -> None:
     source = tmp_path / "s.csv"
     source.write_text("id,text\n" + "\n".join(f'{i},"{s}"' for i, s in enumerate(SENTENCES)) + "\n")

@@ -147,7 +147,7 @@ def test_a_process_that_dies_ends_the_other(victim: int, tmp_path: Path) -> None
     other.join(60)
     assert other.exitcode == 2
     said = (tmp_path / f"{1 - victim}.log").read_text().strip().splitlines()
-    assert said[-1].startswith("error: processes: another one of this run has ended (")
+    assert said[-1].startswith("error: processes: the connection between them failed (")
     assert not [line for line in said if "Traceback" in line]
     # Nothing is half-written, and the checkpoint is whole: it knows its rows of metrics.csv.
     assert not (run / "results.json").exists()

@@ -160,9 +160,9 @@ def test_held_out_sentences_are_not_trained_on(encoder: SentenceEncoder) -> None
 
 def test_corpus_chunks_count_a_repeated_side_once(encoder: SentenceEncoder) -> None:
     data = _ready(encoder, ContrastiveDataModule, corpus="builtin-sample", max_sentences=70)
-    assert sum(len(chunk) for chunk in data.corpus_chunks()) == 70
+    assert sum(len(chunk) for chunk in data.corpus_chunks()) == data.corpus_rows == 70
     data = _ready(encoder, ContrastiveDataModule, corpus="nli", positive="entailment", max_sentences=70)
-    assert sum(len(chunk) for chunk in data.corpus_chunks()) == 210
+    assert sum(len(chunk) for chunk in data.corpus_chunks()) == data.corpus_rows == 210
 
 
 def test_digest_tells_examples_apart() -> None:

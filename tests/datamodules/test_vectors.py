@@ -57,7 +57,7 @@ def test_the_map_is_that_of_the_rows_fitted_on() -> None:
     data = VectorDataModule(X, held_out=0.1, max_sentences=900, seed=3)
     data.load()
     chosen = torch.cat(list(data.corpus_chunks()))
-    assert len(chosen) == data.fitted_examples == 810
+    assert len(chosen) == data.corpus_rows == data.fitted_examples == 810
     rows = {row.tobytes() for row in chosen.numpy()}
     assert len(rows) == 810
     assert rows <= {row.tobytes() for row in X}

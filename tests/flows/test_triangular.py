@@ -43,6 +43,13 @@ def test_the_diagonal_of_the_triangles_is_not_read_and_has_no_gradient() -> None
     assert not triangles.grad.diagonal().any()
 
 
+def test_a_second_derivative_is_an_error() -> None:
+    given = inputs(5)
+    first = torch.autograd.grad(lu_product(*given).square().sum(), given, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first[0].sum().backward()  # type: ignore[no-untyped-call]
+
+
 def test_the_width_of_a_block_plays_no_role(monkeypatch: pytest.MonkeyPatch) -> None:
     given = inputs(20)
     found = []

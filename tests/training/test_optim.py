@@ -114,6 +114,23 @@ def test_resumes_exactly_from_its_state(starts: list[np.ndarray]) -> None:
     assert all(torch.equal(a, b) for a, b in zip(params, resumed, strict=True))
 
 
+@pytest.mark.parametrize("average", ["exp_avg", "exp_avg_sq"])
+def test_resumes_exactly_from_averages_of_another_layout(starts: list[np.ndarray], average: str) -> None:
+    p = torch.nn.Parameter(torch.from_numpy(starts[0].copy()))
+    optimizer = BertAdam([p], lr=0.02)
+    train(optimizer, [p], 3)
+    state = copy.deepcopy(optimizer.state_dict())
+    numbers = state["state"][0][average]
+    state["state"][0][average] = numbers.T.contiguous().T
+    assert state["state"][0][average].stride() != p.stride()
+    resumed = copy.deepcopy(p)
+    second = BertAdam([resumed], lr=0.02)
+    second.load_state_dict(state)
+    train(optimizer, [p], 3)
+    train(second, [resumed], 3)
+    assert torch.equal(p, resumed)
+
+
 def test_schedule_sets_the_learning_rate(starts: list[np.ndarray]) -> None:
     p = torch.nn.Parameter(torch.from_numpy(starts[0].copy()))
     optimizer = BertAdam([p], lr=0.02)

@@ -97,7 +97,7 @@ def test_merged_whitening_is_that_of_one_process(world_size: int) -> None:
         # The last process has nothing to read.
         shares = [*torch.tensor_split(rows, world_size - 1), rows[:0]]
         trainer.datamodule = SimpleNamespace(
-            corpus_chunks=lambda: [shares[trainer.global_rank]], fitted_examples=sum(map(len, shares))
+            corpus_chunks=lambda: [shares[trainer.global_rank]], corpus_rows=sum(map(len, shares))
         )
         callback, module = WhiteningBaseline(), None
         callback.on_fit_start(trainer, module)  # type: ignore[arg-type]
@@ -183,4 +183,6 @@ def test_which_errors_tell_of_a_lost_process() -> None:
     lost = "[third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:20354"
     assert lost_process(RuntimeError(lost))
     assert lost_process(distributed.DistNetworkError("recv, got 0 bytes"))
+    assert lost_process(RuntimeError("[gloo] Timed out waiting 1000ms for recv operation to complete"))
+    assert not lost_process(RuntimeError("tokens: no vector of 'igloo'"))
     assert not lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

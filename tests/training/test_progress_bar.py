@@ -139,7 +139,7 @@ def test_an_error_closes_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     open_: list[Step] = []
     monkeypatch.setattr(progress._display, "open", open_.append)
     monkeypatch.setattr(progress._display, "close", open_.remove)
-    monkeypatch.setattr(progress._display, "stop", lambda: None)
+    monkeypatch.setattr(progress._display, "stop", lambda _: None)
     with shown(), pytest.raises(ValueError, match="in the middle"):
         trainer_with(TrainingProgress(), Failing(), folder=tmp_path).fit(Line(), batches(2))
     assert open_ == []

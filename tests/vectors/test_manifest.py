@@ -1,9 +1,11 @@
 """Vectors in parts are a table like a file of them; what is damaged or missing is named."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from flowbert.errors import UserError
@@ -51,6 +53,23 @@ def test_a_part_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     assert (tmp_path / "part-000000.npy").stat().st_ino == before
     write_part(tmp_path, 0, [ROWS[:3]], 6, {"number": "another"})
     assert len(np.load(tmp_path / "part-000000.npy")) == 3
+
+
+def test_an_interruption_leaves_no_word_of_the_vectors_before(tmp_path: Path) -> None:
+    manifest = write(tmp_path)
+
+    def interrupted() -> Iterator[npt.NDArray[np.float32]]:
+        assert not manifest.exists()
+        assert not (tmp_path / "part-000000.json").exists()
+        yield ROWS[:30]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_part(tmp_path, 0, interrupted(), 6, {"number": "another"})
+    with pytest.raises(UserError, match=r"output: 1 of 4 parts are not in .* \(first: 0\)"):
+        join_parts(tmp_path, 4)
+    write(tmp_path)
+    np.testing.assert_array_equal(VectorTable.open(manifest).take([0]), ROWS[:1])
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:

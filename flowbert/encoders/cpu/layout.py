@@ -7,7 +7,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-_TYPES = (torch.float32, torch.bfloat16)
 _LEAST = 8  # batches; the layout takes a fifth of the time of one and makes each by a tenth faster
 
 
@@ -35,9 +34,7 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
         True
     """
     layers = [module for module in network.modules() if type(module) is nn.Linear] if batches >= _LEAST else []
-    layers = [layer for layer in layers if layer.weight.device.type == "cpu" and layer.weight.dtype in _TYPES]
-    if not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
-        layers = []
+    layers = [layer for layer in layers if _can_be_laid_out(layer)]
     try:
         for layer in layers:
             weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), rows)
@@ -47,6 +44,16 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
     finally:
         for layer in layers:
             vars(layer).pop("forward", None)
+
+
+def _can_be_laid_out(layer: nn.Linear) -> bool:
+    """Whether oneDNN has this layer's type on this processor, and nobody else has replaced how it multiplies."""
+    operators, dtype = torch.ops.mkldnn, layer.weight.dtype
+    if layer.weight.device.type != "cpu" or "forward" in vars(layer):
+        return False
+    if not hasattr(operators, "_reorder_linear_weight"):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and bool(operators._is_mkldnn_bf16_supported()))
 
 
 def _product(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:

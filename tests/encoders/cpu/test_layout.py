@@ -53,3 +53,20 @@ def test_later_weights_count() -> None:
             layer.weight.mul_(0.5)  # type: ignore[operator]
     after = encoder.encode(SENTENCES, batch_tokens=20)
     assert abs(after - before).max() > 0.01
+
+
+def test_bfloat16_is_left_alone_where_the_processor_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = nn.Sequential(nn.Linear(3, 2).bfloat16(), nn.Linear(3, 2))
+    for supported in (True, False):
+        monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda found=supported: found)
+        with torch.no_grad(), weights_laid_out(network, 100, 512) as count:
+            assert count == 1 + supported
+
+
+def test_a_layer_with_a_product_of_its_own_keeps_it() -> None:
+    network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    network[0].forward = own = lambda x: x
+    with torch.no_grad(), weights_laid_out(network, 100, 512) as count:
+        assert count == 1
+        assert network[0].forward is own
+    assert network[0].forward is own
