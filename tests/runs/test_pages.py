@@ -72,6 +72,7 @@ def test_a_tiny_task_with_an_odd_name(tmp_path: Path, name: str) -> None:
     assert "</html>" in (run / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.filterwarnings("default::flowbert.errors.FlowbertWarning")
 def test_a_map_that_means_nothing_is_left_out(tmp_path: Path) -> None:
     run = tmp_path / "run"
     main([*FIT, "--max_sentences", "60", "--run_dir", str(run)])
