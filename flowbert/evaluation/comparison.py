@@ -41,7 +41,7 @@ class Comparison:
         rows = [replace(row, low=math.nan, high=math.nan) for row in run.rows()]
         rows = intervals.rows([*rows, *references])
         found = cls(rows, intervals)
-        run.record |= {"bootstrap": {"resamples": resamples, "seed": seed}, **found.record()}
+        run.record |= {"finished": True, "bootstrap": {"resamples": resamples, "seed": seed}, **found.record()}
         return replace(found, earlier=run.save(rows)[len(rows) :])
 
     def record(self) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def compare(
     ).cells()
     with ExitStack() as stack:
         file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
-        run = ResumableRun(file, cells, run_fingerprint(cells, device))
+        run = ResumableRun(file, cells, run_fingerprint(cells, device) | {"finished": False})
         analysis_file(file).unlink(missing_ok=True)  # an earlier run's is of other figures
         try:
             run.compute()

@@ -152,7 +152,10 @@ class Run:
             command(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
         # Without a fit of its own, a run reports what the checkpoint was fitted on.
         saved = {} if self.checkpoint is None else self.checkpoint.content
-        return self._report(trainer, saved.get("corpus") or self.datamodule.describe_corpus())
+        rows = self._report(trainer, saved.get("corpus") or self.datamodule.describe_corpus())
+        if rows:
+            write_page(self.folder.path)
+        return rows
 
     def predict(self) -> npt.NDArray[np.float32]:
         """Embed the data module's sentences with the checkpoint, ``(N, D)``, and write ``predictions.npy``."""

@@ -1,5 +1,6 @@
 """Pages of every kind of run, as by default: nothing about them can cost a run its results."""
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,7 @@ def test_splits_are_never_averaged(tmp_path: Path, capsys: pytest.CaptureFixture
         (row,) = (r for r in rows if (r.split, r.method, r.aggregation) == (split, method, "wmean"))
         assert (low, high) == (row.low, row.high)
     assert len(record["verdicts"]) == 2
+    assert record["verdicts"][0] in html.unescape((again / "report.html").read_text(encoding="utf-8"))
     printed = capsys.readouterr().out
     assert all(verdict in printed for verdict in record["verdicts"])
 

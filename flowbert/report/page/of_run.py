@@ -25,7 +25,7 @@ from flowbert.tasks.protocol import AGGREGATIONS
 from flowbert.training.checkpoints import LAST
 
 _LAYERS, _POOLING = attrgetter("layers"), attrgetter("pooling")
-_ELSEWHERE = ("verdicts", "averages", "differences", "rows")  # what of a fingerprint stands above
+_ELSEWHERE = ("verdicts", "averages", "differences", "rows", "finished")  # what of a fingerprint stands above
 
 
 def write_run_page(path: str | Path) -> Path:

@@ -13,7 +13,17 @@ from flowbert.report.page.of_run import figure_tables, figures_section
 from flowbert.report.page.record import RunRecord, flattened
 from flowbert.report.panels.training import spearman_panel
 
-_EACH_ITS_OWN = ("time", "config_hash", "command", "verdicts", "averages", "differences", "bootstrap")
+_EACH_ITS_OWN = (
+    "time",
+    "config_hash",
+    "command",
+    "verdicts",
+    "averages",
+    "differences",
+    "bootstrap",
+    "rows",
+    "finished",
+)
 
 
 def write_runs_page(paths: Sequence[str | Path], output: str | Path) -> Path:

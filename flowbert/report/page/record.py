@@ -67,8 +67,8 @@ class RunRecord:
 
     @property
     def finished(self) -> bool:
-        """Whether there are figures of the end; an evaluation that went to its end has verdicts, or none to give."""
-        return "verdicts" in self.fingerprint if self.path.is_file() else bool(self.rows)
+        """Whether there are the figures of the end."""
+        return bool(self.rows) and self.fingerprint.get("finished", True)
 
 
 def flattened(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
