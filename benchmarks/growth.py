@@ -1,6 +1,6 @@
 """Time and peak memory at N, 4 N and 16 N vectors: each stage in a process of its own, whose peak it is.
 
-    python benchmarks/growth.py --rows 62500 --dim 768 --folder /tmp/growth
+    python benchmarks/growth.py --rows 62500 --dim 768 --folder growth
 
 writes 16 N vectors there (3 GB for the line above), and as many again for the store, prints a table, and removes them.
 """

@@ -56,13 +56,18 @@ def waiting_is_an_error(device: str) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
+def check_close(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, atol=tolerance, rtol=tolerance)
+
+
 @on_devices
 @pytest.mark.parametrize("mixing", ["lu", "reverse", "random"])
 def test_a_flow_trains_as_on_a_cpu(mixing: str, device: str) -> None:
     expected = Training(mixing, "cpu").steps(5, rows()).state
     found = Training(mixing, device).steps(5, rows().to(device)).state
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, atol=1e-4, rtol=1e-4)
+    check_close(found, expected, 1e-4)
 
 
 @on_devices
@@ -70,8 +75,7 @@ def test_autocast_does_not_move_a_flow(device: str) -> None:
     x = rows().to(device)
     expected = Training("lu", device).steps(3, x).state
     found = Training("lu", device).steps(3, x, autocast=True).state
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, atol=1e-6, rtol=1e-6)
+    check_close(found, expected, 1e-6)
 
 
 @on_devices
@@ -81,8 +85,7 @@ def test_a_training_goes_on_where_it_stopped(device: str) -> None:
     first, second = Training("lu", device).steps(3, x), Training("lu", device)
     second.flow.load_state_dict(first.flow.state_dict())
     second.optimizer.load_state_dict(first.optimizer.state_dict())
-    for name, value in second.steps(3, x).state.items():
-        torch.testing.assert_close(value, whole[name], atol=1e-6, rtol=1e-6)
+    check_close(second.steps(3, x).state, whole, 1e-6)
 
 
 @on_devices

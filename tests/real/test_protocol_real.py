@@ -15,7 +15,6 @@ from flowbert.methods import make_calibration
 from flowbert.tasks import embed_pairs, evaluate_pairs
 
 pytestmark = [
-    pytest.mark.xdist_group("protocol"),  # encoded once
     pytest.mark.real,
     # Three dimensions of all-MiniLM-L6-v2 and one direction of minilm-mlm's last layer do not vary.
     pytest.mark.filterwarnings("ignore:whitening:flowbert.errors.FlowbertWarning"),
@@ -87,7 +86,6 @@ def test_quick_sts16(key: Key, embeddings: Embeddings) -> None:
     assert found == pytest.approx(EXPECTED[key][TASKS.index("STS16")], abs=TOLERANCE)
 
 
-@pytest.mark.slow  # test_encoders_real.py has the figure, too
 def test_quick_stsb_raw(embeddings: Embeddings) -> None:
     found = embeddings.figures("all-MiniLM-L6-v2", "last", "raw", ["STSB"])["STSB"]
     assert found == {kind: pytest.approx(82.03, abs=TOLERANCE) for kind in ("all", "mean", "wmean")}

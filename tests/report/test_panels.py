@@ -103,8 +103,8 @@ def test_vectors_without_spread_leave_the_others_their_pictures() -> None:
     collapsed = torch.ones(60, 8)
     found = analysis_of([str(i) for i in range(60)], {"raw": x, "other": x, "flow": collapsed}, setting={}, fitted=0)
     again = Analysis.from_json(json.loads(json.dumps(found.as_json(), allow_nan=False)))
-    for panel in panels_of(again):
-        ElementTree.fromstring(panel.svg())
+    pictures = {panel.name: ElementTree.fromstring(panel.svg()) for panel in panels_of(again)}
+    assert {"spectra", "norms", "map"} <= set(pictures)
 
 
 def test_files_hold_what_is_drawn(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """How a training went: Spearman by step, the path through the plane of alignment and uniformity, what was logged."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flowbert.report.history import Curve, curve_rows, short_names
@@ -35,36 +35,25 @@ PLANE = (
 
 def spearman_panel(curves: Sequence[Curve]) -> Panel:
     """Spearman on the development split by training step; baselines are dashed."""
-
-    def draw(figure: "Figure") -> None:
-        draw_spearman(figure.subplots(), curves)
-        figure.legend(loc="outside lower center", ncols=2)
-
-    return Panel(
-        "spearman",
-        f"Spearman along the training, {curves[0].task} dev",
-        "A dot per validation on the development split. Dashed: what does not train.",
-        *curve_rows(curves),
-        draw,
-        (6, 4 + 0.1 * len(curves)),
-    )
+    caption = "A dot per validation on the development split. Dashed: what does not train."
+    return _curve_panel("spearman", "Spearman along the training", caption, curves, draw_spearman)
 
 
 def path_panel(curves: Sequence[Curve]) -> Panel:
     """Alignment against uniformity at every validation."""
+    caption = f"{PLANE} What trains begins at its hollow dot; a cross does not train."
+    return _curve_panel("plane", "Alignment and uniformity along the training", caption, curves, draw_path)
 
+
+def _curve_panel(
+    name: str, title: str, caption: str, curves: Sequence[Curve], draw_on: Callable[["Axes", Sequence[Curve]], None]
+) -> Panel:
     def draw(figure: "Figure") -> None:
-        draw_path(figure.subplots(), curves)
+        draw_on(figure.subplots(), curves)
         figure.legend(loc="outside lower center", ncols=2)
 
-    return Panel(
-        "plane",
-        f"Alignment and uniformity along the training, {curves[0].task} dev",
-        f"{PLANE} What trains begins at its hollow dot; a cross does not train.",
-        *curve_rows(curves),
-        draw,
-        (6, 4 + 0.1 * len(curves)),
-    )
+    size = (6, 4 + 0.1 * len(curves))
+    return Panel(name, f"{title}, {curves[0].task} dev", caption, *curve_rows(curves), draw, size)
 
 
 def draw_spearman(axes: "Axes", curves: Sequence[Curve]) -> None:

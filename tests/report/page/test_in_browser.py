@@ -14,8 +14,6 @@ from flowbert.report.page.content import Page, Section
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS, SCHEMES = (400, 1400), ("light", "dark")
 
-pytestmark = pytest.mark.xdist_group("pages")  # their runs are made once
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:

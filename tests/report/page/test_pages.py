@@ -17,8 +17,6 @@ from flowbert.report.page.of_runs import side_by_side
 from flowbert.report.page.record import RunRecord
 from flowbert.report.style import IN_PAGE
 
-pytestmark = pytest.mark.xdist_group("pages")  # their runs are made once
-
 
 class Reader(HTMLParser):
     """Tags, attributes and texts of a page."""
