@@ -177,8 +177,14 @@ class Request:
         return without_overlap(labels, task.pairs, f"{task.name} {task.split}") if self.drop_overlap else labels
 
 
-def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
+def run(
+    cells: Sequence[Cell], look: Callable[[Cell, FittedMap], None] = lambda *_: None
+) -> Iterator[tuple[Cell, Measured]]:
     """Compute cells; each map is fitted once for all tasks that share its corpus, each encoder's pass comes first.
+
+    Args:
+        cells: What to compute.
+        look: Is shown each cell with its map before the figures are.
 
     Yields:
         Each cell with its figures as soon as they are there.
@@ -195,6 +201,7 @@ def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Measured]]:
             same = [cell for cell in mine if cell.fit_key == fit_key]
             fitted = fit(same[0])
             for cell in same:
+                look(cell, fitted)
                 if cell.task not in prepared:
                     prepared[cell.task] = cell.task.prepare(source.embed)
                 yield cell, cell.task.measure(prepared[cell.task], fitted.transform, fitted.flaw)

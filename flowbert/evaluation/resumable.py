@@ -9,6 +9,7 @@ from typing import Any
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell, run
 from flowbert.evaluation.results import Row, load_results, merge_results, rows_of
+from flowbert.evaluation.sample_vectors import SampleVectors
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.progress import say, tracked
 
@@ -25,17 +26,22 @@ class ResumableRun:
         output: The results file, which may hold rows of earlier runs; the similarities lie in a folder beside it.
         cells: What is to be computed, in the order of the rows.
         record: Fingerprint of the run.
+        with_vectors: Whether vectors of a sample are kept, too, for a page.
 
     Attributes:
         by_setting: Setting of a cell -> its rows.
         scores: The similarities.
+        sample: The vectors; None without.
     """
 
-    def __init__(self, output: Path, cells: Sequence[Cell], record: dict[str, Any]) -> None:
+    def __init__(
+        self, output: Path, cells: Sequence[Cell], record: dict[str, Any], *, with_vectors: bool = False
+    ) -> None:
         self.output = output
         self.cells = cells
         self.record = record
         self.scores = ScoreFolder(output.with_suffix(".scores"))
+        self.sample = SampleVectors(self.scores.folder, cells) if with_vectors and cells else None
         self.by_setting: dict[str, list[Row]] = {}
         if output.exists():
             self._take_over(load_results(output)[0])
@@ -63,8 +69,9 @@ class ResumableRun:
         asked = _distinct(self.cells if cells is None else cells)
         pending = [cell for cell in asked if cell.setting not in self.by_setting]
         saved = time.monotonic()
+        running = run(pending) if self.sample is None else run(pending, self.sample.keep)
         try:
-            for cell, measured in tracked(run(pending), "Evaluating", "figures", len(pending)):
+            for cell, measured in tracked(running, "Evaluating", "figures", len(pending)):
                 self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
                 self.scores.add(cell, measured.items)
                 if time.monotonic() - saved > _SAVE_SECONDS:

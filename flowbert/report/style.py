@@ -88,6 +88,12 @@ def figure_of_style(width: float, height: float) -> Iterator["Figure"]:
 
 def lay_out(figure: "Figure") -> None:
     """Place what a figure of this style holds, once and for all, in points."""
+    from matplotlib.ticker import LogFormatter
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() == "log":
+                axis.set_major_formatter(LogFormatter())  # the default one writes formulas, which stay unread here
     figure.set_dpi(72)
     engine = figure.get_layout_engine()
     if engine is not None:

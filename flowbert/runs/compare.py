@@ -31,8 +31,8 @@ from flowbert.evaluation.request import (
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
 from flowbert.report.page.record import analysis_file
-from flowbert.runs.page_analysis import analysis_of_cells
-from flowbert.runs.pages import write_page
+from flowbert.runs.page_analysis import analysis_of_run
+from flowbert.runs.pages import pages_are_written, write_page
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
@@ -72,7 +72,7 @@ def compare(
 
     A run whose ``output`` holds figures of equal settings and code computes only the others. Beside FILE.json stand
     FILE.html (the page to look at), FILE.figures/ (its pictures and their data), FILE.md, FILE.csv and FILE.scores/
-    (similarities).
+    (similarities, and vectors of 1,000 sentences for the page).
 
     Args:
         encoder: Which embeddings to compare on: paths, or all settings, or an encoder that is loaded.
@@ -167,7 +167,8 @@ def compare(
     ).cells()
     with ExitStack() as stack:
         file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
-        run = ResumableRun(file, cells, run_fingerprint(cells, device) | {"finished": False})
+        pages = output is not None and pages_are_written()
+        run = ResumableRun(file, cells, run_fingerprint(cells, device) | {"finished": False}, with_vectors=pages)
         analysis_file(file).unlink(missing_ok=True)  # an earlier run's is of other figures
         try:
             run.compute()
@@ -179,7 +180,7 @@ def compare(
         if output is not None:
             write_markdown(file.with_suffix(".md"), found)
             write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
-            write_page(file, partial(analysis_of_cells, cells, run.scores))
+            write_page(file, partial(analysis_of_run, run, has_text=table is None))
     return found
 
 

@@ -20,6 +20,7 @@ from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
 from flowbert.evaluation.results import Row, fingerprint, rows_of, write_results
+from flowbert.evaluation.sample_vectors import drawn_sentences
 from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
@@ -28,7 +29,7 @@ from flowbert.modules.base import Transform
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit_figures import intervals_of, record_of
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
-from flowbert.runs.page_analysis import analysis_of_fit, drawn_sentences
+from flowbert.runs.page_analysis import analysis_of_fit
 from flowbert.runs.pages import write_page
 from flowbert.runs.recommended import recommended_rows
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
@@ -259,7 +260,7 @@ class Run:
         if not self.datamodule.tasks:
             return None
         task = self.datamodule.tasks[0]
-        sentences = drawn_sentences(task, self.module.hparams["seed"])
+        sentences = drawn_sentences(task.sentences(["test"]), self.module.hparams["seed"])
         flaws = dict.fromkeys(self.module.transforms(), self.module.flaw)
         flaws |= {} if self.whitening is None else {self.whitening.name: self.whitening.flaw}
         vectors = {name: rows for name, rows in self._mapped(sentences) if flaws.get(name) is None}

@@ -10,32 +10,21 @@ from flowbert.analysis.found import Analysis
 from flowbert.analysis.gaussianity import GAUSSIANS, density_bits
 from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
 from flowbert.analysis.plain import to_plain
-from flowbert.analysis.sentence_tokens import tokens_in
+from flowbert.analysis.sentence_tokens import tokens_in, words_in
 from flowbert.analysis.token_space import word_space
 from flowbert.analysis.whole import analysis_of
 from flowbert.callbacks.sts_evaluation import MethodFigures
 from flowbert.data.sts import STSTask
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
-from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.scores import ScoreFolder
+from flowbert.evaluation.resumable import ResumableRun
 from flowbert.modules import FlowModule
-from flowbert.seeding import Stream
 from flowbert.tasks.pairs import gold_scores
 from flowbert.tasks.sts import STS
 
-MEASURED = 1000
-"""Sentences: enough for every figure of the page, few enough for it to take seconds."""
 FEWEST = 50  # sentences: of fewer nothing is said
 _COUNTED = 20_000  # sentences of the corpus that words are counted over, and that a Gaussian is fitted on
 _TOKENS = 500  # of which the anisotropy by layer is: some hundred sentences pass the encoder
-
-
-def drawn_sentences(task: STSTask, seed: int) -> list[str]:
-    """Distinct sentences of a task's test split in random order, at most :data:`MEASURED`."""
-    distinct = list(dict.fromkeys(task.sentences(["test"])))
-    order = Stream(seed, "sample").rng().permutation(len(distinct))[:MEASURED]
-    return [distinct[i] for i in order.tolist()]
 
 
 def analysis_of_fit(
@@ -72,10 +61,7 @@ def analysis_of_fit(
         }
     words |= {"bits": _bits(module, datamodule), "pairs": pairs}
     found = analysis_of(sentences, vectors, setting=setting, fitted=fitted_on["fitted"], **words)
-    # What stands for a sentence is a row number where there is no encoder: nothing to read or to count.
-    return (
-        found if isinstance(module.encoder, SentenceEncoder) else replace(found, neighbours={}, norms={}, points=None)
-    )
+    return found if isinstance(module.encoder, SentenceEncoder) else without_text(found)
 
 
 def scored_pairs(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> dict[str, ScoredPairs]:
@@ -89,19 +75,50 @@ def scored_pairs(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> 
     return found
 
 
-def analysis_of_cells(cells: Sequence[Cell], scores: ScoreFolder) -> Analysis:
-    """Cosines by gold score on every STS task: of the first encoder, layers and pooling, and of one seed per method."""
-    first = cells[0].source
+def analysis_of_run(run: ResumableRun, *, has_text: bool) -> Analysis:
+    """Measure the sample of vectors that an evaluation kept, and the cosines of every STS task by gold score.
+
+    All of it is of the first encoder, layers and pooling, and of one seed and corpus for each method.
+
+    Args:
+        run: The cells, and what is kept of them.
+        has_text: Whether sentences are sentences, and not row numbers of vectors.
+    """
+    setting = to_plain(run.cells[0].source.columns)
+    pairs = _pairs_of(run)
+    vectors = {} if run.sample is None else {n: x for n, x in run.sample.vectors().items() if x.isfinite().all()}
+    if run.sample is None or not vectors or len(run.sample.sentences) < FEWEST:
+        return Analysis(setting, 0, 0, bands={task: bands_by_method(each) for task, each in pairs.items()})
+    sentences, task = run.sample.sentences, run.cells[0].task
+    setting["measured"] = f"{task.name} {task.split}"
+    corpora = [cell.corpus for name, cell in run.sample.cells.items() if name in vectors and cell.corpus is not None]
+    fitted = len(corpora[0]) if corpora else 0
+    setting |= {"corpus": corpora[0].name} if corpora else {}
+    if not has_text:
+        return without_text(analysis_of(sentences, vectors, setting=setting, fitted=fitted, pairs=pairs))
+    corpus = corpora[0].sentences if corpora else sentences
+    setting |= {"contained": len({*sentences} & {*corpus})} if corpora else {}
+    tokens = words_in(sentences, corpus[:_COUNTED])
+    return analysis_of(sentences, vectors, setting=setting, fitted=fitted, tokens=tokens, pairs=pairs)
+
+
+def without_text(found: Analysis) -> Analysis:
+    """What stands for a sentence is a row number: nothing to read or to count."""
+    return replace(found, neighbours={}, norms={}, points=None)
+
+
+def _pairs_of(run: ResumableRun) -> dict[str, ScoredPairs]:
+    """Gold scores and cosines of every STS task, by task and split."""
+    first = run.cells[0].source
     cosines: dict[STS, dict[str, Any]] = {}
-    for cell in cells:
-        found = scores.items([cell]).get(cell.setting)
+    for cell in run.cells:
+        found = run.scores.items([cell]).get(cell.setting)
         if isinstance(cell.task, STS) and cell.source is first and found is not None:
             cosines.setdefault(cell.task, {}).setdefault(cell.method.shown, found)
-    bands = {
-        f"{task.name} {task.split}": bands_by_method(ScoredPairs(gold_scores(task.subsets), by_method))
+    return {
+        f"{task.name} {task.split}": ScoredPairs(gold_scores(task.subsets), by_method)
         for task, by_method in cosines.items()
     }
-    return Analysis(to_plain(first.columns), 0, 0, bands=bands)
 
 
 def _bits(module: Any, datamodule: Any) -> dict[str, float]:

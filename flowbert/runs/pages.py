@@ -13,8 +13,13 @@ from flowbert.report.page.of_run import write_run_page
 from flowbert.report.page.record import analysis_file
 
 
+def pages_are_written() -> bool:
+    """Whether runs end in a page: not with ``FLOWBERT_REPORT=0`` in the environment."""
+    return os.environ.get("FLOWBERT_REPORT") != "0"
+
+
 def write_page(path: Path, analysis: Callable[[], Analysis | None] = lambda: None) -> None:
-    """Write analysis and page of a run; what goes wrong is a warning. The environment ``FLOWBERT_REPORT=0``: nothing.
+    """Write analysis and page of a run, if pages are written; what goes wrong is a warning.
 
     Args:
         path: The run folder or results file.
@@ -22,7 +27,7 @@ def write_page(path: Path, analysis: Callable[[], Analysis | None] = lambda: Non
     """
     file = analysis_file(path)
     file.unlink(missing_ok=True)  # an earlier run's is of other figures
-    if os.environ.get("FLOWBERT_REPORT") == "0":
+    if not pages_are_written():
         return
     try:
         found = analysis()

@@ -152,16 +152,16 @@ def _analysis(found: Analysis | None) -> list[Section]:
 def _measured(found: Analysis) -> list[str]:
     """What the pictures are of."""
     setting = found.setting
+    lines = [f"{setting['encoder']}, layers {setting['layers']}, pooling {setting['pooling']}."]
     if not found.measured:
-        return (
-            [f"{setting['encoder']}, layers {setting['layers']}, pooling {setting['pooling']}."] if found.bands else []
-        )
+        return lines if found.bands else []
     corpus = setting.get("corpus")
-    line = f"Of {found.measured} sentences of {setting.get('measured', corpus)}; the maps were fitted on "
-    line += f"{found.fitted} sentences of the corpus {corpus}"
+    line = f"Of {found.measured} sentences of {setting.get('measured', corpus)}"
+    if corpus is not None:
+        line += f"; the maps were fitted on {found.fitted} sentences of the corpus {corpus}"
     line += f", {setting['contained']} of the measured ones among them." if "contained" in setting else "."
     trained = "Raw is the encoder before the training; words and layers are of the encoder after it."
-    return [line, trained] if setting.get("trained") else [line]
+    return [*lines, line, *([trained] if setting.get("trained") else [])]
 
 
 def _again(record: RunRecord) -> Section:
