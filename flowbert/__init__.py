@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from flowbert.methods.flow import fit_flow as fit_flow
     from flowbert.modules import FlowModule as FlowModule
     from flowbert.report.curve import training_curves as training_curves
-    from flowbert.reproduction import reproduce as reproduce
     from flowbert.runs.advise import advise as advise
     from flowbert.runs.analyze import analyze as analyze
     from flowbert.runs.compare import compare as compare
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from flowbert.runs.fit import fit as fit
     from flowbert.runs.import_model import import_model as import_model
     from flowbert.runs.report import write_report as write_report
+    from flowbert.runs.reproduce import reproduce as reproduce
     from flowbert.tasks import evaluate_task as evaluate_task
     from flowbert.vectors import VectorTable as VectorTable
 

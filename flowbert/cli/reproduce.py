@@ -5,8 +5,9 @@ from inspect import signature
 from flowbert.cli.options import OPTIONS, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.errors import UserError
-from flowbert.reproduction import published_row, published_rows, reproduce
+from flowbert.reproduction import published_row, published_rows
 from flowbert.reproduction.comparison import write_reproductions
+from flowbert.runs.reproduce import reproduce
 
 _EXAMPLE = """examples:
   python train.py reproduce --list

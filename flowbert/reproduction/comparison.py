@@ -10,6 +10,8 @@ from flowbert.io.atomic import written_atomically
 from flowbert.report.files import write_lines
 from flowbert.reproduction.published import PublishedRow
 
+_INSIDE = {True: "yes", False: "no", None: "-"}
+
 
 @dataclass(frozen=True)
 class FigureComparison:
@@ -71,7 +73,7 @@ class Reproduction:
         }
         if not self.context:
             table["difference"] = [f"{found.difference:+.2f}" for found in self.comparisons]
-            table["inside"] = [{True: "yes", False: "no", None: "-"}[found.inside] for found in self.comparisons]
+            table["inside"] = [_INSIDE[found.inside] for found in self.comparisons]
         width = max(15, *(len(found.task) + 2 for found in self.comparisons))
         lines += [f"  {name:<25}" + "".join(f"{cell:>{width}}" for cell in cells) for name, cells in table.items()]
         return "\n".join(lines)
@@ -94,6 +96,22 @@ class Reproduction:
             }
             for found in self.comparisons
         ]
+
+
+def record_of(found: Sequence[Reproduction]) -> dict[str, Any]:
+    """What a page says of published rows, as JSON values: how many lie in our intervals, and each beside ours."""
+    verdicts = [f"{each.row.id}: {each.note}" for each in found if not each.comparisons]
+    inside = [figure.inside for each in found if not each.context for figure in each.comparisons]
+    told = [answer for answer in inside if answer is not None]
+    if told:
+        verdicts.insert(0, f"{sum(told)} of {len(told)} published figures lie inside our 95% confidence intervals.")
+    lines = [
+        [each.row.id, figure.task, _with_std(figure.ours, figure.std), _ends(figure), f"{figure.theirs:.2f}"]
+        + (["", "context only"] if each.context else [f"{figure.difference:+.2f}", _INSIDE[figure.inside]])
+        for each in found
+        for figure in each.comparisons
+    ]
+    return {"verdicts": verdicts, "published": lines}
 
 
 def write_reproductions(found: Sequence[Reproduction], path: Path) -> tuple[Path, Path]:

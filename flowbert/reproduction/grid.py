@@ -1,9 +1,10 @@
 """Published rows in the grid of the evaluation: their cells, on encoders that are read once for all rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -96,10 +97,12 @@ class PublishedGrid:
             seeds=self.seeds,
         ).cells()
 
-    def open(self, output: Path) -> None:
-        """Open the results file, whose rows are not computed again."""
+    def open(self, output: Path, *, with_vectors: bool) -> ResumableRun:
+        """Open the results file, whose rows are not computed again; vectors of a sample are for its page."""
         cells = [cell for mine in self.cells.values() for cell in mine]
-        self.results = ResumableRun(output, cells, run_fingerprint(cells, self.device))
+        record = run_fingerprint(cells, self.device) | {"finished": False}
+        self.results = ResumableRun(output, cells, record, with_vectors=with_vectors)
+        return self.results
 
     def compute(self, row: PublishedRow) -> None:
         """Compute what is missing of a row's cells.
@@ -110,10 +113,14 @@ class PublishedGrid:
         self.results.compute(self.cells[row.id])
 
     def resample(self, resamples: int, seed: int) -> None:
-        """Add the 95% confidence intervals to the results file; none for 0 resamples."""
+        """Compute the 95% confidence intervals; none for 0 resamples."""
         done = [cell for cell in self.results.cells if cell.setting in self.results.by_setting and resamples]
         threads = torch.get_num_threads()
         self.intervals = Intervals.of(done, self.results.scores, resamples=resamples, seed=seed, threads=threads)
+
+    def save(self, record: Mapping[str, Any]) -> None:
+        """Write the figures with their intervals, and what else a page says, into the results file."""
+        self.results.record |= {"finished": True, **record}
         self.results.save(self.intervals.rows(self.results.rows()))
 
     def figures(self, row: PublishedRow) -> dict[str, Figures]:

@@ -30,9 +30,7 @@ from flowbert.evaluation.request import (
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
-from flowbert.report.page.record import analysis_file
-from flowbert.runs.page_analysis import analysis_of_run
-from flowbert.runs.pages import pages_are_written, write_page
+from flowbert.runs.pages import page_of, pages_are_written
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS
@@ -167,20 +165,19 @@ def compare(
     ).cells()
     with ExitStack() as stack:
         file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
-        pages = output is not None and pages_are_written()
-        run = ResumableRun(file, cells, run_fingerprint(cells, device) | {"finished": False}, with_vectors=pages)
-        analysis_file(file).unlink(missing_ok=True)  # an earlier run's is of other figures
-        try:
-            run.compute()
-        except BaseException:
-            if output is not None and file.is_file():
-                write_page(file)  # of the figures that there are
-            raise
+        run = ResumableRun(
+            file,
+            cells,
+            run_fingerprint(cells, device) | {"finished": False},
+            with_vectors=output is not None and pages_are_written(),
+        )
+        if output is not None:
+            stack.enter_context(page_of(run, has_text=table is None))
+        run.compute()
         found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
         if output is not None:
             write_markdown(file.with_suffix(".md"), found)
             write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
-            write_page(file, partial(analysis_of_run, run, has_text=table is None))
     return found
 
 

@@ -53,8 +53,8 @@ def test_an_interrupted_fit_has_a_page_of_what_there_is(
 
 
 def test_an_interrupted_evaluation_has_a_page_of_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(cells: Any) -> Any:
-        found = run_cells(cells)
+    def stopped(*cells: Any) -> Any:
+        found = run_cells(*cells)
         yield next(found)
         raise KeyboardInterrupt
 

@@ -25,7 +25,9 @@ from flowbert.tasks.protocol import AGGREGATIONS
 from flowbert.training.checkpoints import LAST
 
 _LAYERS, _POOLING = attrgetter("layers"), attrgetter("pooling")
-_ELSEWHERE = ("verdicts", "averages", "differences", "rows", "finished")  # what of a fingerprint stands above
+# What of a fingerprint stands above.
+_ELSEWHERE = ("verdicts", "averages", "differences", "published", "rows", "finished")
+_PUBLISHED = ("row", "task", "ours", "95% confidence interval", "published", "difference", "inside")
 
 
 def write_run_page(path: str | Path) -> Path:
@@ -59,16 +61,19 @@ def figure_tables(rows: Sequence[Row], averages: Mapping[str, Averages]) -> list
 
 
 def figures_section(
-    tables: Sequence[FigureTable], curves: Sequence[Curve] = (), folded: Sequence[PageTable] = ()
+    tables: Sequence[FigureTable],
+    curves: Sequence[Curve] = (),
+    folded: Sequence[PageTable] = (),
+    beside: Sequence[PageTable] = (),
 ) -> Section:
-    """Tables, the first one with its pictures, further aggregations folded away."""
+    """Tables, the first one with its pictures, further aggregations folded away; ``beside``: more tables in sight."""
     shown = [table for number, table in enumerate(tables) if number == 0 or not table.title.startswith("Spearman")]
     panels = [intervals_panel(tables[0])] if tables else []
     panels.append(path_panel(curves) if curves else plane_panel(tables[0]) if tables else None)
     return Section(
         "figures-section",
         "Figures",
-        tables=[PageTable.of_figures(table) for table in shown],
+        tables=[*beside, *(PageTable.of_figures(table) for table in shown)],
         panels=[panel for panel in panels if panel is not None],
         folded=[*(PageTable.of_figures(table) for table in tables if table not in shown), *folded],
     )
@@ -90,7 +95,7 @@ def _verdicts(record: RunRecord) -> list[str]:
     if record.finished:
         return list(record.fingerprint.get("verdicts", ()))
     if record.path.is_file():
-        return ["This evaluation did not finish; the figures that there are have no intervals yet."]
+        return ["It did not finish; the figures that there are have no intervals yet."]
     steps = max((int(row["step"]) + 1 for row in record.metrics if row.get("step")), default=0)
     return [f"This run did not finish: {steps} training steps are in its log. How to go on stands at the end."]
 
@@ -108,11 +113,13 @@ def _figures(record: RunRecord, curves: Sequence[Curve]) -> Section:
         )
         for title, found in record.fingerprint.get("differences", {}).items()
     ]
+    published = record.fingerprint.get("published")
+    beside = [] if not published else [PageTable.of_texts("Published figures x 100, and ours", _PUBLISHED, published)]
     earlier = [
         replace(PageTable.of_figures(table), caption=f"Of earlier runs. {table.title}")
         for table in figure_tables(record.earlier, {})
     ]
-    return figures_section(figure_tables(record.rows, averages), curves, [*differences, *earlier])
+    return figures_section(figure_tables(record.rows, averages), curves, [*differences, *earlier], beside)
 
 
 def _training(record: RunRecord, curves: Sequence[Curve]) -> Section:

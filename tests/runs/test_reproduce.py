@@ -6,7 +6,7 @@ import pytest
 
 from flowbert.data.sample import sample_pairs
 from flowbert.errors import UserError
-from flowbert.reproduction import reproduce
+from flowbert.runs.reproduce import reproduce
 
 RAW = "li2020-2-bert-base-uncased-first-last"
 SUBSETS = ("answer-answer", "headlines", "plagiarism", "postediting", "question-question")
@@ -53,3 +53,29 @@ def test_mistakes(senteval: str) -> None:
         reproduce([RAW])
     with pytest.raises(UserError, match=r"encoder: none of the rows asked for has roberta-base; allowed: glove, "):
         reproduce(table="li2020", encoder="roberta-base", senteval=senteval)
+
+
+def test_a_page_lays_ours_beside_theirs(senteval: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    file = tmp_path / "found.json"
+    rows = [RAW, "li2020-2-glove-mean"]
+    raw, _ = reproduce(rows, encoder="builtin-sample", senteval=senteval, tasks=["STS16"], bootstrap=20, output=file)
+    (comparison,) = raw.comparisons
+    page = file.with_suffix(".html").read_text(encoding="utf-8")
+    for text in ("Published figures x 100, and ours", f"{comparison.ours:.2f}", f"{comparison.theirs:.2f}"):
+        assert text in page
+    assert "Variance by direction" in page
+    assert "li2020-2-glove-mean: cannot be run: " in page
+
+
+def test_an_interrupted_run_has_a_page_of_what_there_is(
+    senteval: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    monkeypatch.setattr("flowbert.reproduction.grid.Intervals.of", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce([RAW], encoder="builtin-sample", senteval=senteval, tasks=["STS16"], output=tmp_path / "found.json")
+    assert "It did not finish" in (tmp_path / "found.html").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,9 +13,10 @@ from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.request import as_list, as_numbers
 from flowbert.progress import tracked
-from flowbert.reproduction.comparison import FigureComparison, Reproduction
+from flowbert.reproduction.comparison import FigureComparison, Reproduction, record_of
 from flowbert.reproduction.grid import Figures, PublishedGrid
 from flowbert.reproduction.published import PublishedRow, Setting, published_row, published_rows
+from flowbert.runs.pages import page_of, pages_are_written
 from flowbert.tasks.replicates import Replicates, average
 
 
@@ -49,7 +51,8 @@ def reproduce(
         seeds: Seeds of the flows; several are compared as their mean.
         bootstrap: Resamples for the 95% confidence intervals; 0: none.
         bootstrap_seed: Seed of the resampling.
-        output: results.json that keeps the figures and is not computed again; default: nothing is kept.
+        output: FILE.json that keeps the figures and is not computed again, with its page FILE.html; default: nothing
+            is kept.
         store_dir: Folder of the embedding stores; default: $FLOWBERT_CACHE or ~/.cache/flowbert.
         device: Where encoders and flows run.
 
@@ -88,13 +91,18 @@ def reproduce(
                 except UserError as error:
                     failures[row.id] = f"cannot be run: {error}"
 
-    with TemporaryDirectory() as folder:
+    with ExitStack() as stack:
         each(grid.place)
         each(grid.plan)
-        grid.open(Path(folder) / "results.json" if output is None else Path(output))
+        file = Path(output or Path(stack.enter_context(TemporaryDirectory())) / "results.json")
+        run = grid.open(file, with_vectors=output is not None and pages_are_written())
+        if output is not None:
+            stack.enter_context(page_of(run, has_text=True))
         each(grid.compute, tracked(chosen, "Reproducing", "rows"))
         grid.resample(bootstrap, bootstrap_seed)
-        return [_reproduction(row, substitute, grid.figures(row), failures.get(row.id, "")) for row in chosen]
+        found = [_reproduction(row, substitute, grid.figures(row), failures.get(row.id, "")) for row in chosen]
+        grid.save(record_of(found))
+    return found
 
 
 def _chosen(ids: Sequence[str], table: str | None, encoder: str | None) -> tuple[Sequence[PublishedRow], str | None]:
