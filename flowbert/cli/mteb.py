@@ -36,4 +36,4 @@ def main(argv: list[str]) -> None:
     options["device"] = chosen_device(options["device"])
     for name, score in mteb(options.pop("fitted"), **options).items():
         print(f"{name:30} {100 * score:6.2f}")
-    print(f"main scores x 100; written: {options['output']}/results")
+    print(f"main scores x 100; written: {options['output']}/results, scores.json")

@@ -95,8 +95,9 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
 
     A method's label also names every setting (encoder, layers, pooling, corpus, split) in which the rows differ; what
     they share is said once. ``Avg``, the plain average over the tasks, is added for more than one task; alignment and
-    uniformity are averages over the tasks. An average is over the same tasks for all rows of a split: tasks where none
-    has a figure are left out, and a row that lacks one on another task has no average; notes say so.
+    uniformity, where they were measured, are averages over the tasks. An average is over the same tasks for all rows of
+    a split: tasks where none has a figure are left out, and a row that lacks one on another task has no average; notes
+    say so.
 
     Args:
         rows: Results; those of other metrics are left out.
@@ -112,7 +113,9 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
     if not chosen:
         raise UserError(f"no rows with the aggregation {aggregation!r} among {len(rows)}; nothing to show")
     tasks = tuple(dict.fromkeys(row.task for row in chosen))
-    averaged = (_AVERAGE, *GEOMETRY) if len(tasks) > 1 else GEOMETRY
+    measured = any(math.isfinite(getattr(row, name)) for row in chosen for name in GEOMETRY)
+    geometry = GEOMETRY if measured else ()
+    averaged = (_AVERAGE, *geometry) if len(tasks) > 1 else geometry
     lines = _lines(chosen, attrgetter("task"))
     notes = _notes(chosen, lines)
     cells = {line.label: [line.cell(task) for task in tasks] for line in lines}
@@ -125,7 +128,8 @@ def spearman_table(rows: Sequence[Row], aggregation: str = "wmean", averages: Av
                 cells[label].append(cell)
             what = f"{name} (split {group[0]})" if len(groups) > 1 else name
             notes += [note for note in found.told(what) if len(tasks) > 1 and note not in notes]
-    title = f"Spearman x 100, aggregation: {aggregation}; alignment and uniformity: lower is better"
+    title = f"Spearman x 100, aggregation: {aggregation}"
+    title += "; alignment and uniformity: lower is better" if measured else ""
     return FigureTable(title, (*tasks, *averaged), cells, {line.label: line.group for line in lines}, notes)
 
 

@@ -8,9 +8,13 @@ import torch
 
 from flowbert.data.sts import SAMPLE, STSTask, load_task
 from flowbert.errors import UserError
+from flowbert.evaluation.embeddings import encoder_columns
+from flowbert.evaluation.results import Row, fingerprint, merge_results
 from flowbert.io.hub import first_line
-from flowbert.methods.embedder import Embedder, load
+from flowbert.io.run_folder import RunFolder
+from flowbert.methods.embedder import Embedder, default_method, load
 from flowbert.progress import progress
+from flowbert.runs.pages import write_page
 
 LOCAL = {**{f"STS{year}": f"STS{year}" for year in range(12, 17)}, "STSBenchmark": "STSB", "SICK-R": "SICKR"}
 """MTEB's names of the tasks that a SentEval folder holds, and ours."""
@@ -27,8 +31,10 @@ def mteb(
 ) -> dict[str, float]:
     """Run ``mteb.evaluate`` on a model, and write what it gives as MTEB lays it out.
 
-    The files are ``OUTPUT/results/<model>/<revision>/<task>.json``. STS tasks read from a SentEval folder have as many
-    pairs as MTEB's own data sets; of SICK-R these are all 9,927, not the test split alone.
+    The files are ``OUTPUT/results/<model>/<revision>/<task>.json``. The main scores stand in ``OUTPUT/scores.json``,
+    too, with their page ``scores.html``, beside those of other models that were measured into the same folder. STS
+    tasks read from a SentEval folder have as many pairs as MTEB's own data sets; of SICK-R these are all 9,927, not the
+    test split alone.
 
     References:
         MTEB: Massive Text Embedding Benchmark (Muennighoff et al., 2023). https://arxiv.org/abs/2210.07316
@@ -58,7 +64,10 @@ def mteb(
     embedder.encoder.to(device)
     named = "-".join(part for part in (*Path(model).parts[-2:], method or "") if part.strip("/"))
     encoder = _MTEBEncoder(embedder, f"flowbert/{named}")
-    scores = {}
+    used = "raw" if embedder.fitted is None else method or default_method(RunFolder.find(model))
+    setting = encoder_columns(embedder.encoder) | {"encoder": str(model), "method": used}
+    setting |= {"corpus": "none", "split": "test"}
+    scores, rows = {}, []
     for name, task in zip(names, chosen, strict=True):
         load_data(task, name, local.get(name))
         with warnings.catch_warnings(), progress(None, f"Evaluating {name}"):
@@ -67,7 +76,14 @@ def mteb(
             (result,) = package.evaluate(encoder, task, cache=None, co2_tracker=False, show_progress_bar=False)
         package.ResultCache(output).save_to_cache(result, encoder.mteb_model_meta)
         scores[name] = float(result.get_score())
+        metric = {"cosine_spearman": "spearman"}.get(task.metadata.main_score, task.metadata.main_score)
+        figure = {"task": name, "aggregation": "all", "metric": metric, "value": scores[name], "pairs": 0}
+        rows.append(Row(**setting, **figure))
         task.unload_data()
+    told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
+    record = {"verdicts": [f"MTEB's main scores x 100: {told}"], "rows": len(rows)}
+    merge_results(Path(output) / "scores.json", rows, fingerprint(device=device) | record)
+    write_page(Path(output) / "scores.json")
     return scores
 
 

@@ -9,6 +9,7 @@ import pytest
 from flowbert import SentenceEncoder, Whitening, evaluate_task, load_task
 from flowbert.cli import main
 from flowbert.errors import UserError
+from flowbert.evaluation.results import load_results
 from flowbert.methods.embedder import save_encoder
 from flowbert.runs.mteb import LOCAL, mteb
 
@@ -91,8 +92,20 @@ def test_without_the_package_it_says_what_to_install(
     assert "allowed: pip install 'flowbert[mteb]'" in capsys.readouterr().err
 
 
-def test_the_command_prints_the_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_scores_and_writes_a_page(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("mteb", reason="mteb is not installed")
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    main(["mteb", str(run), "--tasks", "SAMPLE", "--output", str(tmp_path)])
     main(["mteb", "builtin-sample", "--tasks", "SAMPLE", "--output", str(tmp_path)])
+    rows, _ = load_results(tmp_path / "scores.json")
+    assert [(row.encoder, row.method, row.metric) for row in rows] == [
+        ("builtin-sample", "raw", "spearman"),
+        (str(run), "whitening", "spearman"),
+    ]
+    page = (tmp_path / "scores.html").read_text(encoding="utf-8")
+    assert "MTEB&#39;s main scores x 100: SAMPLE" in page
+    assert f"{100 * rows[1].value:.2f}" in page
     assert "SAMPLE" in capsys.readouterr().out
     assert list(tmp_path.glob("results/flowbert__builtin-sample/*/SAMPLE.json"))
