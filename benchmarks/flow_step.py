@@ -37,7 +37,7 @@ def rows(setting: Setting) -> Iterator[Row]:
             way()
         with freed_memory_kept():  # as every fit
             best = setting.seconds({**ways, "product": product, "copy": copy}, 60)
-        operations, numbers = PASSES * 2 * BATCH * _weights(flow), sum(p.numel() for p in flow.parameters())
+        operations, numbers = PASSES * 2 * BATCH * forward_weights(flow), sum(p.numel() for p in flow.parameters())
         arithmetic = operations * best["product"] / product.operations
         optimizer = 7 * 4 * numbers * best["copy"] / copy.bytes  # parameter, both averages: read, written; gradient
         aim = {"reverse": "3.8 ms, where it was 5.1", "lu": "18 ms, where it was 28"}
@@ -73,7 +73,7 @@ def _step(flow: Glow, x: Tensor) -> Callable[[], None]:
     return step
 
 
-def _weights(flow: Glow) -> int:
+def forward_weights(flow: Glow) -> int:
     """Multiplications of a forward pass per row: the dense layers, and of two triangles the numbers in them."""
     return sum(p.numel() for name, p in flow.named_parameters() if ".weight_" in name or name.endswith("triangles"))
 

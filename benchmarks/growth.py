@@ -1,8 +1,9 @@
 """Time and peak memory at N, 4 N and 16 N vectors: each stage in a process of its own, whose peak it is.
 
-    python benchmarks/growth.py --rows 62500 --dim 768 --folder growth
+    python -m benchmarks.growth --rows 62500 --dim 768 --folder growth
 
 writes 16 N vectors there (3 GB for the line above), and as many again for the store, prints a table, and removes them.
+The floor is the arithmetic and the bytes of a stage at the rates of products and a copy in the same process.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import numpy as np
 TIMES = (1, 4, 16)
 STAGES = ("encoding", "store", "whitening", "flow", "evaluation", "bootstrap")
 SENTENCES = 25  # of so many vectors one is encoded: the sample's encoder takes longer than all else
+FLOW_BATCH = 512
 PAIRS = 100  # of so many vectors one pair is resampled
 
 
@@ -47,6 +49,33 @@ class Setting:
     def table(self) -> Path:
         """The manifest that joins them."""
         return self.folder / f"{self.times}.json"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage cannot do without.
+
+    Attributes:
+        items: Sentences, vectors or pairs.
+        operations: Gives the floating point operations of its products by the products' dtype, when all is measured.
+        bytes: Bytes read and written.
+    """
+
+    items: int
+    operations: Callable[[], dict[str, float]] = dict
+    bytes: float = 0.0
+
+    def floor(self, dim: int) -> float:
+        """Seconds at the rates of this moment: of products of ``dim`` columns, and of a copy."""
+        import torch
+
+        from benchmarks.harness import Copy, Product, Setting
+
+        operations = self.operations()
+        products = {dtype: Product(512, dim, dim, getattr(torch, dtype)) for dtype in operations}
+        best = Setting(clock="cpu").seconds({**products, "copy": Copy()}, 10)
+        arithmetic = (count * best[dtype] / products[dtype].operations for dtype, count in operations.items())
+        return sum(arithmetic) + self.bytes * best["copy"] / Copy.bytes
 
 
 class RandomEncoder:
@@ -83,19 +112,28 @@ def prepare(folder: Path, rows: int, dim: int, all_times: Sequence[int] = TIMES)
         (folder / MANIFEST).rename(folder / f"{times}.json")
 
 
-def encoding(at: Setting) -> int:
+def encoding(at: Setting) -> Work:
     """A text file through the sample's encoder to a part."""
+    from benchmarks.encoding import arithmetic
     from flowbert.data.sample import sample_corpus
+    from flowbert.encoders import SentenceEncoder
     from flowbert.runs.encode_parts import encode_parts
 
     sentences, size = sample_corpus(), at.size // SENTENCES
-    encoder = {"path": at.encoder, "dtype": at.dtype}
-    (at.folder / "texts.txt").write_text("".join(f"{sentences[i % len(sentences)]} {i}\n" for i in range(size)))
-    count, _ = encode_parts(str(at.folder / "texts.txt"), at.folder / f"encoded{at.times}", encoder=encoder)
-    return count
+    texts = [f"{sentences[i % len(sentences)]} {i}" for i in range(size)]
+    (at.folder / "texts.txt").write_text("\n".join(texts) + "\n")
+    count, _ = encode_parts(
+        str(at.folder / "texts.txt"), at.folder / f"encoded{at.times}", encoder={"path": at.encoder, "dtype": at.dtype}
+    )
+
+    def operations() -> dict[str, float]:
+        loaded = SentenceEncoder.from_pretrained(at.encoder, dtype=at.dtype)
+        return {at.dtype: arithmetic(loaded, loaded.lengths(texts))}
+
+    return Work(count, operations)
 
 
-def store(at: Setting) -> int:
+def store(at: Setting) -> Work:
     """Sentences added, found, and taken block by block."""
     from flowbert.store.embedding_store import EmbeddingStore
 
@@ -106,10 +144,10 @@ def store(at: Setting) -> int:
     for start in range(0, size, 8192):
         made.take(found[start : start + 8192])
     shutil.rmtree(at.folder / f"store{at.times}")
-    return size
+    return Work(size, bytes=3 * 4.0 * size * at.dim)  # written, read again, copied
 
 
-def whitening(at: Setting) -> int:
+def whitening(at: Setting) -> Work:
     """One pass, and the map."""
     import torch
 
@@ -120,22 +158,33 @@ def whitening(at: Setting) -> int:
     for _, block in table.blocks():
         fitted.partial_fit(torch.from_numpy(block))
     fitted.affine_map()
-    return len(table)
+    return _moments(len(table), at.dim)
 
 
-def flow(at: Setting) -> int:
-    """One epoch of a fit, batches of 512, and whitening beside it."""
+def _moments(rows: int, dim: int) -> Work:
+    """Half of the products: a covariance is symmetric."""
+    return Work(rows, lambda: {"float64": float(rows) * dim**2}, bytes=4.0 * rows * dim)
+
+
+def flow(at: Setting) -> Work:
+    """One epoch of a fit, and whitening beside it."""
+    from benchmarks.flow_step import PASSES, forward_weights
     from flowbert.datamodules.vectors import VectorDataModule
     from flowbert.modules import FlowModule
     from flowbert.runs import fit
 
-    data = VectorDataModule(str(at.table), batch_size=512)
+    data = VectorDataModule(str(at.table), batch_size=FLOW_BATCH)
     options: dict[str, Any] = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False}
-    fit(FlowModule(encoder=data.table, mixing="reverse"), data, at.folder / f"run{at.times}", **options)
-    return at.size
+    module = FlowModule(encoder=data.table, mixing="reverse")
+    fit(module, data, at.folder / f"run{at.times}", **options)
+    trained, beside = module.flow, _moments(at.size, at.dim)
+    assert trained is not None
+    training = {"float32": PASSES * 2 * at.size * forward_weights(trained)}
+    optimizer = 28.0 * sum(parameter.numel() for parameter in trained.parameters()) * at.size / FLOW_BATCH
+    return Work(at.size, lambda: training | beside.operations(), beside.bytes + optimizer)
 
 
-def evaluation(at: Setting) -> int:
+def evaluation(at: Setting) -> Work:
     """5,000 pairs of rows among all."""
     from flowbert.data.sts import STSTask, Subset
     from flowbert.tasks.pairs import evaluate_task
@@ -146,11 +195,12 @@ def evaluation(at: Setting) -> int:
     gold = np.random.default_rng(0).uniform(0, 5, pairs)
     task = STSTask("PAIRS", {"test": [Subset("all", tuple(rows[::2]), tuple(rows[1::2]), gold)]})
     evaluate_task(task, "test", table.encode)
-    return len(table)
+    # Uniformity: half of the products of all pairs of the distinct rows.
+    return Work(len(table), lambda: {"float32": (2.0 * pairs) ** 2 * at.dim})
 
 
-def bootstrap(at: Setting) -> int:
-    """Intervals of two methods, as `evaluate` gives them."""
+def bootstrap(at: Setting) -> Work:
+    """Intervals of two methods, as `evaluate` gives them, of 1,000 resamples."""
     from flowbert.data.sts import STSTask, Subset
     from flowbert.tasks.sts import STS
 
@@ -159,20 +209,21 @@ def bootstrap(at: Setting) -> int:
     gold = rng.integers(0, 26, pairs) / 5
     task = STS(STSTask("PAIRS", {"test": [Subset("all", texts, texts, gold)]}), "test")
     task.resample({name: gold + rng.standard_normal(pairs) for name in ("raw", "whitening")}, threads=1)
-    return pairs
+    return Work(pairs, bytes=4.0 * 1000 * pairs * 4)  # multiplicities: written, read for gold scores and two methods
 
 
-def measure(stage: Callable[[Setting], int], at: Setting, threads: int) -> dict[str, Any]:
-    """Run a stage in this process: items, seconds, MB before and at the peak."""
+def measure(stage: Callable[[Setting], Work], at: Setting, threads: int) -> dict[str, Any]:
+    """Run a stage in this process: items, seconds and their floor, MB before and at the peak."""
     import pytorch_lightning  # noqa: F401  # what every stage imports is there before the clock starts
     import torch
 
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
     before, start, computing = peak(), time.perf_counter(), time.process_time()
-    count = stage(at)
+    work = stage(at)
     spent = {"seconds": time.perf_counter() - start, "computing": time.process_time() - computing}
-    return {"count": count, **spent, "before": before, "peak": peak()}
+    memory = {"before": before, "peak": peak()}
+    return {"count": work.items, **spent, **memory, "floor": work.floor(at.dim)}
 
 
 def peak() -> float:
@@ -202,15 +253,15 @@ def main() -> None:
     start = time.perf_counter()
     prepare(arguments.folder, arguments.rows, arguments.dim)
     print(f"{max(TIMES) * arguments.rows} x {arguments.dim} written in {time.perf_counter() - start:.0f} s", flush=True)
-    print("| stage | items | seconds | of the processor | items/s of it | peak, MB | of these before it began |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    print("| stage | items | seconds | of the processor | floor | items/s of it | peak, MB | before it began |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for stage in arguments.stages:
         for times in TIMES:
-            command = [sys.executable, *sys.argv, "--child", stage, str(times)]
+            command = [sys.executable, "-m", "benchmarks.growth", *sys.argv[1:], "--child", stage, str(times)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ})
             found = json.loads(done.stdout.splitlines()[-1])
             rate = found["count"] / found["computing"]
-            times_spent = f"{found['seconds']:.1f} | {found['computing']:.1f} | {rate:,.0f}"
+            times_spent = f"{found['seconds']:.1f} | {found['computing']:.1f} | {found['floor']:.2f} | {rate:,.0f}"
             columns = f"{times_spent} | {found['peak']:.0f} | {found['before']:.0f}"
             print(f"| {stage} | {found['count']:,} | {columns} |", flush=True)
     shutil.rmtree(arguments.folder)
