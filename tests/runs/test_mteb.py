@@ -10,6 +10,7 @@ from flowbert import SentenceEncoder, Whitening, evaluate_task, load_task
 from flowbert.cli import main
 from flowbert.errors import UserError
 from flowbert.methods.embedder import save_encoder
+from flowbert.progress import Step
 from flowbert.runs.mteb import LOCAL, mteb
 
 
@@ -96,3 +97,12 @@ def test_the_command_prints_the_scores(tmp_path: Path, capsys: pytest.CaptureFix
     main(["mteb", "builtin-sample", "--tasks", "SAMPLE", "--output", str(tmp_path)])
     assert "SAMPLE" in capsys.readouterr().out
     assert list(tmp_path.glob("results/flowbert__builtin-sample/*/SAMPLE.json"))
+
+
+def test_progress_counts_every_sentence_that_it_asks_for(steps: list[Step], tmp_path: Path) -> None:
+    pytest.importorskip("mteb", reason="mteb is not installed")
+    main(["mteb", "builtin-sample", "--tasks", "SAMPLE", "--output", str(tmp_path)])
+    (evaluating,) = (step for step in steps if step.what == "Evaluating SAMPLE")
+    encoded = [step.done for step in steps if step.what == "Encoding"]
+    assert evaluating.unit == "sentences"
+    assert evaluating.done == sum(encoded) >= len(load_task("SAMPLE").sentences(["test"]))
