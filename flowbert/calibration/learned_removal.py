@@ -108,8 +108,7 @@ class LearnedRemoval(Calibration, method="learned-removal"):
                 args=(self.penalty,),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=[(None, 1.0)]
-                * directions.shape[1],  # beyond 1 a direction is mirrored: the same cosines
+                bounds=[(None, 1.0)] * directions.shape[1],  # beyond 1 a direction is mirrored: the same cosines
                 callback=lambda _: step.update(),
                 options=_CONVERGED,
             )
