@@ -107,8 +107,7 @@ class SentenceEncoder(nn.Module):
         self.revision = revision
         self.frozen = frozen
         self._digests: dict[str, str] = {}
-        # Position 0 must be [CLS] in every row.
-        tokenizer.padding_side = "right"
+        tokenizer.padding_side = "right"  # position 0 must be [CLS] in every row
         self._check_pooler()
         self.after_pooling.check(self.layers, self.pooling, self.num_layers)
         if not frozen and len(self.after_pooling):
@@ -274,7 +273,7 @@ class SentenceEncoder(nn.Module):
         result = np.empty((len(sentences), self.dim), dtype=np.float32)
         plan = plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens)
         counted = progress(0 if on_batch else len(sentences), "Encoding", "sentences")
-        with self._evaluating(), weights_laid_out(self.backbone, len(plan), batch_tokens), counted as step:
+        with self.evaluating(), weights_laid_out(self.backbone, len(plan), batch_tokens), counted as step:
             chunks = ([to_device(pad_tokens(self.tokenizer, [rows[i] for i in batch]), self.device)] for batch in plan)
             for batch, vectors in zip(plan, one_behind(map(self._embed_chunks, chunks)), strict=True):
                 result[batch] = vectors.cpu().numpy()
@@ -325,7 +324,8 @@ class SentenceEncoder(nn.Module):
         return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone), self.prompt)
 
     @contextmanager
-    def _evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode, no gradients, no autocast; afterwards every module is in the mode that it was in."""
         training = [module for module in self.modules() if module.training]
         self.eval()
         try:
