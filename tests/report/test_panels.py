@@ -62,7 +62,7 @@ def test_each_is_a_small_element_of_a_page_in_its_colours(methods: tuple[str, ..
         assert len(element) < 60_000, panel.name
         tree = ElementTree.fromstring(element.replace("xlink:", ""))
         ids = [node.attrib["id"] for node in tree.iter() if "id" in node.attrib]
-        assert all(each.startswith(f"{panel.name}--") for each in ids)
+        assert all(each.startswith(f"{panel.name}_") for each in ids)
         assert tree.attrib["style"].startswith("fill: var(--ink)")
         seen.update(ids)
         used = set(re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', element))
@@ -212,7 +212,7 @@ def test_tasks_of_any_names_have_pictures_of_their_own(tasks: set[str]) -> None:
     assert {panel.title.removeprefix("Cosines by gold score, ") for panel in panels} == tasks
     nodes = [node for panel in panels for node in ElementTree.fromstring(panel.svg().replace("xlink:", "")).iter()]
     ids = [node.attrib["id"] for node in nodes if "id" in node.attrib]
-    ids += [each for panel in panels for each in (panel.name, f"{panel.name}--title")]
+    ids += [each for panel in panels for each in (panel.name, f"{panel.name}_title")]
     assert len({each.lower() for each in ids}) == len(ids)
 
 
