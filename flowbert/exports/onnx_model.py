@@ -193,16 +193,10 @@ class _Native(nn.Module):
 
     def __init__(self, flow: Glow) -> None:
         super().__init__()
-        self.levels = copy.deepcopy(flow.levels)
+        self.flow = copy.deepcopy(flow)
 
     def forward(self, x: Tensor) -> Tensor:
-        leaving: list[Tensor] = []
-        for number, level in enumerate(self.levels):
-            if number:
-                x, out = x.chunk(2, dim=1)
-                leaving.append(out)
-            x = level(x)[0]
-        return torch.cat([*leaving, x], dim=1)
+        return self.flow.through_levels(x)[0]
 
 
 def _map_of(fitted: Fitted, dim: int) -> nn.Module:
