@@ -152,7 +152,7 @@ class SentenceEncoder(nn.Module):
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
             counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
-                ``run`` (what is measured, in a fit with that), a run folder, or a corpus. Usual: ``corpus``.
+                ``run`` (what is measured, in a fit with that), a run folder, a hub name, a corpus. Usual: ``corpus``.
             prompt: Text before every sentence, such as ``"query: "``. Usual: none.
             modules: What of the modules after the pooling of a sentence-transformers folder is applied: ``dense`` (up
                 to the last Dense, usual), ``all`` (its Normalize as well), or ``none``.

@@ -129,7 +129,7 @@ def _calibration_in(run: RunFolder, shown: str) -> str:
     """Name of the one map of a run folder that is no flow."""
     saved = [name for name in run.fitted_maps() if name != FLOW]
     if len(saved) != 1:
-        found = ", ".join(saved) or "no map but flows"
+        found = ", ".join(saved) or "no calibration"
         raise UserError(f"given: {shown} holds {found}; allowed: a run folder with one whitening or other calibration")
     return saved[0]
 

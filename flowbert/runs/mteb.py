@@ -61,7 +61,8 @@ def mteb(
     scores = {}
     for name, task in zip(names, chosen, strict=True):
         load_data(task, name, local.get(name))
-        with warnings.catch_warnings(), progress(None, f"Evaluating {name}", "sentences") as encoder.step:
+        with warnings.catch_warnings(), progress(None, f"Evaluating {name}", "sentences") as step:
+            encoder.step = step
             # Who asks for a task by name gets it, whatever has followed it.
             warnings.filterwarnings("ignore", message=".*is superseded by.*")
             (result,) = package.evaluate(encoder, task, cache=None, co2_tracker=False, show_progress_bar=False)

@@ -59,6 +59,7 @@ def test_each_is_a_small_element_of_a_page_in_its_colours(methods: tuple[str, ..
     seen: Counter[str] = Counter()
     for panel in panels_of(FOUND[methods]):
         element = panel.svg()
+        assert "_" not in panel.name
         assert len(element) < 60_000, panel.name
         tree = ElementTree.fromstring(element.replace("xlink:", ""))
         ids = [node.attrib["id"] for node in tree.iter() if "id" in node.attrib]

@@ -139,7 +139,7 @@ def test_a_given_map_that_there_is_not(encoder: Path, whitening: Path, tmp_path:
     on_vectors = {"vectors": str(tmp_path / "emb.npy"), "tasks": str(tmp_path / "pairs.csv")}
     for options, message in (
         ({"methods": "given"}, "given: received none; allowed with method given: a run folder of `fit` or `import`"),
-        ({"methods": "given", "given": str(flow)}, r"given: .*flow holds no map but flows; allowed: a run folder with"),
+        ({"methods": "given", "given": str(flow)}, r"given: .*flow holds no calibration; allowed: a run folder with"),
         ({"methods": "given", "given": "no/such/folder"}, "no/such/folder: no such folder"),
         ({"methods": "whitening+given", "given": str(run)}, "method: received 'given'; allowed: raw, "),
         (
