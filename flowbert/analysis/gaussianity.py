@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from flowbert.calibration.spectrum import RANK_TOLERANCE
 from flowbert.flows import AdditiveCoupling, AffineCoupling, Glow
 from flowbert.metrics.arrays import Array, to_rows
 
@@ -163,7 +164,8 @@ def density_bits(
     for name, s in (shrinkage or {"Gaussian": 0.0}).items():
         gaussians[name] = (1 - s) * covariance + s * average
     for name, matrix in gaussians.items():
-        if torch.linalg.cholesky_ex(matrix).info == 0:  # else it has no density
+        values = torch.linalg.eigvalsh(matrix)
+        if values[0] > RANK_TOLERANCE * values[-1]:  # else it has no density, and what is there is rounding
             found[name] = _gaussian_bits(mean, matrix, others)
     return found
 

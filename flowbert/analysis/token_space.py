@@ -33,7 +33,6 @@ def word_space(encoder: SentenceEncoder, sentences: Sequence[str], tokens: int =
     return WordSpace(buckets, mean_cosine(occurring), word_points(occurring, buckets), by_layer)
 
 
-@torch.no_grad()
 def cosine_by_layer(
     encoder: SentenceEncoder, sentences: Sequence[str], tokens: int = 2000, seed: int = 0
 ) -> list[float]:
@@ -55,15 +54,6 @@ def cosine_by_layer(
         >>> len(cosine_by_layer(encoder, ["a dog runs", "the cat sleeps"]))
         5
     """
-    was_training = encoder.backbone.training
-    encoder.backbone.eval()  # a trained one would drop out
-    try:
-        return _cosine_by_layer(encoder, sentences, tokens, seed)
-    finally:
-        encoder.backbone.train(was_training)
-
-
-def _cosine_by_layer(encoder: SentenceEncoder, sentences: Sequence[str], tokens: int, seed: int) -> list[float]:
     special = torch.tensor(sorted(special_tokens(encoder.tokenizer)), device=encoder.device)
     stream = Stream(seed, "sample")
     drawn = stream.rng().permutation(len(sentences))
@@ -74,7 +64,8 @@ def _cosine_by_layer(encoder: SentenceEncoder, sentences: Sequence[str], tokens:
             break
         batch = [sentences[i] for i in drawn[start : start + _AT_ONCE].tolist()]
         features = {name: value.to(encoder.device) for name, value in encoder.tokenize(batch).items()}
-        states = encoder.backbone(**features, output_hidden_states=True, return_dict=True).hidden_states
+        with encoder.evaluating():  # one that is trained would drop out
+            states = encoder.backbone(**features, output_hidden_states=True, return_dict=True).hidden_states
         real = features["attention_mask"].bool() & ~torch.isin(features["input_ids"], special)
         for layer, state in zip(layers, states, strict=True):
             layer.append(state[real].float().cpu())

@@ -14,6 +14,7 @@ from flowbert.calibration.base import AffineMap, Calibration, NotFittedError, Ro
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import spectrum
 from flowbert.errors import UserError
+from flowbert.progress import progress
 
 Floats = NDArray[np.float64]
 _WEIGHTS = "weights"
@@ -97,14 +98,20 @@ class LearnedRemoval(Calibration, method="learned-removal"):
         checked_rows(left, self.dim)
         if not super().fitted:
             self.partial_fit(left).partial_fit(right)
-        moments = cast(Moments, self.moments).to("cpu")
-        directions, center = self._directions(moments), self._center(moments)
-        pairs = _Pairs(left - center, right - center, directions, target)
-        start = np.zeros(directions.shape[1])
-        bounds = [(None, 1.0)] * len(start)  # beyond 1 the direction is mirrored: the same cosines again
-        found = minimize(
-            pairs.loss, start, args=(self.penalty,), jac=True, method="L-BFGS-B", bounds=bounds, options=_CONVERGED
-        )
+        with progress(None, f"Fitting {self.method}", "gradient steps") as step:
+            moments = cast(Moments, self.moments).to("cpu")
+            directions, center = self._directions(moments), self._center(moments)
+            pairs = _Pairs(left - center, right - center, directions, target)
+            found = minimize(
+                pairs.loss,
+                np.zeros(directions.shape[1]),
+                args=(self.penalty,),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(None, 1.0)] * directions.shape[1],  # beyond 1 a direction is mirrored: the same cosines
+                callback=lambda _: step.update(),
+                options=_CONVERGED,
+            )
         self._weights = torch.from_numpy(np.asarray(found.x, dtype=np.float64).copy())
         self._map = None
         return self

@@ -18,7 +18,7 @@ _EXAMPLE = f"""examples:
 encoder.layers: singles, pairs, triples stand for all settings of so many layers; encoder.max_length 0: no cut.
 encoder.path: text files of word vectors (GloVe, word2vec; .gz too) are averaged, with --encoder.pooling sif by
   frequency.
-methods: {_METHODS}, flow;
+methods: {_METHODS}, flow, given;
   learned-removal learns from labels; options after colons: whitening:shrinkage=0.1, whitening:exponent=-0.35,
   nulling-3:standardize=true, flow:mixing=reverse:epochs=1; compositions: whitening-128+flow.
 tasks: SAMPLE, or KIND:SAMPLE for another kind of figures: {", ".join(KINDS)}.

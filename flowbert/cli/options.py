@@ -46,8 +46,8 @@ _POOLING = (
 )
 _COUNTS = (
     "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
-    "measured, in fit with what is fitted on), a run folder or exported folder here, or a corpus as above. Default: as "
-    "trained, else corpus."
+    "measured, in fit with what is fitted on), a run folder, an exported folder, the name of one on the hub "
+    "(owner/name), or a corpus as above. Default: as trained, else corpus."
 )
 _LENGTH = "Tokens where sentences are cut. Default: as trained, or as the folder says, else 128."
 _PROMPT = (

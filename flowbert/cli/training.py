@@ -65,7 +65,7 @@ def make_parser(command: str, method: TrainingMethod) -> ToolParser:
         parser.set_defaults({"model.loss": {"class_path": "flowbert.losses.info_nce.InfoNCE"}})
     if method.module.frozen_encoder:
         parser.add_class_arguments(WhiteningBaseline, "whitening")
-        recommended = "Show the recommended whitening (configs/recommended_whitening.yaml) in the results, too."
+        recommended = "Compare the recommended whitening (configs/recommended_whitening.yaml), too."
         parser.add_argument("--recommended", type=bool, default=False, help=recommended)
     parser.add_class_arguments(LastCheckpoint, "checkpoint", skip={"dirpath"})
     parser.add_class_arguments(Trainer, "trainer", instantiate=False, fail_untyped=False, sub_configs=True)

@@ -1,5 +1,6 @@
 """Which sentences token weights are counted over, as an option names them."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -7,14 +8,18 @@ from pathlib import Path
 from torch import Tensor
 
 from flowbert.data.corpus import Corpus
+from flowbert.data.readers import FORMATS
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.saving import trained_settings
 from flowbert.encoders.token_counts import COUNTS_SUFFIX, FITTED_ON, OF_RUN, TokenCounts
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.hub import is_hub_name, split_revision
 from flowbert.io.run_folder import RunFolder
 
 Counted = Corpus | TokenCounts
 """What is counted, or was."""
+
+_COUNTS_ON_HUB = ("flowbert.*", "model/*.counts", "model/encoder/flowbert.*")
 
 
 def choose_counted(
@@ -24,7 +29,7 @@ def choose_counted(
 
     Args:
         source: ``corpus`` (what is fitted on), ``run`` (all sentences of the run), a run folder, the folder of an
-            encoder that was trained here or a file of counts, or else the name of a corpus.
+            encoder that was trained here or the name of one on the hub, a file of counts, or else the name of a corpus.
         corpus: Gives what is fitted on.
         run: Gives all sentences of the run.
         load: Loads a corpus by name.
@@ -71,18 +76,26 @@ def weigh_tokens(
 
 
 def saved_counts(source: str) -> TokenCounts | None:
-    """Counts that a run, an encoder or a file holds; None if the source is neither.
+    """Counts that a run, an encoder or a file holds, here or on the hub; None if the source is none of these.
 
     Raises:
-        UserError: If a folder holds none, or the file is damaged.
+        UserError: If a folder holds none, the file is damaged, or there is no such model on the hub.
     """
     path = Path(source).expanduser()
     if path.suffix == COUNTS_SUFFIX:
         return TokenCounts.load(path)
-    if not path.is_dir():
+    if not path.is_dir() and not _names_model(source):
         return None
-    run = RunFolder(path).token_counts
-    found = TokenCounts.load(run) if run.is_file() else trained_settings(source).get("counts")
+    run = RunFolder.find(source, _COUNTS_ON_HUB)
+    counts = run.token_counts
+    found = TokenCounts.load(counts) if counts.is_file() else trained_settings(str(run.path)).get("counts")
     if found is None:
         raise UserError(f"counts: {source} holds no token counts; allowed: a folder of a `fit` with idf, sif, ...")
     return found
+
+
+def _names_model(source: str) -> bool:
+    """Whether a text has the form ``owner/name`` of a model on the hub, and is no file of sentences that is missing."""
+    name, _ = split_revision(source)
+    formed = re.fullmatch(r"[\w.-]+/[\w.-]+", name) is not None and is_hub_name(name)
+    return formed and not Path(name).exists() and Path(name.removesuffix(".gz")).suffix not in FORMATS

@@ -107,8 +107,7 @@ class SentenceEncoder(nn.Module):
         self.revision = revision
         self.frozen = frozen
         self._digests: dict[str, str] = {}
-        # Position 0 must be [CLS] in every row.
-        tokenizer.padding_side = "right"
+        tokenizer.padding_side = "right"  # position 0 must be [CLS] in every row
         self._check_pooler()
         self.after_pooling.check(self.layers, self.pooling, self.num_layers)
         if not frozen and len(self.after_pooling):
@@ -153,7 +152,7 @@ class SentenceEncoder(nn.Module):
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
             counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
-                ``run`` (what is measured, in a fit with that), a run folder, or a corpus. Usual: ``corpus``.
+                ``run`` (what is measured, in a fit with that), a run folder, a hub name, a corpus. Usual: ``corpus``.
             prompt: Text before every sentence, such as ``"query: "``. Usual: none.
             modules: What of the modules after the pooling of a sentence-transformers folder is applied: ``dense`` (up
                 to the last Dense, usual), ``all`` (its Normalize as well), or ``none``.
@@ -274,7 +273,7 @@ class SentenceEncoder(nn.Module):
         result = np.empty((len(sentences), self.dim), dtype=np.float32)
         plan = plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens)
         counted = progress(0 if on_batch else len(sentences), "Encoding", "sentences")
-        with self._evaluating(), weights_laid_out(self.backbone, len(plan), batch_tokens), counted as step:
+        with self.evaluating(), weights_laid_out(self.backbone, len(plan), batch_tokens), counted as step:
             chunks = ([to_device(pad_tokens(self.tokenizer, [rows[i] for i in batch]), self.device)] for batch in plan)
             for batch, vectors in zip(plan, one_behind(map(self._embed_chunks, chunks)), strict=True):
                 result[batch] = vectors.cpu().numpy()
@@ -325,7 +324,8 @@ class SentenceEncoder(nn.Module):
         return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone), self.prompt)
 
     @contextmanager
-    def _evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode, no gradients, no autocast; afterwards every module is in the mode that it was in."""
         training = [module for module in self.modules() if module.training]
         self.eval()
         try:

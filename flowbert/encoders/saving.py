@@ -12,6 +12,7 @@ from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
 from flowbert.io.atomic import folder_written_atomically
 from flowbert.io.digest import digest_file, digest_json
+from flowbert.io.json_file import read_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.notices import transformers_notices_off
 
@@ -95,12 +96,7 @@ def _folders(path: str) -> list[Path]:
 def _read_settings(path: str) -> dict[str, Any]:
     for file in (folder / SETTINGS_FILE for folder in _folders(path)):
         if file.is_file():
-            try:
-                settings = json.loads(file.read_text(encoding="utf-8"))
-            except (ValueError, OSError, RecursionError) as error:
-                raise UserError(f"{file}: not readable ({error}); needed: JSON as written here") from error
-            if not isinstance(settings, dict):
-                raise UserError(f"{file}: holds {type(settings).__name__}; needed: an object as written here")
+            settings: dict[str, Any] = read_json(file)
             digest = settings.pop(_DIGEST, None)
             if (digest is not None or _FILES in settings) and digest != digest_json(settings):
                 raise UserError(

@@ -1,11 +1,11 @@
 """A sentence-transformers folder: what it says about how its transformer is meant to be used."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from flowbert.encoders.after_pooling import ALL, NONE, AfterPooling, Dense, Normalize
 from flowbert.errors import UserError
+from flowbert.io.json_file import read_json
 
 _POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "weightedmean": "position_mean", "lasttoken": "last_token"}
 _OLD_POOLINGS = {  # one switch each, before version 6
@@ -143,12 +143,4 @@ class SentenceFolder:
 
 def _read(path: Path, kind: type) -> Any:
     """Content of a JSON file; empty if there is none."""
-    if not path.is_file():
-        return kind()
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error}); needed: the file as it was written") from error
-    if not isinstance(content, kind):
-        raise UserError(f"{path}: holds {type(content).__name__}; needed: {kind.__name__}, as it was written")
-    return content
+    return read_json(path, kind) if path.is_file() else kind()

@@ -161,21 +161,26 @@ def counted_loader(
     return counted
 
 
-def methods_of(methods: Methods, flow: str | None, device: str | torch.device) -> list[Method]:
+def methods_of(
+    methods: Methods, flow: str | None, device: str | torch.device, given: str | None = None
+) -> list[Method]:
     """Methods by name; a list among them is a composition.
 
     Args:
         methods: The names.
         flow: Run folder of a trained flow, or ``fit``.
         device: Where flows are fitted.
+        given: Run folder of a calibration.
 
     Raises:
         UserError: If a name or an option is unknown.
     """
     names = methods if isinstance(methods, str) else [m if isinstance(m, str) else "+".join(m) for m in methods]
-    found = parse_methods(as_list(names, "methods"), flow, torch.device(device))
-    if flow is not None and not any(method.name.startswith("flow") for method in found):
-        warnings.warn("flow is given but methods does not name flow", FlowbertWarning, stacklevel=3)
+    found = parse_methods(as_list(names, "methods"), flow, torch.device(device), given)
+    for argument, folder in (("flow", flow), ("given", given)):
+        if folder is not None and not any(method.name.startswith(argument) for method in found):
+            told = f"{argument}: received {folder}, but methods does not name {argument}"
+            warnings.warn(told, FlowbertWarning, stacklevel=3)
     return found
 
 

@@ -17,6 +17,7 @@ from flowbert.errors import UserError, choices
 from flowbert.io.atomic import written_atomically
 from flowbert.io.command import command_line
 from flowbert.io.digest import digest_json
+from flowbert.io.json_file import read_json
 from flowbert.io.lock import locked
 from flowbert.tasks.base import Measured
 from flowbert.tasks.protocol import AGGREGATIONS
@@ -195,13 +196,8 @@ def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
         UserError: If the file is missing, not JSON, or a row lacks a field or holds a value that is not allowed.
     """
     path = Path(path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file; needed: a results.json") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, OSError) as error:
-        raise UserError(f"{path}: not a readable JSON file ({error}); needed: a results.json") from error
-    if not isinstance(content, dict) or not isinstance(content.get("rows"), list):
+    content = read_json(path, needed="a results.json")
+    if not isinstance(content.get("rows"), list):
         raise UserError(f"{path}: lacks the list 'rows'; needed: an object with 'rows' and 'fingerprint'")
     rows = [_row(value, f"{path}: row {number}") for number, value in enumerate(content["rows"], start=1)]
     return rows, dict(content.get("fingerprint") or {})

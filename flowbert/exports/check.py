@@ -16,6 +16,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.errors import UserError
 from flowbert.exports import reopened
 from flowbert.methods.embedder import Embedder
+from flowbert.progress import progress
 
 SENTENCES = 256
 LARGEST_DIFFERENCE = 1e-5  # of a cosine
@@ -46,9 +47,16 @@ def vectors_elsewhere(folder: Path, sentences: Sequence[str]) -> npt.NDArray[np.
         texts, vectors = Path(scratch) / "sentences.json", Path(scratch) / "vectors.npy"
         texts.write_text(json.dumps(sentences), encoding="utf-8")
         command = [sys.executable, str(reopened.__file__), str(folder.resolve()), str(texts), str(vectors)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=scratch)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        errors = Path(scratch) / "errors.txt"
+        with (
+            errors.open("wb") as stderr,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=scratch) as process,
+            progress(len(sentences), "Encoding with sentence-transformers", "sentences") as step,
+        ):
+            for line in process.stdout or ():
+                step.update(int(line) if line.strip().isdigit() else 0)  # a library may say something, too
+        if process.returncode:
+            reason = (errors.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no message"])[-1]
             raise UserError(f"export: the folder does not open with sentence-transformers ({reason}); nothing is kept")
         found: npt.NDArray[np.float32] = np.load(vectors, allow_pickle=False)
         return found

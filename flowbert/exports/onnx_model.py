@@ -25,6 +25,7 @@ from flowbert.exports.check import compared, trial_sentences
 from flowbert.exports.compiled import Affine, CompiledMap, compile_map, steps_of
 from flowbert.flows import Glow
 from flowbert.methods.embedder import Embedder, Fitted
+from flowbert.progress import progress
 
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 LARGEST_DIFFERENCE = 1e-4  # of a cosine, in float32
@@ -126,12 +127,14 @@ class OnnxEncoder:
         """Embed N sentences in their order, in batches of these sizes in turn: ``(N, k)``."""
         found: list[npt.NDArray[np.float32]] = []
         start = 0
-        while start < len(sentences):
-            size = batch_sizes[len(found) % len(batch_sizes)]
-            tokens = self._tokenizer.encode_batch(sentences[start : start + size])
-            given = (np.array([t.ids for t in tokens]), np.array([t.attention_mask for t in tokens]))
-            found.append(self._session.run(None, dict(zip(_INPUTS, given, strict=True)))[0])
-            start += size
+        with progress(len(sentences), "Encoding with onnxruntime", "sentences") as step:
+            while start < len(sentences):
+                size = batch_sizes[len(found) % len(batch_sizes)]
+                tokens = self._tokenizer.encode_batch(sentences[start : start + size])
+                given = (np.array([t.ids for t in tokens]), np.array([t.attention_mask for t in tokens]))
+                found.append(self._session.run(None, dict(zip(_INPUTS, given, strict=True)))[0])
+                start += size
+                step.update(len(tokens))
         return np.concatenate(found)
 
 
@@ -190,16 +193,10 @@ class _Native(nn.Module):
 
     def __init__(self, flow: Glow) -> None:
         super().__init__()
-        self.levels = copy.deepcopy(flow.levels)
+        self.flow = copy.deepcopy(flow)
 
     def forward(self, x: Tensor) -> Tensor:
-        leaving: list[Tensor] = []
-        for number, level in enumerate(self.levels):
-            if number:
-                x, out = x.chunk(2, dim=1)
-                leaving.append(out)
-            x = level(x)[0]
-        return torch.cat([*leaving, x], dim=1)
+        return self.flow.through_levels(x)[0]
 
 
 def _map_of(fitted: Fitted, dim: int) -> nn.Module:

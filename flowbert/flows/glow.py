@@ -107,16 +107,19 @@ class Glow(Bijection):
         """Map embeddings to latents."""
         self._check_shape(x)
         with torch.autocast(x.device.type, enabled=False):
-            x = x.to(self.dtype)
-            leaving: list[Tensor] = []
-            total = x.new_zeros(x.shape[0])
-            for level in self.levels:
-                if level is not self.levels[0]:
-                    x, out = x.chunk(2, dim=1)
-                    leaving.append(out)
-                x, log_det = level(x)
-                total = total + log_det
-            return torch.cat([*leaving, x], dim=1), total
+            return self.through_levels(x.to(self.dtype))
+
+    def through_levels(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """:meth:`forward` alone, without what prepares for it: all that an exporter of graphs can trace."""
+        leaving: list[Tensor] = []
+        total = x.new_zeros(x.shape[0])
+        for level in self.levels:
+            if level is not self.levels[0]:
+                x, out = x.chunk(2, dim=1)
+                leaving.append(out)
+            x, log_det = level(x)
+            total = total + log_det
+        return torch.cat([*leaving, x], dim=1), total
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""

@@ -1,1 +1,1 @@
-"""File formats: atomic writes, digests, and the one container of tensors; imports nothing of flowbert but errors."""
+"""File formats: atomic writes, digests, JSON, the one container of tensors; imports nothing of flowbert but errors."""

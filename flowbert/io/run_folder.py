@@ -1,7 +1,7 @@
 """Where everything of a run lies, and the rule that a finished run is never overwritten."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -84,8 +84,12 @@ class RunFolder:
         return run
 
     @classmethod
-    def find(cls, run: str | Path) -> Self:
+    def find(cls, run: str | Path, files: Sequence[str] = _ON_HUB) -> Self:
         """The run folder or exported model at a path, or of that name on the hub: ``owner/name``, ``owner/name@v1``.
+
+        Args:
+            run: Path or name.
+            files: Patterns of what is fetched from the hub, for each depth of folders; default: all of a model.
 
         Raises:
             UserError: If there is none.
@@ -96,7 +100,7 @@ class RunFolder:
         name, revision = split_revision(str(run))
         if path.exists() or not is_hub_name(name):
             raise UserError(f"{run}: no such folder; allowed: the run folder of a finished `fit`, or a hub name")
-        return cls(fetch(name, revision, lambda _: _ON_HUB, "model")[0])
+        return cls(fetch(name, revision, lambda _: files, "model")[0])
 
     @classmethod
     def of_checkpoint(cls, checkpoint: str | Path) -> Self:

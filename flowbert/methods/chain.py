@@ -9,7 +9,6 @@ from torch import Tensor
 
 from flowbert.calibration.base import Calibration, Rows, checked_rows
 from flowbert.errors import UserError
-from flowbert.progress import progress
 
 Blocks = Callable[[], Iterable[Tensor]]
 """Gives the rows ``(n_i, D)`` of a corpus from the start, block by block, each time it is called."""
@@ -115,8 +114,7 @@ class Chain:
             if isinstance(step, Supervised):
                 if pairs is None:
                     raise UserError(f"method {step.method} is supervised and has no labelled pairs; needed: some")
-                with progress(None, f"Fitting {step.method}"):
-                    step.fit_pairs(before(pairs.left), before(pairs.right), pairs.scores)
+                step.fit_pairs(before(pairs.left), before(pairs.right), pairs.scores)
         return self
 
     def transform(self, x: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.flows import Glow, load_flow
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json
+from flowbert.io.json_file import read_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import Transform
 from flowbert.methods.chain import Chain
@@ -238,16 +239,10 @@ def saved_encoder(run_dir: str | Path) -> dict[str, Any]:
         UserError: If the folder is not that of a finished fit, or the file in it is damaged.
     """
     path = RunFolder(run_dir).encoder_identity
-    try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        intact = description.pop(_DIGEST, None) == digest_json(description)
-    except FileNotFoundError:
+    if not path.exists():
         missing = path.relative_to(run_dir)
-        raise UserError(f"{run_dir}: no {missing}; allowed: the run folder of a finished `fit`") from None
-    except (ValueError, AttributeError, TypeError, RecursionError):
-        intact = False
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-    if not intact:
+        raise UserError(f"{run_dir}: no {missing}; allowed: the run folder of a finished `fit`")
+    description: dict[str, Any] = read_json(path, needed="the file as `fit` wrote it; run `fit` again")
+    if description.pop(_DIGEST, None) != digest_json(description):
         raise UserError(f"{path}: damaged, changed by hand, or of an older version (no digest); run `fit` again")
     return description

@@ -20,6 +20,7 @@ from flowbert.methods.embedder import FLOW, load_map, saved_encoder, transform_o
 from flowbert.spec import Spec, parse_spec
 
 FIT_HERE = "fit"
+GIVEN = "given"  # a calibration that was fitted before, here or elsewhere
 _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 
 
@@ -54,29 +55,37 @@ def make_calibration(spec: str) -> Calibration:
     return _calibration(parse_spec(spec, methods()))
 
 
-def parse_methods(names: Sequence[str], flow: str | None, device: torch.device) -> list[Method]:
-    """Methods by their names: ``raw``, a calibration, ``flow``, or a composition of them.
+def parse_methods(
+    names: Sequence[str], flow: str | None, device: torch.device, given: str | None = None
+) -> list[Method]:
+    """Methods by their names: ``raw``, a calibration, ``flow``, ``given``, or a composition of the first three.
 
     Args:
         names: The names.
         flow: The run folder whose flow ``flow`` alone is. With options, or inside a composition, a flow is fitted
             here, as it is everywhere if this is ``"fit"``.
         device: Where flows are fitted.
+        given: The run folder whose calibration ``given`` is.
 
     Raises:
-        UserError: If a name or an option is unknown, or ``flow`` alone has no run folder.
+        UserError: If a name or an option is unknown, or ``flow`` alone or ``given`` has no run folder.
     """
-    return [_method(name, flow, _ACCELERATORS[device.type]) for name in names]
+    return [_method(name, flow, given, _ACCELERATORS[device.type]) for name in names]
 
 
-def _method(name: str, flow: str | None, accelerator: str) -> Method:
+def _method(name: str, flow: str | None, given: str | None, accelerator: str) -> Method:
     if name == "raw":
         return Method(name)
     if name == FLOW and flow != FIT_HERE:
         if flow is None:
             needed = "a run folder of `fit`, or 'fit' to fit it here"
             raise UserError(f"flow: received none; allowed with method flow: {needed}")
-        return _fitted_before(flow, RunFolder.find(flow))
+        return _fitted_before(name, flow, RunFolder.find(flow), FLOW)
+    if name == GIVEN:
+        if given is None:
+            raise UserError("given: received none; allowed with method given: a run folder of `fit` or `import`")
+        run = RunFolder.find(given)
+        return _fitted_before(name, given, run, _calibration_in(run, given))
     makers = [partial(_step, spec, accelerator) for spec in split_chain(name)]
     trial = Chain([make(0) for make in makers])  # a typo must show before anything is encoded
     return Method(
@@ -116,13 +125,23 @@ def _check_fits(saved: Mapping[str, Any], dim: int | None, what: str, key: Mappi
         check_same_encoder(saved, key, what)
 
 
-def _fitted_before(name: str, run: RunFolder) -> Method:
-    identity, (fitted, flaw) = saved_encoder(run.path), load_map(run.path, FLOW)
+def _calibration_in(run: RunFolder, shown: str) -> str:
+    """Name of the one map of a run folder that is no flow."""
+    saved = [name for name in run.fitted_maps() if name != FLOW]
+    if len(saved) != 1:
+        found = ", ".join(saved) or "no calibration"
+        raise UserError(f"given: {shown} holds {found}; allowed: a run folder with one whitening or other calibration")
+    return saved[0]
+
+
+def _fitted_before(method: str, shown: str, run: RunFolder, name: str) -> Method:
+    """A map of a run folder under the name of a method; ``shown`` is the folder as it was asked for."""
+    identity, (fitted, flaw) = saved_encoder(run.path), load_map(run.path, name)
     return Method(
-        FLOW,
+        method,
         ready=transform_of(fitted),
         flaw=flaw,
-        fitted_on=f"that of {name}",
-        identity=digest_file(run.fitted_map(FLOW)),
-        check=partial(_check_fits, identity, fitted.dim, f"flow in {name}"),
+        fitted_on=f"that of {shown}",
+        identity=digest_file(run.fitted_map(name)),
+        check=partial(_check_fits, identity, fitted.dim, f"{name} in {shown}"),
     )

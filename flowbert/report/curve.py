@@ -19,7 +19,7 @@ def training_curves(
     r"""Spearman, alignment and uniformity on the development split at every validation of some fits.
 
     Args:
-        runs: Run folders; a text may hold several, comma-separated.
+        runs: Run folders, or their names on the hub; a text may hold several, comma-separated.
         task: Task; default: the first of the first run.
         aggregation: Which Spearman of a task with subsets: ``all``, ``mean`` or ``wmean``.
         output: Picture to write, .svg or .png; the points stand beside it as .csv.

@@ -53,7 +53,7 @@ def read_curves(runs: Sequence[str | Path], task: str | None = None, aggregation
     """Read the curves of all methods of some run folders, on one task; a baseline that several runs share, once.
 
     Args:
-        runs: Folders of finished or running fits.
+        runs: Folders of finished or running fits, or their names on the hub.
         task: Its name; default: the first of the first run.
         aggregation: Which Spearman of a task with subsets: ``all``, ``mean`` or ``wmean``.
 
@@ -64,7 +64,7 @@ def read_curves(runs: Sequence[str | Path], task: str | None = None, aggregation
         raise UserError(f"aggregation: received {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
     curves: dict[object, Curve] = {}
     for run in runs:
-        for curve in _read(Path(run), task, aggregation):
+        for curve in _read(run, task, aggregation):
             task = curve.task
             curves.setdefault(curve.identity, curve)
     return list(curves.values())
@@ -114,11 +114,12 @@ def curves_of(metrics: Sequence[Mapping[str, str]], run: str, task: str | None =
     return [Curve(run, method, name, _points(metrics, method, name, "all")) for method, name in found if name == chosen]
 
 
-def _read(run: Path, task: str | None, aggregation: str) -> list[Curve]:
-    path = RunFolder(run).metrics
+def _read(run: str | Path, task: str | None, aggregation: str) -> list[Curve]:
+    path = RunFolder.find(run, ["metrics.csv"]).metrics
     if not path.is_file():
-        problem = f"no {path.name} in it" if run.is_dir() else "no such folder"
-        raise UserError(f"{run}: {problem}; allowed: the run folder of a fit (an exported model has no curve)")
+        raise UserError(
+            f"{run}: no {path.name} in it; allowed: the run folder of a fit (an exported model has no curve)"
+        )
     rows = read_metrics(path)
     names = _measured(rows, aggregation)
     tasks = list(dict.fromkeys(found for _, found in names))

@@ -21,7 +21,7 @@ class Panel:
     """One picture.
 
     Attributes:
-        name: Of its files and its place on a page: ``spectra``.
+        name: Of its files and its place on a page: ``spectra``; without "_", which parts it from ids inside it.
         title: What it shows, in a line.
         caption: How to read it, and what it says here, in sentences.
         columns: Names of the data's columns.
@@ -70,9 +70,9 @@ class Panel:
 
     def _of_page(self, svg: str) -> str:
         text = _shortened(svg[svg.index("<svg") :])
-        text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", text)
+        text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}_", text)
         look = f"fill: {INK}; stroke-linejoin: round"  # matplotlib leaves out that a fill is black
-        text = text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}-title" style="{look}" ', 1)
+        text = text.replace("<svg ", f'<svg role="img" aria-labelledby="{self.name}_title" style="{look}" ', 1)
         for colour, variable in IN_PAGE.items():
             text = text.replace(colour, f"var(--{variable})")
         return text

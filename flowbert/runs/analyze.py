@@ -41,6 +41,7 @@ def analyze(
     encoder: str | EncoderSettings = "builtin-sample",
     methods: Methods = "raw,whitening,flow",
     flow: str | None = None,
+    given: str | None = None,
     corpus: str = "builtin-sample",
     column: str | None = None,
     nli: str = "hub",
@@ -65,6 +66,8 @@ def analyze(
         methods: Comma-separated, or a list, in which a list is a composition: raw, standardization, nulling-3,
             whitening-128:shrinkage=0.1, zca, learned-removal (from labels), flow:epochs=1, whitening-128+flow.
         flow: For method flow: run folder or exported folder, the name of one on the hub, or 'fit' to fit it here.
+        given: For method given: run folder of fit or import, or exported folder, or the name of one on the hub, whose
+            whitening it is.
         corpus: The sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample.
         column: Column of the sentences in table files.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
@@ -95,7 +98,7 @@ def analyze(
     distinct = list(dict.fromkeys(whole.sentences))
     if len(distinct) < _FEWEST:
         raise UserError(f"corpus: {corpus} has {len(distinct)} distinct sentences; needed: {_FEWEST}")
-    chosen = methods_of(methods, FIT_HERE if flow is None and FLOW in str(methods) else flow, torch.device(device))
+    chosen = methods_of(methods, FIT_HERE if flow is None and FLOW in str(methods) else flow, device, given)
     source = _source(settings, whole, load, device, store_dir)
     order = Stream(seed, "sample").rng().permutation(len(distinct)).tolist()
     held = min(limit, len(distinct) // 2)

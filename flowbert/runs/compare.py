@@ -41,6 +41,7 @@ def compare(
     encoder: str | EncoderSettings | SentenceEncoder = "builtin-sample",
     methods: Methods = "raw,whitening",
     flow: str | None = None,
+    given: str | None = None,
     corpus: Names = "target",
     nli: str = "hub",
     column: str | None = None,
@@ -77,6 +78,8 @@ def compare(
         methods: Comma-separated, or a list, in which a list is a composition: raw, standardization, nulling-3,
             whitening-128:shrinkage=0.1, zca, learned-removal (from labels), flow:epochs=1, whitening-128+flow.
         flow: For method flow: run folder or exported folder, the name of one on the hub, or 'fit' to fit it here.
+        given: For method given: run folder of fit or import, or exported folder, or the name of one on the hub, whose
+            whitening it is.
         corpus: What methods are fitted on: target (all sentences of the task), train_only, nli, builtin-sample, files
             (a path, a glob, a comma-separated list), or hub:NAME. Several: target,nli, or a list.
         nli: NLI source for corpus nli: hub, builtin-sample, or files.
@@ -120,7 +123,7 @@ def compare(
     _check(bootstrap, bootstrap_seed, lexical)
     if output is not None and Path(output).suffix != ".json":
         raise UserError(f"output: received {output}; allowed: a name that ends in .json")
-    parsed = methods_of(methods, flow, device)
+    parsed = methods_of(methods, flow, device, given)
     table = None
     if vectors is not None:
         refuse_with_vectors(encoder=encoder, nli=nli, senteval=senteval, lexical=lexical, store_dir=store_dir)

@@ -19,7 +19,8 @@ from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
-from flowbert.evaluation.results import Row, fingerprint, rows_of, write_results
+from flowbert.evaluation.intervals import Intervals
+from flowbert.evaluation.results import Row, fingerprint, write_results
 from flowbert.evaluation.sample_vectors import drawn_sentences
 from flowbert.io.atomic import written_atomically
 from flowbert.io.run_folder import RunFolder
@@ -27,11 +28,11 @@ from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
 from flowbert.runs.checkpoints import SavedCheckpoint
-from flowbert.runs.fit_figures import intervals_of, record_of
+from flowbert.runs.fit_figures import intervals_of, joined, record_of, rows_of_fit
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
 from flowbert.runs.page_analysis import analysis_of_fit
 from flowbert.runs.pages import write_page
-from flowbert.runs.recommended import recommended_rows
+from flowbert.runs.recommended import recommended_comparison
 from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.training.lightning_adapter import lightning_as_ours
 from flowbert.training.progress_bar import TrainingProgress
@@ -59,7 +60,7 @@ class Run:
         log_to: Where figures go beside ``metrics.csv``: ``wandb``, ``wandb-offline``, ``tensorboard``.
         whitening: The baseline beside a frozen encoder's method; default: plain whitening.
         last: When ``last.ckpt`` is written; default: after every epoch and every ten minutes.
-        recommended: Whether the results of a fit show the recommended map, too, see :mod:`flowbert.runs.recommended`.
+        recommended: Whether a fit compares the recommended map, too, see :mod:`flowbert.runs.recommended`.
         settings: What the run was asked to do, as JSON values, for the hash in its results.
         **trainer: Arguments of Lightning's Trainer, over :data:`TRAINER_DEFAULTS`.
 
@@ -92,6 +93,7 @@ class Run:
         self._recommended = recommended
         self._options = TRAINER_DEFAULTS | trainer
         self.said: dict[str, Any] = {}
+        self._intervals = Intervals({}, ())
         module.check_data(datamodule)
         datamodule.load()
         if module.has_encoder and module.encoder.needs_counts:
@@ -139,7 +141,9 @@ class Run:
         corpus = self.datamodule.describe_corpus()
         rows = self._report(trainer, corpus)
         if self._recommended:  # what the fit gave is on disk by now
-            rows += recommended_rows(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
+            other = recommended_comparison(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
+            rows += other.rows
+            self.said = record_of(rows, joined(self._intervals, other))
             self._write(rows, corpus)
         write_page(self.folder.path, self._analysis)
         self._log_end(rows)
@@ -279,22 +283,10 @@ class Run:
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
         if trainer.fast_dev_run or not trainer.is_global_zero:
             return []
-        seed = self.module.hparams["seed"]
-        rows = [
-            row
-            for found in self.evaluation.figures
-            for row in rows_of(
-                found.figures.measured,
-                method=found.method,
-                corpus="none" if found.method == "raw" else corpus["name"],
-                fitted=0 if found.method == "raw" else corpus["fitted"],
-                seed=seed if found.trained else None,
-                **encoder_columns(self.module.encoder),
-            )
-        ]
-        intervals = intervals_of(self.datamodule.tasks, self.evaluation.figures)
-        rows = intervals.rows(rows)
-        self.said = record_of(rows, intervals)
+        figures, seed = self.evaluation.figures, self.module.hparams["seed"]
+        self._intervals = intervals_of(self.datamodule.tasks, figures)
+        rows = self._intervals.rows(rows_of_fit(figures, corpus, seed, encoder_columns(self.module.encoder)))
+        self.said = record_of(rows, self._intervals)
         self._write(rows, corpus)
         return rows
 

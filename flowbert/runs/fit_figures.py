@@ -1,19 +1,46 @@
-"""Figures of a fit as ``evaluate`` gives them: intervals, averages, which method to use."""
+"""Figures of a fit as ``evaluate`` gives them: rows, intervals, averages, which method to use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from flowbert.callbacks.sts_evaluation import MethodFigures
 from flowbert.data.sts import STSTask
-from flowbert.evaluation.comparison import AGGREGATION
+from flowbert.evaluation.comparison import AGGREGATION, Comparison
 from flowbert.evaluation.intervals import Intervals
-from flowbert.evaluation.results import Row
+from flowbert.evaluation.results import Row, rows_of
 from flowbert.tasks.base import Task
 from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.tasks.replicates import Replicates
 from flowbert.tasks.sts import STS
 from flowbert.tasks.verdict import verdict
+
+
+def rows_of_fit(
+    figures: Sequence[MethodFigures], corpus: Mapping[str, Any], seed: int, encoder: Mapping[str, Any]
+) -> list[Row]:
+    """Rows of every method.
+
+    Args:
+        figures: The figures.
+        corpus: What was fitted on: its name, and how many sentences.
+        seed: Seed of what was trained.
+        encoder: Columns that describe the encoder.
+    """
+    return [
+        row
+        for found in figures
+        for row in rows_of(
+            found.figures.measured,
+            method=found.method,
+            corpus="none" if found.method == "raw" else corpus["name"],
+            fitted=0 if found.method == "raw" else corpus["fitted"],
+            seed=seed if found.trained else None,
+            **encoder,
+        )
+    ]
 
 
 def intervals_of(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> Intervals:
@@ -27,9 +54,39 @@ def intervals_of(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> 
     return Intervals(found, ())
 
 
+def joined(intervals: Intervals, other: Comparison) -> Intervals:
+    """The intervals of a fit, the methods of a comparison on the same resamples of the same tasks behind its own."""
+    names = {row.setting: _name(row) for row in other.rows}
+    theirs = {(task.name, task.split): found for task, found in other.intervals.replicates.items()}
+    return Intervals(
+        {
+            task: {
+                measure: _beside(mine, theirs[task.name, task.split][measure], names)
+                for measure, mine in by_measure.items()
+            }
+            for task, by_measure in intervals.replicates.items()
+        },
+        (),
+    )
+
+
+def _beside(mine: Replicates, theirs: Replicates, names: Mapping[str, str]) -> Replicates:
+    methods = (*mine.methods, *(names[setting] for setting in theirs.methods))
+    points, values = (np.concatenate(both) for both in ((mine.points, theirs.points), (mine.values, theirs.values)))
+    return Replicates(mine.name, methods, points, values)
+
+
+def _name(row: Row) -> str:
+    """Name of a method in a verdict; one of a comparison, which alone has a digest of its setting, tells this, too."""
+    return f"{row.method} ({row.layers}, {row.pooling})" if row.setting else row.method
+
+
 def record_of(rows: Sequence[Row], intervals: Intervals) -> dict[str, Any]:
     """Verdicts and intervals of averages, as JSON values; tasks of different splits are never averaged."""
-    keys = {(row.method, row.split): [row.encoder, row.layers, row.pooling, row.split, row.corpus] for row in rows}
+    keys = {
+        (_name(row), row.split): [row.encoder, row.layers, row.pooling, row.split, row.corpus, row.method]
+        for row in rows
+    }
     averages: dict[str, list[Any]] = {name: [] for name in AGGREGATIONS}
     verdicts: list[str] = []
     for split in dict.fromkeys(row.split for row in rows):
@@ -39,7 +96,7 @@ def record_of(rows: Sequence[Row], intervals: Intervals) -> dict[str, Any]:
             usable = found.usable() if found is not None else ()
             if found is not None:
                 ends = [(method, found.interval(method)) for method in usable]
-                averages[name] += [[*keys[method, split], method, each.low, each.high] for method, each in ends]
+                averages[name] += [[*keys[method, split], each.low, each.high] for method, each in ends]
             if name == AGGREGATION:
                 if found is not None and len(usable) > 1:
                     best = verdict(found, label=f"{split}, {found.name}" if split != "test" else None)

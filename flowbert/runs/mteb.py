@@ -13,7 +13,7 @@ from flowbert.evaluation.results import Row, fingerprint, merge_results
 from flowbert.io.hub import first_line
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import Embedder, default_method, load
-from flowbert.progress import progress
+from flowbert.progress import Step, progress
 from flowbert.runs.pages import write_page
 
 LOCAL = {**{f"STS{year}": f"STS{year}" for year in range(12, 17)}, "STSBenchmark": "STSB", "SICK-R": "SICKR"}
@@ -70,7 +70,8 @@ def mteb(
     scores, rows = {}, []
     for name, task in zip(names, chosen, strict=True):
         load_data(task, name, local.get(name))
-        with warnings.catch_warnings(), progress(None, f"Evaluating {name}"):
+        with warnings.catch_warnings(), progress(None, f"Evaluating {name}", "sentences") as step:
+            encoder.step = step
             # Who asks for a task by name gets it, whatever has followed it.
             warnings.filterwarnings("ignore", message=".*is superseded by.*")
             (result,) = package.evaluate(encoder, task, cache=None, co2_tracker=False, show_progress_bar=False)
@@ -90,6 +91,8 @@ def mteb(
 class _MTEBEncoder:
     """An embedder as MTEB's ``EncoderProtocol`` wants it; sentences come in loaders of batches."""
 
+    step: Step  # of the task that is evaluated
+
     def __init__(self, embedder: Embedder, name: str) -> None:
         from mteb.models import ModelMeta
 
@@ -99,7 +102,9 @@ class _MTEBEncoder:
     def encode(self, inputs: Any, **_: Any) -> Any:
         """Embed the texts of all batches: ``(N, k)``, float32; the encoder makes batches of its own."""
         texts = [text for batch in inputs for text in batch["text"]]
-        return self._embedder.encode(texts)
+        vectors = self._embedder.encode(texts)
+        self.step.update(len(texts))
+        return vectors
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Cosines of all pairs, ``(N, M)``."""

@@ -1,19 +1,19 @@
-"""The recommended closed-form map, as one more row beside a fit: layers, token weights and shrinkage."""
+"""The recommended closed-form map, as one more method beside those of a fit: layers, token weights and shrinkage."""
 
 from dataclasses import replace
 
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.encoders import SentenceEncoder
+from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.embeddings import EncoderSettings
-from flowbert.evaluation.results import Row
 from flowbert.runs.compare import compare
 
 LAYERS, POOLING, METHOD = "embedding_last", "idf:exponent=0.5", "whitening:shrinkage=0.9"
 """Chosen on development data alone, see docs/real-run.md; ``configs/recommended_whitening.yaml`` is the same."""
 
 
-def recommended_rows(encoder: SentenceEncoder, options: CorpusOptions, seed: int = 0) -> list[Row]:
-    """Rows of the recommended map on the tasks of a fit, fitted on its corpus; the encoder is read once more.
+def recommended_comparison(encoder: SentenceEncoder, options: CorpusOptions, seed: int = 0) -> Comparison:
+    """The recommended map on the tasks of a fit, fitted on its corpus; the encoder is read once more.
 
     Args:
         encoder: The frozen encoder of the fit; its layers and pooling play no role.
@@ -44,4 +44,4 @@ def recommended_rows(encoder: SentenceEncoder, options: CorpusOptions, seed: int
         store_dir=options.store_dir,
         device=encoder.device,
     )
-    return [replace(row, code="") for row in found.rows]  # as the rows of a fit: these carry no digest of code
+    return replace(found, rows=[replace(row, code="") for row in found.rows])  # rows of a fit carry no digest of code

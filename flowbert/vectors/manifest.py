@@ -12,6 +12,7 @@ import numpy.typing as npt
 from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import digest_json, running_digest, tensor_bytes
+from flowbert.io.json_file import read_json
 from flowbert.vectors.matrix import Floats, MappedMatrix, Matrix, Rows
 
 MANIFEST = "manifest.json"
@@ -64,7 +65,7 @@ def write_part(
         source: What it was made of, as JSON values; a part of something else is written anew.
     """
     path, record = folder / f"part-{number:06d}.npy", folder / f"part-{number:06d}.json"
-    if path.exists() and record.exists() and _read(record).get("source") == dict(source):
+    if path.exists() and record.exists() and read_json(record).get("source") == dict(source):
         return
     # Interrupted from here on, nothing may say of new vectors what was true of those before them.
     for stale in (folder / MANIFEST, record):
@@ -98,7 +99,7 @@ def join_parts(folder: Path, parts: int) -> tuple[int, int]:
             f"output: {len(missing)} of {parts} parts are not in {folder} (first: {missing[0]}); allowed: a folder "
             "that all machines share"
         )
-    records = [_read(folder / f"part-{number:06d}.json") for number in range(parts)]
+    records = [read_json(folder / f"part-{number:06d}.json") for number in range(parts)]
     rows, dim = sum(record["rows"] for record in records), records[0]["dim"]
     if not rows:
         raise UserError("input: received no sentence; allowed: at least one")
@@ -114,7 +115,7 @@ def open_parts(path: Path, column: str | None) -> Matrix:
     """
     if column is not None:
         raise UserError(f"column: received {column!r}; {path} has no columns; allowed: none")
-    content = _read(path)
+    content = read_json(path)
     records = content.get("parts")
     if content.get("format") != _FORMAT or not isinstance(records, list):
         raise UserError(f"{path}: no manifest of vectors; allowed: one that `encode` has written ({_FORMAT})")
@@ -137,14 +138,6 @@ def _open(manifest: Path, record: Mapping[str, Any]) -> Matrix:
         return found
 
     return MappedMatrix(mapped)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error})") from error
-    return content if isinstance(content, dict) else {}
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -59,6 +59,26 @@ def test_couplings_off_is_the_flow_without_its_networks_and_changes_nothing() ->
     assert moved == {name for name in before if name.endswith("bias_out")}
 
 
+@pytest.mark.parametrize("rows", [3, 4, 5])
+def test_a_gaussian_of_too_few_rows_has_no_density_and_the_others_stay(rows: int) -> None:
+    """Of n rows the covariance has rank n - 1: with D = 4 there is a density from 5 rows on, however it is rounded."""
+    flow = Glow(4, levels=1)
+    flow.initialize(normal(50, 4).float())
+    always = {"flow", "flow, couplings off", "diagonal Gaussian", "shrunk"}
+    for seed in range(20):
+        bits = density_bits(flow, normal(rows, 4, seed), normal(50, 4), {"plain": 0.0, "shrunk": 0.1})
+        assert set(bits) == (always | {"plain"} if rows > 4 else always)
+        assert all(map(math.isfinite, bits.values()))
+
+
+def test_a_gaussian_has_no_density_where_a_dimension_is_dead() -> None:
+    flow, fitting = Glow(4, levels=1), normal(50, 4)
+    flow.initialize(fitting.float())
+    fitting[:, 2] = 7.0
+    bits = density_bits(flow, fitting, normal(50, 4), {"plain": 0.0, "shrunk": 0.1})
+    assert set(bits) == {"flow", "flow, couplings off", "shrunk"}
+
+
 def test_wrong_calls() -> None:
     with pytest.raises(ValueError, match="latents: received 1 rows; allowed: at least 2"):
         gaussianity(normal(1, 3))

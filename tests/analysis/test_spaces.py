@@ -1,11 +1,15 @@
 """Word and sentence spaces whose figures are known."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
+from helpers.encoders import make_encoder
 
+from flowbert import SentenceEncoder
 from flowbert.analysis import principal_projection, sentence_space, word_buckets
+from flowbert.analysis.token_space import cosine_by_layer
 from flowbert.errors import FlowbertWarning
 
 
@@ -46,6 +50,19 @@ def test_a_hub_is_seen() -> None:
     assert around.isoscore == pytest.approx(centred.isoscore)
     assert around.partition_isotropy < centred.partition_isotropy
     assert around.uniformity > centred.uniformity
+
+
+def test_cosines_by_layer_are_those_of_evaluation_and_every_module_keeps_its_mode(tmp_path: Path) -> None:
+    sentences = ["a cat runs", "the big dog sleeps on the mat", "a bird"] * 5
+    folder = str(make_encoder(tmp_path))
+    expected = cosine_by_layer(SentenceEncoder.from_pretrained(folder), sentences)
+    encoder = SentenceEncoder.from_pretrained(folder, frozen=False)
+    parts = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout) and module.p > 0]
+    parts[0].eval()
+    modes = {name: module.training for name, module in encoder.named_modules()}
+    assert set(modes.values()) == {True, False}
+    assert cosine_by_layer(encoder, sentences) == pytest.approx(expected)
+    assert {name: module.training for name, module in encoder.named_modules()} == modes
 
 
 def test_wrong_calls() -> None:

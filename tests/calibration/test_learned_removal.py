@@ -13,6 +13,7 @@ from flowbert.calibration.learned_removal import Floats, LearnedRemoval, _Pairs
 from flowbert.calibration.removal import RemoveDirections
 from flowbert.errors import UserError
 from flowbert.methods import Chain
+from flowbert.progress import Step, shown
 
 
 def pairs(seed: int = 0, size: int = 300, dim: int = 6) -> tuple[Tensor, Tensor, Tensor]:
@@ -148,3 +149,11 @@ def test_bad_input() -> None:
         LearnedRemoval().fit_pairs(x1, x2, torch.ones(5))
     with pytest.raises(ValueError, match="embeddings have 6 dimensions; allowed: 3, as fitted"):
         LearnedRemoval().fit(torch.randn(9, 3)).fit_pairs(x1, x2, scores)
+
+
+def test_progress_counts_gradient_steps(steps: list[Step]) -> None:
+    with shown():
+        LearnedRemoval(3).fit_pairs(*pairs())
+    (fitting,) = steps
+    assert (fitting.what, fitting.unit) == ("Fitting learned-removal", "gradient steps")
+    assert fitting.done > 2

@@ -21,6 +21,7 @@ from flowbert.flows import Glow
 from flowbert.methods import Embedder, make_calibration
 from flowbert.methods.chain import Chain
 from flowbert.methods.embedder import Fitted
+from flowbert.progress import Step, shown
 from flowbert.runs import export
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
@@ -150,3 +151,10 @@ def test_a_chain_has_no_native_file_and_is_not_taken_for_raw(tmp_path: Path) -> 
             continue
         with pytest.raises(UserError, match="has Transformer, WeightedLayerPooling, Pooling, Dense; allowed"):
             load(tmp_path / layers)
+
+
+def test_progress_counts_the_sentences_that_are_compared(steps: list[Step], tmp_path: Path) -> None:
+    with shown():
+        export("builtin-sample", tmp_path / "to")
+    counted = {step.what: (step.done, step.total) for step in steps if step.unit == "sentences"}
+    assert counted == dict.fromkeys(["Encoding", "Encoding with sentence-transformers"], (256, 256))

@@ -16,6 +16,7 @@ from flowbert.exports.onnx_model import OnnxEncoder, check_onnx, write_onnx
 from flowbert.flows import Glow
 from flowbert.methods import Embedder
 from flowbert.methods.embedder import Fitted
+from flowbert.progress import Step, shown
 
 SENTENCES = ["", "a cat runs", "the big dog sleeps on the mat", "été " * 40, "東京"]
 
@@ -68,13 +69,18 @@ def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("affine", "bert", "last_token"),
     ],
 )
-def test_its_vectors_are_the_models_own(tmp_path: Path, kind: str, architecture: str, pooling: str) -> None:
+def test_its_vectors_are_the_models_own(
+    tmp_path: Path, kind: str, architecture: str, pooling: str, steps: list[Step]
+) -> None:
     model = make_model(tmp_path, kind, architecture, pooling)
     write_onnx(tmp_path, model)
     opened, expected = OnnxEncoder(tmp_path, threads=1), model.encode(SENTENCES)
     for sizes in ((1,), (2, 3), (5,)):
         np.testing.assert_allclose(opened.encode(SENTENCES, sizes), expected, rtol=1e-3, atol=1e-4)
-    assert check_onnx(tmp_path, model) < 1e-4
+    with shown():
+        assert check_onnx(tmp_path, model) < 1e-4
+    counted = {step.what: (step.done, step.total, step.unit) for step in steps}
+    assert counted == dict.fromkeys(["Encoding", "Encoding with onnxruntime"], (256, 256, "sentences"))
 
 
 @pytest.mark.usefixtures("_packages")

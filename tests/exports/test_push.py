@@ -20,7 +20,7 @@ from flowbert.cli import main
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.flows import Glow, save_flow
-from flowbert.methods.embedder import save_encoder
+from flowbert.methods.embedder import Embedder, save_encoder
 
 # huggingface_hub 2.4 with httpx2, inside its upload of one file
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -245,11 +245,46 @@ def test_the_token_is_nowhere(run: Path, tmp_path: Path) -> None:
     assert TOKEN.encode() not in written
 
 
-@pytest.mark.usefixtures("hub")
-def test_where_a_name_may_not_stand(run: Path, tmp_path: Path) -> None:
+def test_its_token_counts_weigh_another_encoder(hub: StandIn, run: Path, tmp_path: Path) -> None:
     pushed(run, tmp_path)
-    with pytest.raises(UserError, match=r"user/name: no such folder; allowed: the run folder of a fit"):
+    hub.asked.clear()
+    settings = {"path": str(run.parent / "encoder"), "pooling": "idf", "counts": str(run)}
+    expected = encode(SENTENCES, encoder=settings)
+    for name in ("user/name", f"user/name@{hub.repositories['user/name'].head}"):
+        assert np.array_equal(encode(SENTENCES, encoder=settings | {"counts": name}), expected)
+    assert not [path for path in hub.asked if path.endswith(".safetensors")]
+    with pytest.raises(UserError, match=r"model 'user/other': no such folder here, and no such \(public\) model"):
+        encode(SENTENCES, encoder=settings | {"counts": "user/other"})
+    hub.asked.clear()
+    with pytest.raises(UserError, match=r"user/none\.txt: no such file"):
+        encode(SENTENCES, encoder=settings | {"counts": "user/none.txt"})
+    assert not hub.asked
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_model_without_token_counts_is_named(run: Path, tmp_path: Path) -> None:
+    plain = Embedder(SentenceEncoder.from_pretrained(str(run.parent / "encoder")))
+    export(plain, tmp_path / "plain", check=False, push="user/plain")
+    with pytest.raises(UserError, match=r"counts: user/plain holds no token counts; allowed: a folder of a `fit`"):
+        encode(SENTENCES, encoder={"path": str(run.parent / "encoder"), "pooling": "idf", "counts": "user/plain"})
+
+
+def test_the_curve_of_a_run_on_the_hub(
+    hub: StandIn, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = ",".join(f"flow/STSB/dev/{name}" for name in ("spearman_all", "alignment", "uniformity"))
+    text = f"step,{head}\n9,0.6,0.3,-2.0\n19,0.7,0.2,-2.5\n"
+    pushed(run, tmp_path)
+    hub.repositories["user/run"] = Repository(private=False)
+    hub.repositories["user/run"].commit({**hub.repositories["user/name"].files, "metrics.csv": text.encode()})
+    hub.asked.clear()
+    (curve,) = training_curves("user/run")
+    assert (curve.run, [point.spearman for point in curve.points]) == ("user/run", [0.6, 0.7])
+    assert [path for path in hub.asked if "resolve" in path and "metrics.csv" not in path] == []
+    with pytest.raises(UserError, match=r"user/name: no metrics\.csv in it; allowed: the run folder of a fit"):
         training_curves("user/name")
-    counted = {"path": str(run.parent / "encoder"), "pooling": "idf", "counts": "user/name"}
-    with pytest.raises(UserError, match=r"user/name: no such file"):
-        encode(SENTENCES, encoder=counted)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert training_curves("user/run") == [curve]
+    # What was fetched in part is completed when all of it is asked for.
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert load("user/run").fitted is not None

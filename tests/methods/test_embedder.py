@@ -75,12 +75,12 @@ def test_no_bit_of_the_encoder_file_can_flip_unseen(run: Path) -> None:
     assert "digest" not in expected
     for place in range(len(good)):
         flip(path, place)
-        with pytest.raises(UserError, match=r"encoder\.json: damaged.*run `fit` again"):
+        with pytest.raises(UserError, match=r"encoder\.json: .*damaged.*run `fit` again"):
             saved_encoder(run)
         path.write_bytes(good)
     for content in (good[:-5], b"", b"[]", b"{}", b"3", good.replace(b'  "digest"', b'  "other"')):
         path.write_bytes(content)
-        with pytest.raises(UserError, match=r"encoder\.json: damaged"):
+        with pytest.raises(UserError, match=r"encoder\.json: (.*damaged|holds (list|int); needed: ).*run `fit` again"):
             saved_encoder(run)
 
 
@@ -110,7 +110,7 @@ def test_the_file_of_the_encoder_that_differs_is_named(run: Path, file: str, old
 def test_settings_of_a_trained_encoder_that_are_damaged(run: Path) -> None:
     for content in ("{", "[1]"):
         (run.parent / "encoder" / "flowbert.json").write_text(content)
-        with pytest.raises(UserError, match=r"flowbert\.json: .*needed: (JSON|an object) as written here"):
+        with pytest.raises(UserError, match=r"flowbert\.json: .*needed: (dict, )?the file as it was written"):
             SentenceEncoder.from_pretrained(str(run.parent / "encoder"))
 
 

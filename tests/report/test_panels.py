@@ -11,13 +11,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from flowbert.analysis import Analysis, ScoredPairs, SentenceTokens, analysis_of, gold_bands
 from flowbert.analysis.found import WordSpace
 from flowbert.analysis.word_space import word_buckets, word_points
 from flowbert.report.analysis import analysis_to_text, write_analysis
 from flowbert.report.panels import panels_of
-from flowbert.report.panels.drawing import draw_points, file_name
+from flowbert.report.panels.drawing import draw_points, file_names
 from flowbert.report.style import COLOURS, IN_PAGE, INK, colours_of, figure_of_style
 
 SIX = ("raw", "zca", "whitening", "flow", "whitening-64:shrinkage=0.1", "whitening-64+flow")
@@ -57,10 +59,11 @@ def test_each_is_a_small_element_of_a_page_in_its_colours(methods: tuple[str, ..
     seen: Counter[str] = Counter()
     for panel in panels_of(FOUND[methods]):
         element = panel.svg()
+        assert "_" not in panel.name
         assert len(element) < 60_000, panel.name
         tree = ElementTree.fromstring(element.replace("xlink:", ""))
         ids = [node.attrib["id"] for node in tree.iter() if "id" in node.attrib]
-        assert all(each.startswith(f"{panel.name}-") for each in ids)
+        assert all(each.startswith(f"{panel.name}_") for each in ids)
         assert tree.attrib["style"].startswith("fill: var(--ink)")
         seen.update(ids)
         used = set(re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', element))
@@ -180,10 +183,39 @@ def test_dots_are_seen_in_a_png_too(tmp_path: Path) -> None:
 
 
 def test_any_task_is_a_file_name() -> None:
-    assert file_name("a b/c:d.csv test") == "a-b-c-d.csv-test"
+    assert list(file_names(["a b/c:d.csv test"]).values()) == ["a-b-c-d.csv-test"]
     (panel,) = (p for p in panels_of(analysis(("raw",), "my pairs (2) test")) if p.name.startswith("gold"))
     assert panel.name == "gold-my-pairs-2-test"
     ElementTree.fromstring(panel.svg())
+
+
+ALIKE = st.text("aAbé日 -_.:/2\0", max_size=8)
+
+
+@given(st.lists(ALIKE | st.text(max_size=300)))
+def test_any_names_are_file_names_of_their_own(texts: list[str]) -> None:
+    names = file_names(texts)
+    assert names.keys() == set(texts)
+    assert len({name.lower() for name in names.values()}) == len(names)
+    for name in names.values():
+        assert re.fullmatch(r"[A-Za-z0-9.]+(-[A-Za-z0-9.]+)*", name)
+        assert not name.endswith(".")
+        assert len(name) < 70
+
+
+@given(st.sets(ALIKE, min_size=2, max_size=4))
+@example({"a b", "a-b"})
+@example({"a", "a title"})
+@settings(max_examples=5, deadline=None)
+def test_tasks_of_any_names_have_pictures_of_their_own(tasks: set[str]) -> None:
+    gold = np.array([0.0, 1.0, 3.0, 5.0])
+    found = Analysis({}, 0, 9, bands={task: {"raw": gold_bands(gold / 5, gold)} for task in tasks})
+    panels = panels_of(found)
+    assert {panel.title.removeprefix("Cosines by gold score, ") for panel in panels} == tasks
+    nodes = [node for panel in panels for node in ElementTree.fromstring(panel.svg().replace("xlink:", "")).iter()]
+    ids = [node.attrib["id"] for node in nodes if "id" in node.attrib]
+    ids += [each for panel in panels for each in (panel.name, f"{panel.name}_title")]
+    assert len({each.lower() for each in ids}) == len(ids)
 
 
 def test_the_terminal_says_what_moved_and_the_medians() -> None:

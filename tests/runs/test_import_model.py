@@ -9,9 +9,11 @@ import torch
 from helpers.bertflow import latents, random_state
 from helpers.encoders import make_encoder
 
-from flowbert import SentenceEncoder, import_model, load
+from flowbert import SentenceEncoder, Whitening, compare, import_model, load
 from flowbert.cli import main
-from flowbert.errors import UserError
+from flowbert.data.corpus import load_corpus
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation.results import load_results
 from flowbert.io.run_folder import RunFolder
 
 SENTENCES = ["a cat runs", "the dog sleeps", "été"]
@@ -85,6 +87,70 @@ def test_an_imported_flow_is_compared(tmp_path: Path) -> None:
     main(["evaluate", *options, *more, "--output", str(tmp_path / "r.json")])
     found = {row["method"] for row in json.loads((tmp_path / "r.json").read_text())["rows"]}
     assert found == {"raw", "flow"}
+
+
+def test_an_imported_whitening_stands_beside_ours_on_the_same_embeddings(tmp_path: Path) -> None:
+    """The map of our own whitening, as kernel and bias: the same figures, and no difference on any resample."""
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last", pooling="mean")
+    corpus = load_corpus("target", task="SAMPLE").sentences
+    ours = Whitening(n_components=32).fit(encoder.encode(corpus))
+    weight, bias = ours.affine()
+    np.savez(tmp_path / "w.npz", kernel=weight, bias=bias @ torch.linalg.pinv(weight))
+    options = ["--encoder.layers", "first_last", "--encoder.pooling", "mean"]
+    main(["import", "--from", str(tmp_path / "w.npz"), *options, "--run_dir", str(tmp_path / "run")])
+    more = ["--methods", "raw,whitening-32,given", "--given", str(tmp_path / "run"), "--bootstrap", "50"]
+    main(["evaluate", *options, *more, "--output", str(tmp_path / "r.json")])
+    rows, _ = load_results(tmp_path / "r.json")
+    by_method = {row.method: row for row in rows if row.aggregation == "wmean"}
+    mine, theirs = by_method["whitening-32"], by_method["given"]
+    for name in ("value", "low", "high", "alignment", "uniformity"):
+        assert getattr(theirs, name) == pytest.approx(getattr(mine, name), abs=1e-5)
+    assert abs(theirs.value - by_method["raw"].value) > 0.01
+    assert (mine.corpus, theirs.corpus) == ("target", f"that of {tmp_path / 'run'}")
+
+
+def test_the_whitening_of_a_fit_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    options = ["--encoder.layers", "first_last", "--encoder.pooling", "mean"]
+    fit = ["--method", "whitening", "--whitening.shrinkage", "0.5", "--max_sentences", "900", "--run_dir", str(run)]
+    main(["fit", *options, *fit])
+    evaluate = ["evaluate", "--methods", "raw,given", "--given", str(run), "--bootstrap", "0"]
+    main([*evaluate, *options, "--output", str(tmp_path / "r.json")])
+    fitted = {row.method: row.value for row in load_results(run / "results.json")[0] if row.aggregation == "all"}
+    found = {row.method: row.value for row in load_results(tmp_path / "r.json")[0] if row.aggregation == "all"}
+    assert found == pytest.approx({"raw": fitted["raw"], "given": fitted["whitening"]}, abs=1e-6)
+    main(["analyze", *options, "--methods", "raw,given", "--given", str(run), "--limit", "200"])
+    assert "given" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([*evaluate, "--encoder.layers", "last", "--output", str(tmp_path / "other.json")])
+    told = capsys.readouterr().err.strip()
+    assert f"whitening in {run} belongs to another encoder (layers: [1, 4] there, [4] here)" in told
+    assert "\n" not in told
+    assert not (tmp_path / "other.json").exists()
+
+
+def test_a_given_map_that_there_is_not(encoder: Path, whitening: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "emb.npy", np.random.default_rng(0).normal(size=(9, 12)).astype(np.float32))
+    (tmp_path / "pairs.csv").write_text("sentence1,sentence2,score\n0,1,3\n2,3,1\n4,5,2\n")
+    torch.save(random_state(16, 2, 1, 4), tmp_path / "glow.bin")
+    settings = {"path": str(encoder), "layers": "last", "pooling": "mean"}
+    flow = import_model(tmp_path / "glow.bin", settings, tmp_path / "flow")
+    run = import_model(whitening, settings, tmp_path / "run")
+    on_vectors = {"vectors": str(tmp_path / "emb.npy"), "tasks": str(tmp_path / "pairs.csv")}
+    for options, message in (
+        ({"methods": "given"}, "given: received none; allowed with method given: a run folder of `fit` or `import`"),
+        ({"methods": "given", "given": str(flow)}, r"given: .*flow holds no calibration; allowed: a run folder with"),
+        ({"methods": "given", "given": "no/such/folder"}, "no/such/folder: no such folder"),
+        ({"methods": "whitening+given", "given": str(run)}, "method: received 'given'; allowed: raw, "),
+        (
+            {"methods": "given", "given": str(run), **on_vectors},
+            r"the whitening in .*run maps vectors of size 16; received vectors of size 12; allowed: 16",
+        ),
+    ):
+        with pytest.raises(UserError, match=message):
+            compare(**options)  # type: ignore[arg-type]
+    with pytest.warns(FlowbertWarning, match="given: received .*, but methods does not name given"):
+        compare(methods="raw", given=str(run), bootstrap=0)
 
 
 def test_mistakes_are_one_line_and_write_nothing(encoder: Path, whitening: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from flowbert.cli import main
 from flowbert.errors import UserError
 from flowbert.evaluation.results import load_results
 from flowbert.methods.embedder import save_encoder
+from flowbert.progress import Step
 from flowbert.runs.mteb import LOCAL, mteb
 
 
@@ -109,3 +110,12 @@ def test_the_command_prints_the_scores_and_writes_a_page(
     assert f"{100 * rows[1].value:.2f}" in page
     assert "SAMPLE" in capsys.readouterr().out
     assert list(tmp_path.glob("results/flowbert__builtin-sample/*/SAMPLE.json"))
+
+
+def test_progress_counts_every_sentence_that_it_asks_for(steps: list[Step], tmp_path: Path) -> None:
+    pytest.importorskip("mteb", reason="mteb is not installed")
+    main(["mteb", "builtin-sample", "--tasks", "SAMPLE", "--output", str(tmp_path)])
+    (evaluating,) = (step for step in steps if step.what == "Evaluating SAMPLE")
+    encoded = [step.done for step in steps if step.what == "Encoding"]
+    assert evaluating.unit == "sentences"
+    assert evaluating.done == sum(encoded) >= len(load_task("SAMPLE").sentences(["test"]))

@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no manifest of vectors"):
         VectorTable.open(manifest)
     manifest.write_text("{")
-    with pytest.raises(UserError, match="not readable as JSON"):
+    with pytest.raises(UserError, match="not JSON, or damaged"):
         VectorTable.open(manifest)
 
 

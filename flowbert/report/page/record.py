@@ -1,6 +1,5 @@
 """What a run left behind: everything that a page is made of."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import yaml
 from flowbert.analysis.found import Analysis
 from flowbert.errors import UserError
 from flowbert.evaluation.results import Row, load_results
+from flowbert.io.json_file import read_json
 from flowbert.io.run_folder import RunFolder
 from flowbert.training.metrics_log import read_metrics
 
@@ -100,10 +100,12 @@ def figures_folder(path: Path) -> Path:
 def _analysis(path: Path) -> Analysis | None:
     if not path.is_file():
         return None
+    needed = "what flowbert wrote, or no such file"
+    content = read_json(path, needed=needed)
     try:
-        return Analysis.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: damaged ({error}); allowed: what flowbert wrote, or no such file") from error
+        return Analysis.from_json(content)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: damaged ({error}); needed: {needed}") from error
 
 
 def _yaml(path: Path) -> Mapping[str, Any]:

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 WIDTH = 6.4  # inches of a panel
 _ACROSS = 3  # small pictures in a row
 _LONG = 24  # letters of a title over one of these
+_LONGEST = 60  # letters of a file's name, but for its number
 
 
 def colours_in(found: Analysis) -> dict[str, str]:
@@ -62,6 +64,20 @@ def draw_points(
     axes.autoscale_view()
 
 
-def file_name(text: str) -> str:
-    """A text as part of a file's name and of an id."""
-    return re.sub(r"[^\w.-]+", "-", text).strip("-.")
+def file_names(texts: Iterable[str]) -> dict[str, str]:
+    """Each text as part of a file's name and of an id: short, of letters, digits, "." and single "-".
+
+    No two are the same, upper and lower case taken as one, as some file systems do: those that would be are numbered.
+
+    Example:
+        >>> file_names(["a b.csv test", "a-b.csv test"])
+        {'a b.csv test': 'a-b.csv-test', 'a-b.csv test': 'a-b.csv-test-2'}
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for text in dict.fromkeys(texts):
+        plain = re.sub(r"[^A-Za-z0-9.]+", "-", text)[:_LONGEST].strip("-.") or "1"
+        numbered = chain([plain], (f"{plain}-{number}" for number in count(2)))
+        found[text] = next(name for name in numbered if name.lower() not in taken)
+        taken.add(found[text].lower())
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 from flowbert.analysis.found import Analysis
 from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.panel import Panel
-from flowbert.report.panels.drawing import colours_in, file_name, grid_of, grid_size
+from flowbert.report.panels.drawing import colours_in, file_names, grid_of, grid_size
 from flowbert.report.style import INK
 
 if TYPE_CHECKING:
@@ -21,11 +21,12 @@ _HEIGHT = 0.85  # of the highest step, in bands
 
 def gold_panels(found: Analysis) -> list[Panel]:
     """A panel for each task: histograms of cosines, a band of gold scores above the other, medians marked."""
-    panels = [_panel(task, by_method, colours_in(found)) for task, by_method in found.bands.items()]
+    names, colours = file_names(found.bands), colours_in(found)
+    panels = [_panel(f"gold-{names[task]}", task, found.bands[task], colours) for task in names]
     return [panel for panel in panels if panel is not None]
 
 
-def _panel(task: str, by_method: Mapping[str, list[GoldBand]], colours: Mapping[str, str]) -> Panel | None:
+def _panel(stem: str, task: str, by_method: Mapping[str, list[GoldBand]], colours: Mapping[str, str]) -> Panel | None:
     filled = {name: [band for band in bands if band.median is not None] for name, bands in by_method.items()}
     filled = {name: bands for name, bands in filled.items() if bands}
     if not filled:
@@ -43,7 +44,7 @@ def _panel(task: str, by_method: Mapping[str, list[GoldBand]], colours: Mapping[
 
     medians = "; ".join(f"{name} {bands[0].median:.2f} to {bands[-1].median:.2f}" for name, bands in filled.items())
     return Panel(
-        f"gold-{file_name(task)}",
+        stem,
         f"Cosines by gold score, {task}",
         "Histograms of the pairs in each band of the gold score, scaled by the highest step of a method; a line marks "
         "the median. The less the bands overlap, the better the ranking. Medians of the lowest and the highest band: "

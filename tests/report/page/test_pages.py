@@ -187,7 +187,7 @@ def test_mistakes_are_one_line(runs: dict[str, Path], tmp_path: Path) -> None:
     write_results(damaged.results, *load_results(runs["first"] / "results.json"))
     for text in ("{", "[]", '{"setting": 3}', '{"setting": {}, "fitted": 0, "measured": 0, "bands": 3}'):
         damaged.analysis.write_text(text, encoding="utf-8")
-        with pytest.raises(UserError, match=r"analysis\.json: damaged"):
+        with pytest.raises(UserError, match=r"analysis\.json: (.*damaged|holds list)"):
             write_report(damaged.path)
 
 
