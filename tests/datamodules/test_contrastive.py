@@ -24,7 +24,7 @@ def encoder() -> SentenceEncoder:
 
 
 def _ready(encoder: SentenceEncoder, kind: type[Data], **options: Any) -> Data:
-    data = make_data(kind, encoder, **options)
+    data = make_data(kind, encoder, tasks="SAMPLE", **options)
     data.setup("fit")
     return data
 

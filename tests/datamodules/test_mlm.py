@@ -20,7 +20,7 @@ def encoder() -> SentenceEncoder:
 
 
 def _data(encoder: SentenceEncoder, **options: Any) -> MLMDataModule:
-    settings: dict[str, Any] = {"corpus": "builtin-sample", "max_sentences": 300, **options}
+    settings: dict[str, Any] = {"corpus": "builtin-sample", "tasks": "SAMPLE", "max_sentences": 300, **options}
     data = make_data(MLMDataModule, encoder, **settings)
     data.setup("fit")
     return data

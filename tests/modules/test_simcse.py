@@ -247,7 +247,8 @@ def test_training_improves_sts_and_the_best_checkpoint_is_kept(tmp_path: Path) -
     torch.manual_seed(0)
     encoder = trainable_encoder(pooling="cls")
     module = SimCSEModule(encoder, learning_rate=3e-4)
-    data = make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", max_sentences=1920, batch_size=64)
+    sizes = {"max_sentences": 1920, "batch_size": 64}
+    data = make_data(ContrastiveDataModule, encoder, corpus="builtin-sample", tasks="SAMPLE", **sizes)
     before = _dev(module, data)
     monitor = "simcse/SAMPLE/dev/spearman_all"
     best = ModelCheckpoint(tmp_path, monitor=monitor, mode="max", save_weights_only=True)
