@@ -148,8 +148,7 @@ class LearnedRemoval(Calibration, method="learned-removal"):
         dim = self.output_dim(moments.dim)
         count = min(_DIRECTIONS, dim) if self.n_directions is None else self.n_directions
         if not self.center:
-            moments = moments.to("cpu")
-            moments.scatter = moments.scatter + moments.count * torch.outer(moments.mean, moments.mean)
+            moments = moments.with_scatter(moments.scatter + moments.count * torch.outer(moments.mean, moments.mean))
         return spectrum(moments).vectors[:, :count]
 
 
