@@ -127,7 +127,7 @@ def flow(at: Setting) -> int:
     """One epoch of a fit, batches of 512, and whitening beside it."""
     from flowbert.datamodules.vectors import VectorDataModule
     from flowbert.modules import FlowModule
-    from flowbert.runs import fit
+    from flowbert.runs.fit import fit
 
     data = VectorDataModule(str(at.table), batch_size=512)
     options: dict[str, Any] = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False}

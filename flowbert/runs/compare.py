@@ -31,7 +31,7 @@ from flowbert.evaluation.request import (
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
 from flowbert.report.page.record import analysis_file
-from flowbert.runs.page_analysis import analysis_of_cells
+from flowbert.runs.page_bands import analysis_of_cells
 from flowbert.runs.pages import write_page
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks

@@ -1,4 +1,4 @@
-"""What the page of a run shows beside its figures: the space before and after the maps, cosines by gold score."""
+"""What the page of a fit shows beside its figures: the space before and after the maps, cosines by gold score."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +17,9 @@ from flowbert.callbacks.sts_evaluation import MethodFigures
 from flowbert.data.sts import STSTask
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
-from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.scores import ScoreFolder
 from flowbert.modules import FlowModule
 from flowbert.seeding import Stream
 from flowbert.tasks.pairs import gold_scores
-from flowbert.tasks.sts import STS
 
 MEASURED = 1000
 """Sentences: enough for every figure of the page, few enough for it to take seconds."""
@@ -87,21 +84,6 @@ def scored_pairs(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> 
         cosines = {each.method: each.figures.similarities for each in mine}
         found[f"{task.name} {split}"] = ScoredPairs(gold_scores(task.split(split)), cosines)
     return found
-
-
-def analysis_of_cells(cells: Sequence[Cell], scores: ScoreFolder) -> Analysis:
-    """Cosines by gold score on every STS task: of the first encoder, layers and pooling, and of one seed per method."""
-    first = cells[0].source
-    cosines: dict[STS, dict[str, Any]] = {}
-    for cell in cells:
-        found = scores.items([cell]).get(cell.setting)
-        if isinstance(cell.task, STS) and cell.source is first and found is not None:
-            cosines.setdefault(cell.task, {}).setdefault(cell.method.shown, found)
-    bands = {
-        f"{task.name} {task.split}": bands_by_method(ScoredPairs(gold_scores(task.subsets), by_method))
-        for task, by_method in cosines.items()
-    }
-    return Analysis(to_plain(first.columns), 0, 0, bands=bands)
 
 
 def _bits(module: Any, datamodule: Any) -> dict[str, float]:

@@ -13,7 +13,8 @@ from flowbert.datamodules.options import CorpusOptions
 from flowbert.evaluation.results import Row, load_results
 from flowbert.io.run_folder import RunFolder
 from flowbert.modules import WhiteningModule
-from flowbert.runs import Run, recommended
+from flowbert.runs import recommended
+from flowbert.runs.fit import Run
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
