@@ -1,5 +1,7 @@
 """Streamed moments: any chunking and merging gives one pass; Ledoit-Wolf equals scikit-learn."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -145,7 +147,12 @@ def test_eigenvectors_are_those_of_the_rows_seen_so_far(seed: int) -> None:
 def test_copies_find_eigenvectors_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Tensor] = []
     eigh = torch.linalg.eigh
-    monkeypatch.setattr(torch.linalg, "eigh", lambda matrix: found.append(matrix) or eigh(matrix))
+
+    def counting(matrix: Tensor) -> Any:
+        found.append(matrix)
+        return eigh(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigh", counting)
     first = Moments(12).update(data())
     second = Moments(12).merge(first)
     assert first.to("cpu").eigen() is second.eigen()
