@@ -120,7 +120,8 @@ def _ranked(values: Floats) -> _Ranked:
 
 def _sum_of_cubes(counts: Counts) -> Floats:
     exact = counts.astype(np.float64)
-    return np.vecdot(exact * exact, exact)
+    cubes: Floats = np.vecdot(exact * exact, exact)
+    return cubes
 
 
 def _norms(counts: Counts, cubes: Floats) -> Floats:
