@@ -60,7 +60,7 @@ def spearman_or_nan(predictions: Array, target: Array) -> float:
 def mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from 1 of finite values of shape ``(N,)``; equal values share the mean of theirs.
 
-    Equal to ``scipy.stats.rankdata``, for which a process would import half of scipy.
+    Equal to ``scipy.stats.rankdata``, whose import takes half a second.
 
     Example:
         >>> mid_ranks(np.array([0.5, 2.0, 0.5]))

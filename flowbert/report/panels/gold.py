@@ -73,10 +73,10 @@ def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.N
         heights = np.concatenate([[place], steps, [place]])
         outlines.append(Path(np.column_stack([np.repeat(bounds[first : last + 1], 2), heights])))
     look: dict[str, Any] = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
-    # One path and one call for all bands: each of their own would take most of the time of a page.
-    steps_of_all = PathPatch(Path.make_compound_path(*outlines), **look)
-    steps_of_all.sticky_edges.y.append(0)
-    axes.add_patch(steps_of_all)
+    # One path and one call for all bands: what matplotlib takes goes by the number of things drawn.
+    histograms = PathPatch(Path.make_compound_path(*outlines), **look)
+    histograms.sticky_edges.y.append(0)
+    axes.add_patch(histograms)
     places = np.arange(len(bands))
     axes.vlines([band.median or 0.0 for band in bands], places, places + _HEIGHT, color=INK, linewidth=1.5)
     axes.set_yticks(range(len(bands)), [f"{b.low:.3g} to {b.high:.3g}" for b in bands])
