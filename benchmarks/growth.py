@@ -171,7 +171,7 @@ def flow(at: Setting) -> Work:
     from benchmarks.flow_step import PASSES, forward_weights
     from flowbert.datamodules.vectors import VectorDataModule
     from flowbert.modules import FlowModule
-    from flowbert.runs import fit
+    from flowbert.runs.fit import fit
 
     data = VectorDataModule(str(at.table), batch_size=FLOW_BATCH)
     options: dict[str, Any] = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False}

@@ -41,6 +41,8 @@ HEAVY = (*OPTIONAL, "sklearn", "tensorboard", "wandb")
         ("from flowbert.cli import main; main(['help'])", (*HEAVY, "jsonargparse", "numpy", "torch")),
         ("from flowbert.methods import parse_methods", (*HEAVY, "pytorch_lightning")),
         ("from flowbert.cli import main; main(['fit', '--help'])", HEAVY),
+        ("import flowbert.cli.evaluate", (*HEAVY, "matplotlib", "pytorch_lightning", "scipy.stats")),
+        ("import flowbert.cli.report", (*HEAVY, "matplotlib", "pytorch_lightning", "scipy.stats")),
         ("from flowbert.estimators import Whitening", ("transformers", "pytorch_lightning")),
     ],
 )

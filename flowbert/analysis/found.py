@@ -1,7 +1,7 @@
 """What an analysis found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from flowbert.analysis.gaussianity import Gaussianity, LatentShape
@@ -95,6 +95,10 @@ class Analysis:
     norms: Mapping[str, Norms] = field(default_factory=dict)
     points: SentencePoints | None = None
     bands: Mapping[str, Mapping[str, list[GoldBand]]] = field(default_factory=dict)
+
+    def without_sentences(self) -> Self:
+        """The same of vectors that have row numbers in place of sentences: nothing to read or to count."""
+        return replace(self, neighbours={}, norms={}, points=None)
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON values; a number that is not finite is None."""

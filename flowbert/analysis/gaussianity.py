@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 
 from flowbert.calibration.spectrum import RANK_TOLERANCE
@@ -50,6 +49,8 @@ def gaussianity(z: Array) -> Gaussianity:
         >>> normal.norm_distance < 0.02 < heavy.norm_distance, abs(normal.excess_kurtosis) < 0.1 < heavy.excess_kurtosis
         (True, True)
     """
+    from scipy import stats  # takes a second to import
+
     rows = to_rows(z, "latents")
     if len(rows) < 2:
         raise ValueError(f"latents: received {len(rows)} rows; allowed: at least 2")

@@ -10,6 +10,8 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.static import words_of
 from flowbert.encoders.tokens import count_tokens, special_tokens, tokenize
 
+COUNTED = 20_000
+"""Sentences of a corpus that words are counted over, and that a Gaussian is fitted on, for a page."""
 Pieces = Sequence[Sequence[Hashable]]
 
 

@@ -7,7 +7,6 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 from flowbert.calibration.base import AffineMap, Calibration, NotFittedError, Rows, checked_rows, needed
@@ -94,6 +93,8 @@ class LearnedRemoval(Calibration, method="learned-removal"):
             ValueError: If the shapes differ.
             UserError: If a value is not finite, there are fewer than 2 pairs, or all scores are equal.
         """
+        from scipy.optimize import minimize  # takes a second to import
+
         left, right, target = _checked(x1, x2, scores)
         checked_rows(left, self.dim)
         if not super().fitted:
@@ -155,8 +156,7 @@ class LearnedRemoval(Calibration, method="learned-removal"):
         dim = self.output_dim(moments.dim)
         count = min(_DIRECTIONS, dim) if self.n_directions is None else self.n_directions
         if not self.center:
-            moments = moments.to("cpu")
-            moments.scatter = moments.scatter + moments.count * torch.outer(moments.mean, moments.mean)
+            moments = moments.with_scatter(moments.scatter + moments.count * torch.outer(moments.mean, moments.mean))
         return spectrum(moments).vectors[:, :count]
 
 

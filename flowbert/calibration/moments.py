@@ -57,6 +57,7 @@ class Moments:
         self.third = torch.zeros_like(self.shift)
         self.fourth = torch.zeros((), dtype=torch.float64, device=device)
         self._rows = DistinctRows(ENOUGH * dim + 2)
+        self._eigen = _Eigen()
 
     @property
     def distinct(self) -> int:
@@ -114,6 +115,7 @@ class Moments:
             other = other.to(self.shift.device)
         if self.count == 0:
             self.shift = other.shift.clone()
+        self._eigen = _Eigen() if self.count else other._eigen
         total = self.count + other.count
         # Shifts are subtracted from each other first: both are large and alike, so the difference is exact.
         difference = (other.shift - self.shift) + (other.offset - self.offset)
@@ -137,7 +139,15 @@ class Moments:
 
     def to(self, device: torch.device | str) -> "Moments":
         """The same statistics on ``device`` (a copy)."""
-        return Moments.from_state_dict({key: value.to(device) for key, value in self.state_dict().items()})
+        moved = Moments.from_state_dict({key: value.to(device) for key, value in self.state_dict().items()})
+        moved._eigen = self._eigen
+        return moved
+
+    def with_scatter(self, scatter: Tensor) -> "Moments":
+        """A copy with another scatter matrix (zero, if there are no rows); third and fourth moment do not follow."""
+        changed = Moments.from_state_dict(self.state_dict())
+        changed.scatter = scatter
+        return changed
 
     @property
     def mean(self) -> Tensor:
@@ -147,6 +157,16 @@ class Moments:
     def covariance(self, correction: int = 1) -> Tensor:
         r"""Covariance :math:`M / (n - \mathrm{correction})` of shape ``(D, D)``; all zero for a single row."""
         return self.scatter / max(self.count - correction, 1)
+
+    def eigen(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues ``(D,)``, rising, and eigenvectors ``(D, D)`` of the covariance, float64, on the CPU.
+
+        They are found once for all copies of the same statistics.
+        """
+        if self._eigen.found is None:
+            values, vectors = torch.linalg.eigh(self.covariance().cpu())
+            self._eigen.found = values, vectors
+        return self._eigen.found
 
     def ledoit_wolf_shrinkage(self) -> float:
         r"""Optimal weight in [0, 1] of the mean eigenvalue times I, from the streamed moments.
@@ -190,6 +210,12 @@ class Moments:
         limit = moments._rows.limit
         moments._rows = DistinctRows(limit, rows[:limit].tolist())
         return moments
+
+
+class _Eigen:
+    """Eigenvalues and eigenvectors, once found, of all copies of the same statistics: what changes takes a new one."""
+
+    found: tuple[Tensor, Tensor] | None = None
 
 
 def _products(rows: Tensor) -> Tensor:

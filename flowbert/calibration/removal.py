@@ -65,8 +65,7 @@ class RemoveDirections(Calibration, method="nulling"):
         """The projection of these statistics."""
         count = self._count(self.output_dim(moments.dim))
         std = standard_deviations(moments) if self.standardize else torch.ones(moments.dim, dtype=torch.float64)
-        scaled = moments.to("cpu")
-        scaled.scatter = scaled.scatter / torch.outer(std, std)
+        scaled = moments.with_scatter(moments.scatter / torch.outer(std, std)) if self.standardize else moments
         top = spectrum(scaled).vectors[:, :count]
         projection = torch.eye(moments.dim, dtype=torch.float64) - top @ top.T
         return AffineMap(moments.mean, projection / std[:, None], projection * std)

@@ -35,7 +35,7 @@ def spectrum(moments: Moments, shrinkage: float = 0.0) -> Spectrum:
     Sigma has the divisor N - 1 (one row gives zero). Shrinking leaves the eigenvectors alone, so it is done on the
     eigenvalues. The eigenproblem is solved in float64 on the CPU: it gives the same signs and order everywhere.
     """
-    values, vectors = torch.linalg.eigh(moments.covariance().cpu())
+    values, vectors = moments.eigen()
     values, vectors = values.flip(0).clamp_min(0.0), vectors.flip(1)
     largest = vectors.abs().argmax(dim=0)
     signs = torch.where(vectors.gather(0, largest[None])[0] < 0, -1.0, 1.0).to(torch.float64)

@@ -28,11 +28,10 @@ from flowbert.notices import lightning_notices_filtered
 from flowbert.progress import is_hidden
 from flowbert.report.render import print_table
 from flowbert.report.table import spearman_table
-from flowbert.runs import Run
 from flowbert.runs.checkpoints import SavedCheckpoint
-from flowbert.runs.fit import TRAINER_DEFAULTS
+from flowbert.runs.fit import TRAINER_DEFAULTS, Run
 from flowbert.runs.vector_options import refuse_with_vectors
-from flowbert.training import LastCheckpoint
+from flowbert.training.checkpoints import LastCheckpoint
 from flowbert.vectors import VectorTable
 
 _DESCRIPTIONS = {

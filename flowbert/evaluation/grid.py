@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flowbert.calibration.moments import Moments
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.labels import check_overlap, without_overlap
 from flowbert.data.sts import Subset, sentence_pairs
@@ -197,9 +198,15 @@ def run(
         mine = [cell for cell in cells if cell.source is source]
         source.prepare(text for cell in mine for text in cell.needed())
         prepared: dict[Task, Any] = {}
+        corpus = ""
+        moments: Moments | None = None  # of the corpus of this digest: all maps of it start from them
         for fit_key in dict.fromkeys(cell.fit_key for cell in mine):
             same = [cell for cell in mine if cell.fit_key == fit_key]
-            fitted = fit(same[0])
+            if same[0].corpus is not None and same[0].corpus.digest != corpus:
+                corpus, moments = same[0].corpus.digest, None
+            fitted = fit(same[0], moments)
+            if fitted.chain is not None:
+                moments = fitted.chain.moments or moments
             for cell in same:
                 look(cell, fitted)
                 if cell.task not in prepared:
@@ -218,8 +225,12 @@ def reference_rows(tasks: Iterable[Task]) -> list[Row]:
     ]
 
 
-def fit(cell: Cell) -> FittedMap:
+def fit(cell: Cell, moments: Moments | None = None) -> FittedMap:
     """The cell's map, fitted on its corpus block by block.
+
+    Args:
+        cell: The cell.
+        moments: Moments of the corpus under the cell's source, where another map has found them.
 
     Raises:
         UserError: If the method cannot be fitted on this corpus.
@@ -237,7 +248,7 @@ def fit(cell: Cell) -> FittedMap:
                 yield block
                 step.update(len(block))
 
-    return cell.method.fit(blocks, _labelled_pairs(cell) if cell.labels else None, cell.seed)
+    return cell.method.fit(blocks, _labelled_pairs(cell) if cell.labels else None, cell.seed, moments)
 
 
 def _labelled_pairs(cell: Cell) -> LabelledPairs:

@@ -72,8 +72,8 @@ class ResumableRun:
         running = run(pending) if self.sample is None else run(pending, self.sample.keep)
         try:
             for cell, measured in tracked(running, "Evaluating", "figures", len(pending)):
-                self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
                 self.scores.add(cell, measured.items)
+                self.by_setting[cell.setting] = rows_of(measured, **cell.columns)
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     self.save(self.rows())
                     saved = time.monotonic()
@@ -82,7 +82,11 @@ class ResumableRun:
                 self.save(self.rows())
 
     def save(self, rows: Sequence[Row]) -> list[Row]:
-        """Write the results file with these rows, and those of earlier runs behind them. Returns all of them."""
+        """Write the results file with these rows, and those of earlier runs behind them. Returns all of them.
+
+        The similarities are written first: whatever ends the process, those of every row in the file are there.
+        """
+        self.scores.save()
         return merge_results(self.output, rows, self.record | {"rows": len(rows)})
 
 

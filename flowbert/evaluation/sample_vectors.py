@@ -16,6 +16,7 @@ from flowbert.seeding import Stream
 
 MEASURED = 1000
 """Sentences: enough for every figure of a page, few enough for it to take seconds."""
+FEWEST = 50  # of fewer a page says nothing
 _FORMAT = "flowbert-sample-vectors-1"
 
 

@@ -21,15 +21,16 @@ class ScoreFolder:
     """A folder with one file per embeddings and task, which holds every method's values of the items by setting.
 
     Args:
-        folder: The folder; made when the first scores are added.
+        folder: The folder; made when the first scores are saved.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._items: dict[Path, Items] = {}
+        self._unsaved: dict[Path, Items] = {}
 
     def add(self, cell: Cell, items: NDArray[np.float64]) -> None:
-        """Keep a cell's values.
+        """Keep a cell's values; :meth:`save` brings them to the disk.
 
         Raises:
             ValueError: If their shape is not that of the task's items.
@@ -37,10 +38,19 @@ class ScoreFolder:
         if items.shape != cell.task.item_shape:
             raise ValueError(f"items of {cell.task.name} have the shape {items.shape}; needed: {cell.task.item_shape}")
         path = self._path(cell)
-        with locked(self.folder):  # another process may have added to the file
-            known = load_items(path) if path.is_file() else {}
-            self._items[path] = {**known, cell.setting: items}
-            save_items(path, self._items[path])
+        self._items[path] = {**self._load(path), cell.setting: items}
+        self._unsaved[path] = {**self._unsaved.get(path, {}), cell.setting: items}
+
+    def save(self) -> None:
+        """Write what was added since the last time, each file once."""
+        if not self._unsaved:
+            return
+        with locked(self.folder):  # another process may have added to a file
+            for path, added in self._unsaved.items():
+                known = load_items(path) if path.is_file() else {}
+                self._items[path] = {**known, **added}
+                save_items(path, self._items[path])
+        self._unsaved = {}
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell's values are there."""

@@ -10,6 +10,8 @@ from typing import Self
 from flowbert.errors import UserError
 from flowbert.io.hub import fetch, is_hub_name, split_revision
 
+LAST = "last.ckpt"
+"""The checkpoint that a run goes on from."""
 _SHARED = "FLOWBERT_RUN_DIR"  # processes that Lightning starts for DDP must not each choose their own folder
 _ON_HUB = ("*.json", "*.txt", "*.model", "*.counts", "*.safetensors", "model/*", "model/encoder/*")  # of any model
 

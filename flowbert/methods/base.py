@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from flowbert.calibration.moments import Moments
 from flowbert.errors import UserError
 from flowbert.methods.chain import Blocks, Chain, LabelledPairs
 
@@ -74,13 +75,20 @@ class Method:
             except UserError as error:
                 raise UserError(f"method {self.name!r}: {error}") from error
 
-    def fit(self, blocks: Blocks, pairs: LabelledPairs | None = None, seed: int | None = None) -> FittedMap:
+    def fit(
+        self,
+        blocks: Blocks,
+        pairs: LabelledPairs | None = None,
+        seed: int | None = None,
+        moments: Moments | None = None,
+    ) -> FittedMap:
         """Fit on rows, going through them once per step; a map that is not fitted here is given back.
 
         Args:
             blocks: The rows.
             pairs: Labelled pairs, for a supervised method.
             seed: Seed of what is random.
+            moments: Moments of the rows, where another map of them has found them.
 
         Raises:
             UserError: If the method cannot be fitted on these rows.
@@ -89,7 +97,7 @@ class Method:
             return FittedMap(self.ready, self.flaw)
         fitted = self.build(seed or 0)
         try:
-            fitted.fit_blocks(blocks, pairs)
+            fitted.fit_blocks(blocks, pairs, moments)
         except UserError:
             if fitted.flaw is None:
                 raise

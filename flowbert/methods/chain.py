@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from flowbert.calibration.base import Calibration, Rows, checked_rows
+from flowbert.calibration.moments import Moments
 from flowbert.errors import UserError
 
 Blocks = Callable[[], Iterable[Tensor]]
@@ -93,12 +94,19 @@ class Chain:
         rows = checked_rows(x)
         return self.fit_blocks(lambda: [rows], pairs)
 
-    def fit_blocks(self, blocks: Blocks, pairs: LabelledPairs | None = None) -> Self:
+    @property
+    def moments(self) -> Moments | None:
+        """Moments of the rows that it was fitted on, where the first step is a calibration: it starts from them."""
+        first = self.steps[0]
+        return first.moments if isinstance(first, Calibration) else None
+
+    def fit_blocks(self, blocks: Blocks, pairs: LabelledPairs | None = None, moments: Moments | None = None) -> Self:
         """Fit all steps, going through the rows once per step. Returns self.
 
         Args:
             blocks: The rows.
             pairs: Labelled pairs for supervised steps; the steps before map them, too.
+            moments: Their moments, where they are known: a calibration that comes first needs no rows then.
 
         Raises:
             UserError: If a supervised step has no pairs.
@@ -109,8 +117,11 @@ class Chain:
                 step.fit(torch.cat([before(block) for block in blocks()]))
                 continue
             step.reset()
-            for block in blocks():
-                step.partial_fit(before(block))
+            if number == 0 and moments is not None:
+                step.add_moments(moments)
+            else:
+                for block in blocks():
+                    step.partial_fit(before(block))
             if isinstance(step, Supervised):
                 if pairs is None:
                     raise UserError(f"method {step.method} is supervised and has no labelled pairs; needed: some")

@@ -4,7 +4,7 @@ import math
 import warnings
 
 import numpy as np
-from scipy.stats import rankdata
+from numpy.typing import NDArray
 
 from flowbert.errors import FlowbertWarning
 from flowbert.metrics.arrays import Array, to_vector
@@ -52,9 +52,28 @@ def spearman_or_nan(predictions: Array, target: Array) -> float:
     x, y = to_vector(predictions, "predictions"), to_vector(target, "target")
     if no_spearman(x, y):
         return math.nan
-    ranks_x, ranks_y = rankdata(x) - (len(x) + 1) / 2, rankdata(y) - (len(y) + 1) / 2
+    ranks_x, ranks_y = mid_ranks(x) - (len(x) + 1) / 2, mid_ranks(y) - (len(y) + 1) / 2
     norm = math.sqrt(float(ranks_x @ ranks_x)) * math.sqrt(float(ranks_y @ ranks_y))
     return min(1.0, max(-1.0, float(ranks_x @ ranks_y) / norm))
+
+
+def mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1 of finite values of shape ``(N,)``; equal values share the mean of theirs.
+
+    Equal to ``scipy.stats.rankdata``, whose import takes half a second.
+
+    Example:
+        >>> mid_ranks(np.array([0.5, 2.0, 0.5]))
+        array([1.5, 3. , 1.5])
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    last = np.append(ordered[1:] != ordered[:-1], True)
+    ends = np.flatnonzero(last) + 1  # the highest rank of each value
+    sizes = np.diff(ends, prepend=0)
+    ranks = np.empty(len(values))
+    ranks[order] = np.repeat(ends - (sizes - 1) / 2, sizes)
+    return ranks
 
 
 def no_spearman(predictions: Array, target: Array) -> str | None:

@@ -3,11 +3,8 @@
 import math
 
 import torch
-from torch import Tensor
 
 from flowbert.metrics.arrays import Array, drawn_unit_rows
-
-_BLOCK_ROWS = 1024
 
 
 def uniformity(
@@ -27,8 +24,8 @@ def uniformity(
         t: Factor of the squared distance, above 0.
         vectors: How many to draw, at least 2; default, or if there are no more: all.
         seed: Seed of the draw.
-        dtype: Precision of the products; unit vectors and sums are float64. float32 takes half the time and moves the
-            uniformity by less than 1e-6 at t = 2.
+        dtype: Precision of the products and of the sums of a row; unit vectors and totals are float64. float32 takes
+            half the time and moves the uniformity by less than 1e-6 at t = 2.
 
     Returns:
         The uniformity in [-4 t, 0]; NaN, with a warning, for fewer than two vectors or one without direction.
@@ -47,16 +44,22 @@ def uniformity(
         return math.nan
     count, unit = len(unit), unit.to(dtype)
     total = torch.zeros((), dtype=torch.float64, device=unit.device)
-    for start in range(0, count, _BLOCK_ROWS):
-        total += _kernel_sum(unit[start : start + _BLOCK_ROWS], unit[start:], t)
+    rows, columns = _tile(unit.device)
+    memory = torch.empty(rows * columns, dtype=dtype, device=unit.device)
+    shift = torch.full((1,), -2 * t, dtype=dtype, device=unit.device)
+    for start in range(0, count, rows):
+        block = unit[start : start + rows]
+        for begin in range(start, count, columns):
+            others = unit[begin : begin + columns]
+            kernel = memory[: len(block) * len(others)].view(len(block), len(others))
+            # |a - b|^2 = 2 - 2 a.b on the sphere
+            torch.addmm(shift, block, others.T, alpha=2 * t, out=kernel).exp_()
+            if begin == start:
+                kernel.triu_(diagonal=1)
+            total += kernel.sum(dim=1).sum(dtype=torch.float64)
     return math.log(float(total) / (count * (count - 1) / 2))
 
 
-def _kernel_sum(block: Tensor, rest: Tensor, t: float) -> Tensor:
-    """Sum of the kernel over pairs within ``block`` (the head of ``rest``) and between it and what follows."""
-    total = torch.zeros((), dtype=torch.float64, device=block.device)
-    for start in range(0, len(rest), _BLOCK_ROWS):
-        # |a - b|^2 = 2 - 2 a.b on the sphere
-        kernel = torch.mm(block, rest[start : start + _BLOCK_ROWS].T).sub_(1).mul_(2 * t).exp_()
-        total += (kernel.triu_(diagonal=1) if start == 0 else kernel).sum(dtype=torch.float64)
-    return total
+def _tile(device: torch.device) -> tuple[int, int]:
+    """Rows and columns of the kernel at a time: what a CPU's caches hold, or what keeps an accelerator busy."""
+    return (256, 512 * torch.get_num_threads()) if device.type == "cpu" else (2048, 2048)

@@ -6,10 +6,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flowbert.errors import UserError, choices
+from flowbert.io.metrics_file import read_metrics
 from flowbert.io.run_folder import RunFolder
 from flowbert.report.files import write_lines
 from flowbert.tasks.protocol import AGGREGATIONS
-from flowbert.training.metrics_log import read_metrics
 
 
 @dataclass(frozen=True)

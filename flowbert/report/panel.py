@@ -50,7 +50,7 @@ class Panel:
             text = _svg(figure)
             _show_ground(figure, True)
             with written_atomically(folder / f"{self.name}.png") as temporary:
-                figure.savefig(temporary, format="png", dpi=150)
+                _save_png(figure, temporary)
         with written_atomically(folder / f"{self.name}.svg") as temporary:
             temporary.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{_WHITE}", text, count=1), encoding="utf-8")
         return self._of_page(text)
@@ -93,6 +93,14 @@ def _svg(figure: "Figure") -> str:
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(file, metadata={"Date": None})  # savefig would draw it twice
     return file.getvalue()
+
+
+def _save_png(figure: "Figure", path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.set_dpi(150)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.print_png(path)  # savefig would draw it twice here, too
 
 
 def _shortened(text: str) -> str:

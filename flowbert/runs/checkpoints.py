@@ -10,8 +10,8 @@ from zipfile import is_zipfile
 import torch
 
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.metrics_file import digest_rows, read_metrics
 from flowbert.io.run_folder import RunFolder
-from flowbert.training.metrics_log import digest_rows, read_metrics
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from flowbert.evaluation.request import (
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.report.files import write_csv, write_markdown
-from flowbert.runs.pages import page_of, pages_are_written
+from flowbert.runs.evaluation_page import page_of
+from flowbert.runs.pages import pages_are_written
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.tasks import TaskOptions, load_tasks
 from flowbert.tasks.lexical import UNITS

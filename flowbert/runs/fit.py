@@ -33,7 +33,7 @@ from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, mak
 from flowbert.runs.page_analysis import analysis_of_fit
 from flowbert.runs.pages import write_page
 from flowbert.runs.recommended import recommended_comparison
-from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+from flowbert.training.checkpoints import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
 from flowbert.training.lightning_adapter import lightning_as_ours
 from flowbert.training.progress_bar import TrainingProgress
 from flowbert.vectors import Ranges

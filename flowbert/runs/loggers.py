@@ -12,8 +12,9 @@ from torch import Tensor
 
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.results import Row
+from flowbert.io.metrics_file import digest_rows, read_metrics
 from flowbert.io.run_folder import RunFolder
-from flowbert.training.metrics_log import MetricsLog, digest_rows, read_metrics
+from flowbert.training.metrics_log import MetricsLog
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 _SHOWN = (  # columns of the table of results

@@ -3,17 +3,14 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from flowbert.analysis.found import Analysis
 from flowbert.errors import FlowbertWarning
-from flowbert.evaluation.resumable import ResumableRun
 from flowbert.io.atomic import written_atomically
 from flowbert.report.page.of_run import write_run_page
 from flowbert.report.page.record import analysis_file
-from flowbert.runs.page_analysis import analysis_of_run
 
 
 def pages_are_written() -> bool:
@@ -42,22 +39,3 @@ def write_page(path: Path, analysis: Callable[[], Analysis | None] = lambda: Non
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         warnings.warn(f"{path}: no whole page ({reason}); its results are written", FlowbertWarning, stacklevel=2)
-
-
-@contextmanager
-def page_of(run: ResumableRun, *, has_text: bool) -> Iterator[None]:
-    """Write the page of an evaluation in the end, or of the figures that there are if something stops it.
-
-    Args:
-        run: Its cells, and what is kept of them.
-        has_text: Whether sentences are sentences, and not row numbers of vectors.
-    """
-    analysis_file(run.output).unlink(missing_ok=True)  # an earlier run's is of other figures
-    try:
-        yield
-    except BaseException:
-        if run.output.is_file():
-            write_page(run.output)
-        raise
-    if run.by_setting:
-        write_page(run.output, lambda: analysis_of_run(run, has_text=has_text))

@@ -16,7 +16,8 @@ from flowbert.progress import tracked
 from flowbert.reproduction.comparison import FigureComparison, Reproduction, record_of
 from flowbert.reproduction.grid import Figures, PublishedGrid
 from flowbert.reproduction.published import PublishedRow, Setting, published_row, published_rows
-from flowbert.runs.pages import page_of, pages_are_written
+from flowbert.runs.evaluation_page import page_of
+from flowbert.runs.pages import pages_are_written
 from flowbert.tasks.replicates import Replicates, average
 
 

@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from torch import Tensor
 
 from flowbert.data.answers import AnswerTask, load_answers
 from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.errors import UserError
+from flowbert.metrics.spearman import mid_ranks
 from flowbert.tasks.base import Task
 from flowbert.tasks.expected_ranks import expected_average_precision, expected_reciprocal_rank, runs_of_equal_scores
 from flowbert.tasks.options import TaskOptions
@@ -121,7 +121,7 @@ def area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
         0.875
     """
     positives = int(labels.sum())
-    ranks = rankdata(scores)
+    ranks = mid_ranks(scores)
     return float((ranks[labels].sum() - positives * (positives + 1) / 2) / (positives * (len(labels) - positives)))
 
 

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
 _TOLERANCE = 1e-5  # of the largest slope by a scaled weight: on SICK the value is then within 1e-7 of the least
@@ -55,6 +53,8 @@ def softmax_regressions(features: Floats, classes: NDArray[np.int64], penalties:
         >>> found.predict(x), found.weights.round(2)
         (array([0, 0, 1, 1]), array([[-0.92,  0.92]]))
     """
+    from scipy.optimize import minimize  # takes a second to import
+
     spread, axes = np.linalg.eigh(features.T @ features / len(features))
     rotated = features @ axes  # the length of the weights, and so the penalty, stays the same
     one_hot = np.eye(classes.max() + 1)[classes]
@@ -78,6 +78,8 @@ def _objective(
     features: Floats, one_hot: Floats, penalty: float, scale: Floats
 ) -> Callable[[Floats], tuple[float, Floats]]:
     """Value and gradient by scaled weights and bias, flat."""
+    from scipy.special import log_softmax
+
     rows = len(features)
 
     def objective(flat: Floats) -> tuple[float, Floats]:

@@ -12,10 +12,10 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.atomic import written_atomically
+from flowbert.io.run_folder import LAST
 from flowbert.training.lightning_adapter import count_logged_steps
 from flowbert.training.metrics_log import MetricsLog
 
-LAST = "last.ckpt"
 _ASK_EVERY = 20  # batches after which several processes agree on the time
 
 

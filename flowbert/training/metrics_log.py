@@ -11,7 +11,7 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from flowbert.io.atomic import written_atomically
-from flowbert.io.digest import digest_json
+from flowbert.io.metrics_file import digest_rows, read_metrics
 from flowbert.io.run_folder import RunFolder
 
 _AT_ONCE = 100  # rows that wait in memory; every checkpoint writes what waits
@@ -103,27 +103,6 @@ class MetricsLog(Logger):
         """Write what waits."""
         del status
         self.save()
-
-
-def read_metrics(path: str | Path, rows: int | None = None) -> list[dict[str, str]]:
-    """Rows of a ``metrics.csv``: column -> text, empty cells left out.
-
-    Args:
-        path: The file; without it there are none.
-        rows: Read only the first ones.
-    """
-    if not Path(path).is_file():
-        return []
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        found = [{name: value for name, value in row.items() if value} for row in csv.DictReader(file)]
-    return found[:rows]
-
-
-def digest_rows(rows: Sequence[dict[str, str]], before: str = "") -> str:
-    """Digest of rows, behind those with the digest ``before``; empty cells play no role."""
-    for row in rows:
-        before = digest_json([before, {name: value for name, value in row.items() if value}])
-    return before
 
 
 def _write(file: Any, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:

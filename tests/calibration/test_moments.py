@@ -1,5 +1,7 @@
 """Streamed moments: any chunking and merging gives one pass; Ledoit-Wolf equals scikit-learn."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -117,3 +119,44 @@ def test_rows_whose_sum_overflows_are_finite_all_the_same() -> None:
     x[0] = -3e38
     assert float(Moments(3).update(x).covariance()[0, 0]) == pytest.approx(9e76, rel=1e-6)
     assert Whitening(shrinkage=0.1).fit(x).fitted
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_eigenvectors_are_those_of_the_rows_seen_so_far(seed: int) -> None:
+    """Copies share what was found; what changes one of them, in whatever order, leaves the others right."""
+    rng, dim = np.random.default_rng(seed), 4
+    known = [Moments(dim)]
+    for step in range(40):
+        one, other = (known[i] for i in rng.integers(len(known), size=2))
+        match rng.integers(5):
+            case 0:
+                one.update(data(int(rng.integers(3)), dim, seed=step))
+            case 1 if one is not other:
+                one.merge(other)
+            case 2:
+                known.append(one.to("cpu"))
+            case 3:
+                known.append(Moments(dim).merge(one))
+            case _:
+                known.append(one.with_scatter(2 * one.scatter))
+        checked = known[rng.integers(len(known))]
+        values, vectors = checked.eigen()
+        torch.testing.assert_close((vectors * values) @ vectors.T, checked.covariance())
+
+
+def test_copies_find_eigenvectors_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Tensor] = []
+    eigh = torch.linalg.eigh
+
+    def counting(matrix: Tensor) -> Any:
+        found.append(matrix)
+        return eigh(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigh", counting)
+    first = Moments(12).update(data())
+    second = Moments(12).merge(first)
+    assert first.to("cpu").eigen() is second.eigen()
+    assert len(found) == 1
+    second.update(data(1, seed=1))
+    assert second.eigen() is not first.eigen()
+    assert len(found) == 2

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from flowbert.cli import main
-from flowbert.training import read_metrics
+from flowbert.io.metrics_file import read_metrics
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,8 @@ from safetensors.numpy import load_file
 
 from flowbert.calibration import Whitening
 from flowbert.evaluation.results import load_results
+from flowbert.io.metrics_file import read_metrics
 from flowbert.runs.checkpoints import SavedCheckpoint
-from flowbert.training import read_metrics
 
 ROOT = Path(__file__).parents[2]
 COMMON = ["--max_sentences", "600", "--trainer.max_epochs", "1", "--trainer.log_every_n_steps", "1"]

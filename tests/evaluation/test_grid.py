@@ -14,7 +14,7 @@ from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
 from flowbert.evaluation.grid import Cell, Request, Source, reference_rows, run
 from flowbert.evaluation.results import rows_of
-from flowbert.methods import Chain, Method
+from flowbert.methods import Chain, Method, parse_methods
 from flowbert.tasks import STS, Lexical, Retrieval, Task
 
 WORDS = [f"sentence {number}" for number in range(40)]
@@ -86,6 +86,41 @@ def test_a_shared_corpus_is_fitted_once() -> None:
     assert len(built) == 1
     list(run(request(methods=[whitening(built)]).cells()))
     assert len(built) == 3
+
+
+SHARING = "standardization,nulling-2,nulling-2:standardize=true,whitening:shrinkage=0.1,raw,whitening-2"
+SHARING += ",zca:shrinkage=ledoit-wolf,standardization+whitening-3:shrinkage=0.2,truncation-3"
+
+
+def test_maps_of_one_corpus_are_those_of_each_alone_and_look_it_up_once() -> None:
+    """Moments are shared by what has the same embeddings and corpus, and by nothing else, bit for bit."""
+    looked_up: list[tuple[str, int]] = []
+
+    def counting(name: str) -> Source:
+        def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
+            looked_up.append((name, len(sentences)))
+            return vectors(sentences) ** (2 if name == "other" else 1)
+
+        return replace(source(name), embed=embed)
+
+    methods = parse_methods(SHARING.split(","), None, torch.device("cpu"))
+    removal = Method("removal", build=lambda _: Chain([LearnedRemoval(2, center=False)]), supervised=True)
+    both = STSTask("B", {"train": task("A").splits["test"], "test": task("B", 20).splits["test"]})
+    cells = request(
+        embeddings=[counting("k"), counting("other")],
+        tasks=[STS(both)],
+        methods=[*methods, removal],
+        corpora=["target", "nli"],
+        corpus_of=lambda name, task: Corpus.of("nli", WORDS[5:]) if name == "nli" else task.corpus(name),
+    ).cells()
+    together = [measured for _, measured in run(cells)]
+    # Rows of a corpus: its moments, and what the second step of the composition is fitted on.
+    assert sorted(looked_up) == sorted(
+        (name, size) for name in ("k", "other") for size in [20, 40, 40, 35, 35, *[10] * 4]
+    )
+    for cell, measured in zip(cells, together, strict=True):
+        ((_, alone),) = run([cell])
+        np.testing.assert_array_equal(measured.items, alone.items, err_msg=cell.method.name)
 
 
 def test_figures_are_those_of_the_calibration() -> None:

@@ -22,7 +22,7 @@ from flowbert.methods import Embedder, make_calibration
 from flowbert.methods.chain import Chain
 from flowbert.methods.embedder import Fitted
 from flowbert.progress import Step, shown
-from flowbert.runs import export
+from flowbert.runs.export import export
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 SENTENCES = load_task("SAMPLE").sentences()[:600]

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from flowbert.errors import FlowbertWarning
 from flowbert.metrics import spearman
+from flowbert.metrics.spearman import mid_ranks
 
 
 @pytest.mark.parametrize(("pairs", "levels"), [(2, 1000), (50, 3), (1000, 6), (5000, 10**9), (150_000, 6)])
@@ -20,6 +21,15 @@ def test_equals_scipy(pairs: int, levels: int) -> None:
     expected = float(spearmanr(predicted, gold).statistic)
     assert spearman(predicted, gold) == pytest.approx(expected, abs=1e-12)
     assert spearman(torch.tensor(predicted), torch.tensor(gold)) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("values", [1, 2, 7, 1000])
+def test_mid_ranks_are_those_of_scipy(values: int) -> None:
+    rng = np.random.default_rng(values)
+    for size in (0, 1, 2, 500):
+        x = rng.integers(-values, values, size) * np.array(0.5)
+        np.testing.assert_array_equal(mid_ranks(x), rankdata(x))
+        np.testing.assert_array_equal(mid_ranks(np.sort(x)[::-1]), rankdata(np.sort(x)[::-1]))
 
 
 def test_large_tied_data_does_not_overflow() -> None:

@@ -15,7 +15,7 @@ def naive(x: Tensor, t: float) -> float:
     return float(torch.pdist(unit).pow(2).mul(-t).exp().mean().log())
 
 
-@pytest.mark.parametrize("count", [2, 3, 1023, 1024, 1025, 2500])
+@pytest.mark.parametrize("count", [2, 3, 255, 256, 257, 767, 769, 1025, 2500])
 @pytest.mark.parametrize("t", [2.0, 5.0])
 def test_blocks_equal_the_naive_formula(count: int, t: float) -> None:
     x = torch.randn(count, 6, generator=torch.Generator().manual_seed(count), dtype=torch.float64) + 0.5

@@ -144,7 +144,8 @@ def test_medians_stand_where_they_are_and_captions_say_them() -> None:
     with figure_of_style(*panel.size) as figure:
         panel.draw(figure)
         flow = next(axes for axes in figure.axes if axes.get_title() == "flow")
-        marks = [lines.get_segments()[0][0][0] for lines in flow.collections]  # type: ignore[attr-defined]
+        (medians,) = flow.collections
+        marks = [segment[0][0] for segment in medians.get_segments()]  # type: ignore[attr-defined]
     assert marks == pytest.approx([band.median for band in found.bands["STSB dev"]["flow"]])
 
 

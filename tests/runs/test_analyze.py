@@ -17,7 +17,7 @@ from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.flows import Glow, save_flow
 from flowbert.methods.embedder import save_encoder
-from flowbert.runs import analyze
+from flowbert.runs.analyze import analyze
 
 METHODS = "raw,whitening:shrinkage=0.1,flow:epochs=1"
 

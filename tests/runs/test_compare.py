@@ -8,7 +8,7 @@ from flowbert import SentenceEncoder
 from flowbert.cli import main
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.evaluation.results import load_results
-from flowbert.runs import compare
+from flowbert.runs.compare import compare
 
 
 def test_the_command_is_this_call(pairs: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from flowbert.errors import UserError
 from flowbert.evaluation.results import load_results
 from flowbert.io.run_folder import RunFolder
 from flowbert.runs.loggers import check_log_to, make_loggers
-from flowbert.training import MetricsLog
+from flowbert.training.metrics_log import MetricsLog
 
 
 def test_csv_comes_first_and_always(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.evaluation.results import Row, load_results
 from flowbert.io.run_folder import RunFolder
 from flowbert.modules import WhiteningModule
-from flowbert.runs import Run, compare, recommended
+from flowbert.runs import recommended
+from flowbert.runs.compare import compare
+from flowbert.runs.fit import Run
 from flowbert.runs.fit_figures import intervals_of, joined
 
 CONFIGS = Path(__file__).parents[2] / "configs"

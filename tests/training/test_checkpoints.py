@@ -11,9 +11,10 @@ from pytorch_lightning import Callback, Trainer
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io.metrics_file import digest_rows, read_metrics
 from flowbert.modules import FlowModule
-from flowbert.training import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint, MetricsLog, read_metrics
-from flowbert.training.metrics_log import digest_rows
+from flowbert.training.checkpoints import AtomicCheckpointIO, BestCheckpoint, LastCheckpoint
+from flowbert.training.metrics_log import MetricsLog
 from flowbert.training.optim import BertAdam
 
 pytestmark = pytest.mark.filterwarnings(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import torch
 
-from flowbert.training import MetricsLog, read_metrics
+from flowbert.io.metrics_file import read_metrics
+from flowbert.training.metrics_log import MetricsLog
 
 
 def test_rows_and_new_columns(tmp_path: Path) -> None:

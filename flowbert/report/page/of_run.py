@@ -11,7 +11,7 @@ from typing import Any
 from flowbert.analysis.found import Analysis
 from flowbert.evaluation.comparison import AGGREGATION
 from flowbert.evaluation.results import Row
-from flowbert.io.run_folder import RunFolder
+from flowbert.io.run_folder import LAST, RunFolder
 from flowbert.progress import progress
 from flowbert.report.history import Curve, curves_of
 from flowbert.report.page.content import Page, PageCell, PageTable, Section, page_part
@@ -22,7 +22,6 @@ from flowbert.report.panels.figures import intervals_panel, plane_panel
 from flowbert.report.panels.training import logged_panel, path_panel, spearman_panel
 from flowbert.report.table import Averages, FigureTable, other_table, spearman_table
 from flowbert.tasks.protocol import AGGREGATIONS
-from flowbert.training.checkpoints import LAST
 
 _LAYERS, _POOLING = attrgetter("layers"), attrgetter("pooling")
 # What of a fingerprint stands above.

@@ -11,8 +11,8 @@ from flowbert.analysis.found import Analysis
 from flowbert.errors import UserError
 from flowbert.evaluation.results import Row, load_results
 from flowbert.io.json_file import read_json
+from flowbert.io.metrics_file import read_metrics
 from flowbert.io.run_folder import RunFolder
-from flowbert.training.metrics_log import read_metrics
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RunRecord:
         earlier: Figures of earlier runs that the results file holds, too.
         fingerprint: What they depend on besides their rows.
         options: What the run was asked for: option -> value.
-        metrics: What was logged on the way, as :func:`flowbert.training.metrics_log.read_metrics` gives it.
+        metrics: What was logged on the way, as :func:`flowbert.io.metrics_file.read_metrics` gives it.
         analysis: What was found in its embeddings, if anything was measured.
     """
 

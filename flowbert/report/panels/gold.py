@@ -61,14 +61,24 @@ def _panel(stem: str, task: str, by_method: Mapping[str, list[GoldBand]], colour
 
 
 def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.NDArray[np.float64]") -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
     shares = [np.array(band.counts) / band.pairs for band in bands]
     highest = max(share.max() for share in shares)
-    for place, (band, share) in enumerate(zip(bands, shares, strict=True)):
+    outlines = []
+    for place, share in enumerate(shares):
         used = share.nonzero()[0]
         first, last = used[0], used[-1] + 1
-        steps = place + _HEIGHT * share[first:last] / highest
-        look: dict[str, Any] = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
-        axes.stairs(steps, bounds[first : last + 1], baseline=place, fill=True, **look)
-        axes.vlines(band.median or 0.0, place, place + _HEIGHT, color=INK, linewidth=1.5)
+        steps = np.repeat(place + _HEIGHT * share[first:last] / highest, 2)
+        heights = np.concatenate([[place], steps, [place]])
+        outlines.append(Path(np.column_stack([np.repeat(bounds[first : last + 1], 2), heights])))
+    look: dict[str, Any] = {"facecolor": (colour, 0.45), "edgecolor": colour, "linewidth": 0.8}
+    # One path and one call for all bands: what matplotlib takes goes by the number of things drawn.
+    histograms = PathPatch(Path.make_compound_path(*outlines), **look)
+    histograms.sticky_edges.y.append(0)
+    axes.add_patch(histograms)
+    places = np.arange(len(bands))
+    axes.vlines([band.median or 0.0 for band in bands], places, places + _HEIGHT, color=INK, linewidth=1.5)
     axes.set_yticks(range(len(bands)), [f"{b.low:.3g} to {b.high:.3g}" for b in bands])
     axes.grid(visible=False, axis="y")
