@@ -92,14 +92,14 @@ def test_an_imported_flow_is_compared(tmp_path: Path) -> None:
 def test_an_imported_whitening_stands_beside_ours_on_the_same_embeddings(tmp_path: Path) -> None:
     """The map of our own whitening, as kernel and bias: the same figures, and no difference on any resample."""
     encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last", pooling="mean")
-    corpus = load_corpus("target", task="SAMPLE").sentences
+    corpus = load_corpus("target", task="SAMPLE").sample(2000, seed=0).sentences
     ours = Whitening(n_components=32).fit(encoder.encode(corpus))
     weight, bias = ours.affine()
     np.savez(tmp_path / "w.npz", kernel=weight, bias=bias @ torch.linalg.pinv(weight))
     options = ["--encoder.layers", "first_last", "--encoder.pooling", "mean"]
     main(["import", "--from", str(tmp_path / "w.npz"), *options, "--run_dir", str(tmp_path / "run")])
     more = ["--methods", "raw,whitening-32,given", "--given", str(tmp_path / "run"), "--bootstrap", "50"]
-    main(["evaluate", *options, *more, "--output", str(tmp_path / "r.json")])
+    main(["evaluate", *options, *more, "--max_sentences", "2000", "--output", str(tmp_path / "r.json")])
     rows, _ = load_results(tmp_path / "r.json")
     by_method = {row.method: row for row in rows if row.aggregation == "wmean"}
     mine, theirs = by_method["whitening-32"], by_method["given"]
