@@ -34,8 +34,7 @@ def cosine(x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArra
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "expected"),
-    [("all-MiniLM-L6-v2", "last", 82.03), ("minilm-mlm", "first_last", 57.08)],
+    ("name", "layers", "expected"), [("all-MiniLM-L6-v2", "last", 82.03), ("minilm-mlm", "first_last", 57.08)]
 )
 def test_stsb_raw(real: Path, stsb: Pairs, tmp_path: Path, name: str, layers: str, expected: float) -> None:
     encoder = SentenceEncoder.from_pretrained(str(real / "models" / name), layers=layers)
