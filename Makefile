@@ -9,7 +9,7 @@ quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config configs/quickstart.yaml
 
 test: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Training and evaluation on two processes against one, and memory that does not grow with the corpus: each starts
 # processes of its own, so they run one by one.

@@ -144,7 +144,7 @@ class Moments:
         return moved
 
     def with_scatter(self, scatter: Tensor) -> "Moments":
-        """A copy with another scatter matrix (zero, if there are no rows); third and fourth moment do not follow."""
+        """A copy with another scatter matrix (zero without rows); third and fourth moment do not follow."""
         changed = Moments.from_state_dict(self.state_dict())
         changed.scatter = scatter
         return changed

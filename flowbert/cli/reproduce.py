@@ -61,4 +61,5 @@ def main(argv: list[str]) -> None:
     files = write_reproductions(found, output)
     if not any(each.comparisons for each in found):
         raise UserError(f"none of the {len(found)} rows could be run; the notes above say why")
-    print(f"written: {output}, {', '.join(map(str, files))}")
+    page = output.with_suffix(".html")
+    print("written: " + ", ".join(map(str, [output, *files, *([page] if page.is_file() else [])])))

@@ -1,12 +1,14 @@
 """Vectors of some sentences under every method, kept beside a results file: what its page measures the space on."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from flowbert.data.corpus import sentences_digest
+from flowbert.errors import UserError
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell
 from flowbert.io.container import read_container, write_container
@@ -17,14 +19,15 @@ from flowbert.seeding import Stream
 MEASURED = 1000
 """Sentences: enough for every figure of a page, few enough for it to take seconds."""
 FEWEST = 50  # of fewer a page says nothing
+_NAME = "sample-"
 _FORMAT = "flowbert-sample-vectors-1"
 
 
 class SampleVectors:
-    """A folder with the vectors of a sample, a file for each method.
+    """Vectors of a sample under every method; those of maps that are fitted here are kept in a folder, a file each.
 
-    The sample is of the first task under the first embeddings; of a method with several corpora or seeds the first one
-    counts. A flawed map has no vectors.
+    The sample is of the first task with enough sentences, under the first embeddings; of a method with several corpora
+    or seeds the first one counts. A flawed map has no vectors. Files of other code are removed.
 
     Args:
         folder: The folder; made when the first vectors are kept.
@@ -36,7 +39,8 @@ class SampleVectors:
     """
 
     def __init__(self, folder: Path, cells: Sequence[Cell]) -> None:
-        first = cells[0]
+        enough = (cell for cell in cells if len(set(cell.task.sentences())) >= FEWEST)
+        first = next(enough, cells[0])
         self.folder = folder
         self.cells: dict[str, Cell] = {}
         for cell in cells:
@@ -46,31 +50,36 @@ class SampleVectors:
         self._digest = sentences_digest(self.sentences)
 
     def keep(self, cell: Cell, fitted: FittedMap) -> None:
-        """Map the sample and keep it, if this is the cell of its method."""
+        """Map the sample and keep it, if this is the cell of its method and the map is fitted here."""
         chosen = self.cells.get(cell.method.shown)
-        if chosen is None or chosen.setting != cell.setting or fitted.flaw is not None:
+        if chosen is None or chosen.setting != cell.setting or cell.method.build is None or fitted.flaw is not None:
             return
-        vectors = torch.as_tensor(cell.source.embed(self.sentences))
-        if fitted.transform is not None:
-            vectors = fitted.transform(vectors)
-        write_container(self._path(cell), _FORMAT, {"vectors": vectors.float().cpu()})
+        for stale in {*self.folder.glob(f"{_NAME}*")} - {*self.folder.glob(f"{_NAME}{code_digest()}*")}:
+            stale.unlink(missing_ok=True)
+        write_container(self._path(cell), _FORMAT, {"vectors": self._mapped(cell, fitted)})
 
     def vectors(self) -> dict[str, Tensor]:
-        """Method as shown -> vectors of the sentences, ``(N, k)``, of this run or an earlier one; those there are.
+        """Method as shown -> vectors of the sentences, ``(N, k)``.
 
-        Raises:
-            UserError: If a file is damaged.
+        What an earlier run fitted without keeping any, or a file that is damaged, is left out.
         """
-        paths = {name: self._path(cell) for name, cell in self.cells.items()}
-        found = {name: path for name, path in paths.items() if path.is_file()}
-        return {
-            name: read_container(path, _FORMAT, "sample of vectors", "remove it")[1]["vectors"]
-            for name, path in found.items()
-        }
+        found = {}
+        for name, cell in self.cells.items():
+            path, method = self._path(cell), cell.method
+            if method.build is None and method.flaw is None:
+                found[name] = self._mapped(cell, FittedMap(method.ready))
+            elif method.build is not None and path.is_file():
+                with suppress(UserError):
+                    found[name] = read_container(path, _FORMAT, "sample of vectors", "remove it")[1]["vectors"]
+        return found
+
+    def _mapped(self, cell: Cell, fitted: FittedMap) -> Tensor:
+        vectors = torch.as_tensor(cell.source.embed(self.sentences))
+        return (vectors if fitted.transform is None else fitted.transform(vectors)).float().cpu()
 
     def _path(self, cell: Cell) -> Path:
-        key = {"setting": cell.setting, "sentences": self._digest, "code": code_digest()}
-        return self.folder / f"{digest_json(key, compact=True)}.safetensors"
+        digest = digest_json({"setting": cell.setting, "sentences": self._digest}, compact=True)
+        return self.folder / f"{_NAME}{code_digest()}-{digest}.safetensors"
 
 
 def drawn_sentences(sentences: Iterable[str], seed: int) -> list[str]:

@@ -58,7 +58,7 @@ def make_calibration(spec: str) -> Calibration:
 def parse_methods(
     names: Sequence[str], flow: str | None, device: torch.device, given: str | None = None
 ) -> list[Method]:
-    """Methods by their names: ``raw``, a calibration, ``flow``, ``given``, or a composition of the first three.
+    """Methods by their names: ``raw``, ``given``, a calibration, ``flow``, or a composition of the last two.
 
     Args:
         names: The names.
@@ -99,6 +99,8 @@ def _method(name: str, flow: str | None, given: str | None, accelerator: str) ->
 
 def _step(text: str, accelerator: str, seed: int) -> Calibration | Step:
     try:
+        if text in ("raw", GIVEN):
+            raise UserError(f"method: received {text!r} in a composition; allowed: {text} alone")
         spec = parse_spec(text, [*methods(), FLOW])
         if spec.name != FLOW:
             return _calibration(spec)

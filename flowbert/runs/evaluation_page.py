@@ -1,6 +1,6 @@
 """The page of an evaluation: what it shows beside its figures, and when it is written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,9 +9,10 @@ from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
 from flowbert.analysis.plain import to_plain
 from flowbert.analysis.sentence_tokens import COUNTED, words_in
 from flowbert.analysis.whole import analysis_of
+from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.evaluation.sample_vectors import FEWEST
-from flowbert.report.page.record import analysis_file
+from flowbert.report.page.record import analysis_file, page_file
 from flowbert.runs.pages import write_page
 from flowbert.tasks.pairs import gold_scores
 from flowbert.tasks.sts import STS
@@ -25,15 +26,15 @@ def page_of(run: ResumableRun, *, has_text: bool) -> Iterator[None]:
         run: Its cells, and what is kept of them.
         has_text: Whether sentences are sentences, and not row numbers of vectors.
     """
-    analysis_file(run.output).unlink(missing_ok=True)  # an earlier run's is of other figures
+    for file in (analysis_file(run.output), page_file(run.output)):
+        file.unlink(missing_ok=True)  # an earlier run's is of other figures
     try:
         yield
     except BaseException:
         if run.output.is_file():
             write_page(run.output)
         raise
-    if run.by_setting:
-        write_page(run.output, lambda: analysis_of_run(run, has_text=has_text))
+    write_page(run.output, lambda: analysis_of_run(run, has_text=has_text) if run.by_setting else None)
 
 
 def analysis_of_run(run: ResumableRun, *, has_text: bool) -> Analysis:
@@ -45,22 +46,30 @@ def analysis_of_run(run: ResumableRun, *, has_text: bool) -> Analysis:
         run: The cells, and what is kept of them.
         has_text: Whether sentences are sentences, and not row numbers of vectors.
     """
-    setting = to_plain(run.cells[0].source.columns)
-    pairs = _pairs_of(run)
-    vectors = {} if run.sample is None else {n: x for n, x in run.sample.vectors().items() if x.isfinite().all()}
-    if run.sample is None or not vectors or len(run.sample.sentences) < FEWEST:
+    setting, pairs, sample = to_plain(run.cells[0].source.columns), _pairs_of(run), run.sample
+    found = {} if sample is None else sample.vectors()
+    # A spectrum and an angle need two dimensions.
+    vectors = {name: rows for name, rows in found.items() if rows.isfinite().all() and rows.shape[1] > 1}
+    if sample is None or not vectors or len(sample.sentences) < FEWEST:
         return Analysis(setting, 0, 0, bands={task: bands_by_method(each) for task, each in pairs.items()})
-    sentences, task = run.sample.sentences, run.cells[0].task
-    setting["measured"] = f"{task.name} {task.split}"
-    corpora = [cell.corpus for name, cell in run.sample.cells.items() if name in vectors and cell.corpus is not None]
-    fitted = len(corpora[0]) if corpora else 0
-    setting |= {"corpus": corpora[0].name} if corpora else {}
+    cells = {name: cell for name, cell in sample.cells.items() if name in vectors}
+    setting |= {"measured": _split_of(cells), "left_out": [name for name in sample.cells if name not in cells]}
+    setting["fitted_on"] = {name: text for name, cell in cells.items() if (text := cell.columns["corpus"]) != "none"}
+    corpora = {cell.corpus.digest: cell.corpus for cell in cells.values() if cell.corpus is not None}
+    one = next(iter(corpora.values())) if len(corpora) == len({*setting["fitted_on"].values()}) == 1 else None
+    fitted = 0 if one is None else len(one)
     if not has_text:
-        return analysis_of(sentences, vectors, setting=setting, fitted=fitted, pairs=pairs).without_sentences()
-    corpus = corpora[0].sentences if corpora else sentences
-    setting |= {"contained": len({*sentences} & {*corpus})} if corpora else {}
-    tokens = words_in(sentences, corpus[:COUNTED])
-    return analysis_of(sentences, vectors, setting=setting, fitted=fitted, tokens=tokens, pairs=pairs)
+        return analysis_of(sample.sentences, vectors, setting=setting, fitted=fitted, pairs=pairs).without_sentences()
+    if one is not None:
+        setting["contained"] = len({*sample.sentences} & {*one.sentences})
+    counted = sample.sentences if one is None else one.sentences[:COUNTED]
+    tokens = words_in(sample.sentences, counted)
+    return analysis_of(sample.sentences, vectors, setting=setting, fitted=fitted, tokens=tokens, pairs=pairs)
+
+
+def _split_of(cells: Mapping[str, Cell]) -> str:
+    task = next(iter(cells.values())).task
+    return f"{task.name} {task.split}"
 
 
 def _pairs_of(run: ResumableRun) -> dict[str, ScoredPairs]:

@@ -82,8 +82,8 @@ def mteb(
         rows.append(Row(**setting, **figure))
         task.unload_data()
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
-    record = {"verdicts": [f"MTEB's main scores x 100: {told}"], "rows": len(rows)}
-    merge_results(Path(output) / "scores.json", rows, fingerprint(device=device) | record)
+    verdict = f"{model}, {used}: MTEB's main scores x 100: {told}"
+    merge_results(Path(output) / "scores.json", rows, fingerprint(device=device) | {"verdicts": [verdict]})
     write_page(Path(output) / "scores.json")
     return scores
 

@@ -29,13 +29,16 @@ def write_page(path: Path, analysis: Callable[[], Analysis | None] = lambda: Non
     file.unlink(missing_ok=True)  # an earlier run's is of other figures
     if not pages_are_written():
         return
-    try:
-        found = analysis()
-        if found is not None:
-            with written_atomically(file) as temporary:
-                text = json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False)
-                temporary.write_text(text, encoding="utf-8")
-        write_run_page(path)
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        warnings.warn(f"{path}: no whole page ({reason}); its results are written", FlowbertWarning, stacklevel=2)
+    for step in (lambda: _write_analysis(file, analysis()), lambda: write_run_page(path)):
+        try:
+            step()
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            warnings.warn(f"{path}: no whole page ({reason}); its results are written", FlowbertWarning, stacklevel=2)
+
+
+def _write_analysis(file: Path, found: Analysis | None) -> None:
+    if found is not None:
+        with written_atomically(file) as temporary:
+            text = json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False)
+            temporary.write_text(text, encoding="utf-8")

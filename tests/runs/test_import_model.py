@@ -141,7 +141,10 @@ def test_a_given_map_that_there_is_not(encoder: Path, whitening: Path, tmp_path:
         ({"methods": "given"}, "given: received none; allowed with method given: a run folder of `fit` or `import`"),
         ({"methods": "given", "given": str(flow)}, r"given: .*flow holds no calibration; allowed: a run folder with"),
         ({"methods": "given", "given": "no/such/folder"}, "no/such/folder: no such folder"),
-        ({"methods": "whitening+given", "given": str(run)}, "method: received 'given'; allowed: raw, "),
+        (
+            {"methods": "whitening+given", "given": str(run)},
+            "method: received 'given' in a composition; allowed: given alone",
+        ),
         (
             {"methods": "given", "given": str(run), **on_vectors},
             r"the whitening in .*run maps vectors of size 16; received vectors of size 12; allowed: 16",

@@ -106,7 +106,8 @@ def test_the_command_prints_the_scores_and_writes_a_page(
         (str(run), "whitening", "spearman"),
     ]
     page = (tmp_path / "scores.html").read_text(encoding="utf-8")
-    assert "MTEB&#39;s main scores x 100: SAMPLE" in page
+    assert "builtin-sample, raw: MTEB&#39;s main scores x 100: SAMPLE" in page
+    assert "Of earlier runs" not in page
     assert f"{100 * rows[1].value:.2f}" in page
     assert "SAMPLE" in capsys.readouterr().out
     assert list(tmp_path.glob("results/flowbert__builtin-sample/*/SAMPLE.json"))

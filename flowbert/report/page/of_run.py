@@ -161,11 +161,16 @@ def _measured(found: Analysis) -> list[str]:
     lines = [f"{setting['encoder']}, layers {setting['layers']}, pooling {setting['pooling']}."]
     if not found.measured:
         return lines if found.bands else []
-    corpus = setting.get("corpus")
-    line = f"Of {found.measured} sentences of {setting.get('measured', corpus)}"
-    if corpus is not None:
-        line += f"; the maps were fitted on {found.fitted} sentences of the corpus {corpus}"
-    line += f", {setting['contained']} of the measured ones among them." if "contained" in setting else "."
+    fitted_on = setting.get("fitted_on", {"": setting.get("corpus")})
+    line = f"Of {found.measured} sentences of {setting.get('measured', setting.get('corpus'))}"
+    if found.fitted:
+        line += f"; the maps were fitted on {found.fitted} sentences of the corpus {next(iter(fitted_on.values()))}"
+        line += f", {setting['contained']} of the measured ones among them." if "contained" in setting else "."
+    else:
+        each = [f"{name} {corpus}" for name, corpus in fitted_on.items() if name]
+        line += f"; corpus of each map: {', '.join(each)}." if each else "."
+    if setting.get("left_out"):
+        line += f" Without {', '.join(setting['left_out'])}: flawed, of one dimension, or of an earlier run."
     trained = "Raw is the encoder before the training; words and layers are of the encoder after it."
     return [*lines, line, *([trained] if setting.get("trained") else [])]
 

@@ -68,7 +68,7 @@ class RunRecord:
     @property
     def finished(self) -> bool:
         """Whether there are the figures of the end."""
-        return bool(self.rows) and self.fingerprint.get("finished", True)
+        return bool(self.fingerprint.get("finished", self.rows))
 
 
 def flattened(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
