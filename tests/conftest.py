@@ -15,17 +15,23 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["FLOWBERT_REPORT"] = "0"
 
 
+def _shared_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One embedding cache for all workers of a run: each has a folder of its own in that of the run."""
+    folder = tmp_path_factory.getbasetemp()
+    return str((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "embedding-cache")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Fixtures of modules run before those of tests: the user's own cache is out of their reach, too."""
-    os.environ["FLOWBERT_CACHE"] = str(tmp_path_factory.getbasetemp() / "embedding-cache")
+    os.environ["FLOWBERT_CACHE"] = _shared_cache(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test reaches a hub, a login or the user's own cache; the tests of one run share an embedding cache."""
     monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path_factory.getbasetemp() / "embedding-cache"))
+    monkeypatch.setenv("FLOWBERT_CACHE", _shared_cache(tmp_path_factory))
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ def snippets() -> list[tuple[str, str]]:
 
 def test_every_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     Path("sentences.txt").write_text("a dog runs in the park\nthe cat sleeps on a chair\ntwo men play a song\n")
     page = PAGE.read_text(encoding="utf-8")

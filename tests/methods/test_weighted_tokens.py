@@ -19,11 +19,6 @@ SENTENCES = ["a dog runs in the park", "the cat"]
 QUICK: dict[str, Any] = {"max_epochs": 1, "limit_train_batches": 2, "enable_progress_bar": False, "accelerator": "cpu"}
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
-
-
 def figures(rows: Sequence[Row], method: str) -> dict[str, float]:
     return {row.aggregation: row.value for row in rows if row.method == method and row.metric == "spearman"}
 
@@ -70,7 +65,8 @@ def test_a_trained_encoder_keeps_its_weights(tmp_path: Path) -> None:
     assert {row.pooling for row in again.rows} == {"idf of builtin-sample"}
 
 
-def test_several_poolings_cost_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_poolings_cost_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
     encoded: list[str] = []
     encode_sentences = SentenceEncoder.encode
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from flowbert import SentenceEncoder, Whitening, encode
@@ -14,11 +13,6 @@ from flowbert.modules import WhiteningModule
 from flowbert.runs.fit import fit
 
 SENTENCES = ["a dog runs in the park", "the cat"]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
 
 
 def test_the_map_is_that_of_the_whole_corpus(tmp_path: Path) -> None:

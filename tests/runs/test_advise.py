@@ -16,11 +16,6 @@ from flowbert.methods.embedder import saved_encoder
 from flowbert.report.advice import advice_to_text
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
     file = tmp_path / "own.txt"
