@@ -30,7 +30,7 @@ def rows(setting: Setting) -> list[Row]:
         before = _peak()
         seconds |= setting.seconds({name: way}, 1)
         peaks[name] = _peak() - before
-    rate = product.operations / setting.seconds({"product": product}, 20)["product"]
+    rate = product.operations / setting.seconds({"product": product}, 200)["product"]
     if not math.isclose(found["ours"], found["peer"], abs_tol=1e-4):
         raise RuntimeError(f"the two differ: {found}")
     operations = count * (count - 1.0) * DIM
