@@ -21,7 +21,7 @@ from flowbert.flows import Glow
 from flowbert.methods import Embedder, make_calibration
 from flowbert.methods.chain import Chain
 from flowbert.methods.embedder import Fitted
-from flowbert.progress import Step, shown
+from flowbert.progress import Step
 from flowbert.runs.export import export
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
@@ -86,7 +86,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_it_is_compared_in_another_process_and_loads_here_as_well(
-    run: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = run.parent / "again"
     main(["export", str(run), "--to", str(again)])
@@ -95,6 +95,8 @@ def test_it_is_compared_in_another_process_and_loads_here_as_well(
     assert float(shown.split()[-1]) < LARGEST_DIFFERENCE
     np.testing.assert_array_equal(load(again).encode(SENTENCES[:9]), load(run).encode(SENTENCES[:9]))
     assert isinstance(load(again).fitted, Whitening)
+    counted = {step.what: (step.done, step.total) for step in steps if step.unit == "sentences"}
+    assert counted == dict.fromkeys(["Encoding", "Encoding with sentence-transformers"], (256, 256))
     with pytest.raises(SystemExit):
         main(["export", str(run), "--to", str(again)])
     assert "again is there already; allowed: a new folder" in capsys.readouterr().err
@@ -151,10 +153,3 @@ def test_a_chain_has_no_native_file_and_is_not_taken_for_raw(tmp_path: Path) -> 
             continue
         with pytest.raises(UserError, match="has Transformer, WeightedLayerPooling, Pooling, Dense; allowed"):
             load(tmp_path / layers)
-
-
-def test_progress_counts_the_sentences_that_are_compared(steps: list[Step], tmp_path: Path) -> None:
-    with shown():
-        export("builtin-sample", tmp_path / "to")
-    counted = {step.what: (step.done, step.total) for step in steps if step.unit == "sentences"}
-    assert counted == dict.fromkeys(["Encoding", "Encoding with sentence-transformers"], (256, 256))

@@ -119,7 +119,8 @@ def test_the_whitening_of_a_fit_is_compared(tmp_path: Path, capsys: pytest.Captu
     fitted = {row.method: row.value for row in load_results(run / "results.json")[0] if row.aggregation == "all"}
     found = {row.method: row.value for row in load_results(tmp_path / "r.json")[0] if row.aggregation == "all"}
     assert found == pytest.approx({"raw": fitted["raw"], "given": fitted["whitening"]}, abs=1e-6)
-    main(["analyze", *options, "--methods", "raw,given", "--given", str(run), "--limit", "200"])
+    (tmp_path / "own.txt").write_text("\n".join(load_corpus("builtin-sample").sentences[:400]))
+    main(["analyze", *options, "--methods", "raw,given", "--given", str(run), "--corpus", str(tmp_path / "own.txt")])
     assert "given" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*evaluate, "--encoder.layers", "last", "--output", str(tmp_path / "other.json")])
