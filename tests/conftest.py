@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flowbert.progress import Step
 
 # Read when huggingface_hub is imported, so it must be set before any test module is.
@@ -44,6 +46,17 @@ def real() -> Path:
     if not (path / "models").is_dir():
         pytest.skip(f"FLOWBERT_REAL={root} has no folder models/")
     return path
+
+
+@pytest.fixture
+def one_thread() -> "Iterator[None]":
+    """One thread of torch, where the number of threads decides what is computed."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

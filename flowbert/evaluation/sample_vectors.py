@@ -54,8 +54,9 @@ class SampleVectors:
         chosen = self.cells.get(cell.method.shown)
         if chosen is None or chosen.setting != cell.setting or cell.method.build is None or fitted.flaw is not None:
             return
-        for stale in {*self.folder.glob(f"{_NAME}*")} - {*self.folder.glob(f"{_NAME}{code_digest()}*")}:
-            stale.unlink(missing_ok=True)
+        for file in self.folder.glob(f"{_NAME}*"):
+            if not file.name.startswith(f"{_NAME}{code_digest()}-"):
+                file.unlink(missing_ok=True)
         write_container(self._path(cell), _FORMAT, {"vectors": self._mapped(cell, fitted)})
 
     def vectors(self) -> dict[str, Tensor]:

@@ -74,11 +74,11 @@ def _split_of(cells: Mapping[str, Cell]) -> str:
 
 def _pairs_of(run: ResumableRun) -> dict[str, ScoredPairs]:
     """Gold scores and cosines of every STS task, by task and split."""
-    first = run.cells[0].source
+    first = run.cells[0].source.columns  # weights by counts of each task's own sentences are sources of their own
     cosines: dict[STS, dict[str, Any]] = {}
     for cell in run.cells:
         found = run.scores.items([cell]).get(cell.setting)
-        if isinstance(cell.task, STS) and cell.source is first and found is not None:
+        if isinstance(cell.task, STS) and cell.source.columns == first and found is not None:
             cosines.setdefault(cell.task, {}).setdefault(cell.method.shown, found)
     return {
         f"{task.name} {task.split}": ScoredPairs(gold_scores(task.subsets), by_method)

@@ -1,7 +1,6 @@
 """Uniformity by blocks equals the naive formula over all distinct pairs."""
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -16,13 +15,8 @@ def naive(x: Tensor, t: float) -> float:
     return float(torch.pdist(unit).pow(2).mul(-t).exp().mean().log())
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tiles are as wide as there are threads: with one, these counts have rests in both directions."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+# Tiles are as wide as there are threads: with one, the counts below have rests in both directions.
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("count", [2, 3, 255, 256, 257, 767, 769, 1025, 2500])

@@ -9,6 +9,7 @@ import pytest
 
 from flowbert.analysis.found import Analysis
 from flowbert.data.sample import sample_pairs
+from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.evaluation.sample_vectors import FEWEST
 from flowbert.runs.compare import compare
 from flowbert.runs.import_model import import_model
@@ -77,6 +78,8 @@ def test_a_task_of_few_sentences_leaves_the_sample_to_the_next(tmp_path: Path) -
     found, page = evaluate(tmp_path / "r.json", "raw,nulling-2", tasks=tasks, corpus="builtin-sample")
     assert found.setting["measured"] == "many test"
     assert found.measured > FEWEST
+    encoder = EncoderSettings(pooling="idf")  # weighed by the words of each task: an encoder for each
+    assert list(evaluate(tmp_path / "idf.json", "raw", tasks=tasks, encoder=encoder)[0].bands) == list(found.bands)
     found, page = evaluate(tmp_path / "few.json", "raw,nulling-2", tasks=tasks[:1], corpus="builtin-sample")
     assert found.measured == 0
     assert found.bands

@@ -1,6 +1,5 @@
 """Packed sentences against padded ones: the same vectors and gradients, without computing padding."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,8 @@ from flowbert.modules.masking import IGNORED, predict_chosen, predictor_above
 from flowbert.modules.trainable import set_dropout
 
 PACKED = ("bert", "roberta", "distilbert", "electra", "albert", "camembert", "xlm-roberta")
+pytestmark = pytest.mark.usefixtures("one_thread")
 SENTENCES = ["the cat", "a big dog runs on the mat in a mat", "été", "a bird sings not", "", "the dog sleeps on a mat"]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def _encoder(folder: Path, architecture: str = "bert", **options: Any) -> SentenceEncoder:
