@@ -30,7 +30,7 @@ def rows(setting: Setting) -> list[Row]:
     items = dict(zip(("first", "second"), methods, strict=True))
 
     def ours() -> Floats:
-        found = task.resample(items, resamples=resamples, threads=setting.threads)
+        found = task.resample(items, resamples=resamples)
         first, second = found["spearman", "all"].values
         return np.asarray(first - second)
 

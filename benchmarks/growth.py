@@ -208,7 +208,7 @@ def bootstrap(at: Setting) -> Work:
     texts = tuple(map(str, range(pairs)))
     gold = rng.integers(0, 26, pairs) / 5
     task = STS(STSTask("PAIRS", {"test": [Subset("all", texts, texts, gold)]}), "test")
-    task.resample({name: gold + rng.standard_normal(pairs) for name in ("raw", "whitening")}, threads=1)
+    task.resample({name: gold + rng.standard_normal(pairs) for name in ("raw", "whitening")})
     return Work(pairs, bytes=4.0 * 1000 * pairs * 4)  # multiplicities: written, read for gold scores and two methods
 
 

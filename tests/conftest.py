@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from flowbert.progress import Step
 
@@ -49,14 +49,19 @@ def real() -> Path:
 
 
 @pytest.fixture
-def one_thread() -> "Iterator[None]":
-    """One thread of torch, where the number of threads decides what is computed."""
+def set_threads() -> "Iterator[Callable[[int], None]]":
+    """Sets how many threads torch has during the test."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
+    yield torch.set_num_threads
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def one_thread(set_threads: "Callable[[int], None]") -> None:
+    """One thread of torch, where the number of threads decides what is computed."""
+    set_threads(1)
 
 
 @pytest.fixture

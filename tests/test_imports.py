@@ -12,6 +12,7 @@ ORDER = (
     "progress",
     "notices",
     "seeding",
+    "threads",
     "spec",
     "io",
     "losses",

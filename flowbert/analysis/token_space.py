@@ -8,6 +8,7 @@ from torch import Tensor
 from flowbert.analysis.found import WordSpace
 from flowbert.analysis.word_space import word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.forward import evaluating
 from flowbert.encoders.token_counts import TokenCounts
 from flowbert.encoders.tokens import special_tokens
 from flowbert.metrics import mean_cosine
@@ -64,7 +65,7 @@ def cosine_by_layer(
             break
         batch = [sentences[i] for i in drawn[start : start + _AT_ONCE].tolist()]
         features = {name: value.to(encoder.device) for name, value in encoder.tokenize(batch).items()}
-        with encoder.evaluating():  # one that is trained would drop out
+        with evaluating(encoder):  # one that is trained would drop out
             states = encoder.backbone(**features, output_hidden_states=True, return_dict=True).hidden_states
         real = features["attention_mask"].bool() & ~torch.isin(features["input_ids"], special)
         for layer, state in zip(layers, states, strict=True):

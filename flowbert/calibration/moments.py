@@ -1,13 +1,14 @@
 r"""Count, mean and centred moments of rows seen in any chunks, in :math:`O(D^2)` memory and float64."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
 from flowbert.calibration.few_rows import ENOUGH, DistinctRows
 from flowbert.errors import UserError
+from flowbert.threads import MANY, in_threads
 
 _BLOCK_ROWS = 1024  # what a processor's caches hold
 _KEYS = ("count", "shift", "offset", "scatter", "third", "fourth")
@@ -73,31 +74,30 @@ class Moments:
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(f"rows have the shape {tuple(x.shape)}; allowed: (N, {self.dim})")
         if len(x):
-            self.merge(self._of(torch.split(x.detach(), _BLOCK_ROWS)))
+            self.merge(self._of(x.detach()))
             self._rows.update(x)
         return self
 
-    def _of(self, blocks: Sequence[Tensor]) -> "Moments":
-        """Moments of some rows around their own mean, which is found first; a block and D^2 numbers are in memory."""
+    def _of(self, x: Tensor) -> "Moments":
+        """Moments of some rows around their own mean, which is found first.
+
+        Each worker has a block and D^2 numbers in memory.
+        """
         device = self.shift.device
         part = Moments(self.dim, device)
-        part.count = sum(map(len, blocks))
-        part.shift = self.shift.clone() if self.count else blocks[0].to(device, torch.float64).mean(dim=0)
-        # Memory that is new for every block would cost more time than the subtraction.
-        memory = torch.empty(blocks[0].shape, dtype=torch.float64, device=device)
-
-        def shifted() -> Iterator[Tensor]:
-            return (torch.sub(block.to(device), part.shift, out=memory[: len(block)]) for block in blocks)
-
-        for rows in shifted():
-            part.offset += rows.sum(dim=0)
-        part.offset /= part.count
-        for rows in shifted():
-            rows.sub_(part.offset)
-            squared_norms = torch.linalg.vector_norm(rows, dim=1).square()
-            part.scatter += _products(rows)
-            part.third += squared_norms @ rows
-            part.fourth += squared_norms @ squared_norms
+        part.count = len(x)
+        part.shift = self.shift.clone() if self.count else x[:_BLOCK_ROWS].to(device, torch.float64).mean(dim=0)
+        # Which rows are added up together must not depend on the number of threads: it decides the last bits.
+        groups = torch.split(x, _BLOCK_ROWS * min(max(len(x) // _BLOCK_ROWS // 8, 2), 8))
+        workers = MANY if device.type == "cpu" else 1
+        with in_threads(lambda rows: _sum(rows, part.shift), groups, workers) as sums:
+            part.offset = sum(sums, part.offset) / part.count
+        with in_threads(lambda rows: _powers(rows, part.shift, part.offset), groups, workers) as powers:
+            for scatter, third, fourth in powers:
+                part.scatter += scatter
+                part.third += third
+                part.fourth += fourth
+        part.scatter += part.scatter.triu(1).T
         return part
 
     def merge(self, other: "Moments") -> "Moments":
@@ -218,9 +218,33 @@ class _Eigen:
     found: tuple[Tensor, Tensor] | None = None
 
 
-def _products(rows: Tensor) -> Tensor:
-    """Matrix ``rows.T @ rows``; numpy knows it to be symmetric and computes half of it, torch all."""
-    if rows.device.type != "cpu":
-        return rows.T @ rows
-    array = rows.numpy()
-    return torch.from_numpy(array.T @ array)
+def _centred(x: Tensor, *means: Tensor) -> Iterator[Tensor]:
+    """Blocks of rows less each mean in turn, float64; a block is overwritten by the next."""
+    # Memory that is new for every block would cost more time than the subtraction.
+    memory = torch.empty(min(len(x), _BLOCK_ROWS), x.shape[1], dtype=torch.float64, device=means[0].device)
+    for block in torch.split(x, _BLOCK_ROWS):
+        rows = torch.sub(block.to(memory.device), means[0], out=memory[: len(block)])
+        for mean in means[1:]:
+            rows.sub_(mean)
+        yield rows
+
+
+def _sum(x: Tensor, mean: Tensor) -> Tensor:
+    return torch.stack([rows.sum(dim=0) for rows in _centred(x, mean)]).sum(dim=0)
+
+
+def _powers(x: Tensor, *means: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Scatter (on and above the diagonal), third and fourth moment of centred rows."""
+    dim = x.shape[1]
+    width = -(-dim // 4)
+    scatter = torch.zeros(dim, dim, dtype=torch.float64, device=means[0].device)
+    third, fourth = torch.zeros_like(scatter[0]), torch.zeros_like(scatter[0, 0])
+    for rows in _centred(x, *means):
+        squared_norms = torch.linalg.vector_norm(rows, dim=1).square()
+        third += squared_norms @ rows
+        fourth += squared_norms @ squared_norms
+        # It is symmetric: what lies below four blocks on the diagonal is left out, three eighths of the products.
+        for first in range(0, dim, width):
+            panel = rows[:, first : first + width]
+            scatter[first : first + width, first:].addmm_(panel.T, rows[:, first:])
+    return scatter.triu_(), third, fourth

@@ -1,7 +1,6 @@
 """Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,8 @@ from flowbert.encoders.after_pooling import AfterPooling
 from flowbert.encoders.cpu.attention import attention_of
 from flowbert.encoders.cpu.layout import weights_laid_out
 from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
-from flowbert.encoders.forward import Setting, embed, embed_packed
+from flowbert.encoders.cpu.parallel import most_batches
+from flowbert.encoders.forward import Setting, embed, embed_packed, evaluating
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import find_checkpoint, load_checkpoint
@@ -27,6 +27,7 @@ from flowbert.encoders.transfer import one_behind, to_device
 from flowbert.errors import UserError
 from flowbert.io.digest import digest_tensors
 from flowbert.progress import progress
+from flowbert.threads import in_threads
 
 # On a CPU larger batches fall out of its caches and cost page faults; an accelerator wants many tokens at once.
 BATCH_TOKENS_CPU = 512
@@ -273,9 +274,17 @@ class SentenceEncoder(nn.Module):
         result = np.empty((len(sentences), self.dim), dtype=np.float32)
         plan = plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens)
         counted = progress(0 if on_batch else len(sentences), "Encoding", "sentences")
-        with self.evaluating(), weights_laid_out(self.backbone, len(plan), batch_tokens), counted as step:
-            chunks = ([to_device(pad_tokens(self.tokenizer, [rows[i] for i in batch]), self.device)] for batch in plan)
-            for batch, vectors in zip(plan, one_behind(map(self._embed_chunks, chunks)), strict=True):
+
+        def embed_batch(batch: Sequence[int]) -> Tensor:
+            return self._embed_chunks([to_device(pad_tokens(self.tokenizer, [rows[i] for i in batch]), self.device)])
+
+        with (
+            evaluating(self),
+            weights_laid_out(self.backbone, len(plan), batch_tokens),
+            counted as step,
+            in_threads(embed_batch, plan, most_batches(self.backbone)) as embedded,
+        ):
+            for batch, vectors in zip(plan, one_behind(embedded), strict=True):
                 result[batch] = vectors.cpu().numpy()
                 (on_batch or step.update)(len(batch))
         if not np.isfinite(result).all():
@@ -322,18 +331,6 @@ class SentenceEncoder(nn.Module):
 
     def _tokens(self, sentences: Sequence[str]) -> list[TokenRow]:
         return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone), self.prompt)
-
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Evaluation mode, no gradients, no autocast; afterwards every module is in the mode that it was in."""
-        training = [module for module in self.modules() if module.training]
-        self.eval()
-        try:
-            with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
-                yield
-        finally:
-            for module in training:
-                module.training = True
 
     def _check_pooler(self) -> None:
         if self._pooling.name == POOLER and getattr(self.backbone, "pooler", None) is None:

@@ -1,6 +1,7 @@
 """From token features to sentence vectors: one pass of a backbone, and each setting's layers and pooling of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -48,6 +49,19 @@ def embed_packed(
         mask, ids = chunk["attention_mask"], chunk["input_ids"]
         rows.append(torch.cat([after(pool(mixed[layers][number], mask, ids)) for layers, pool in settings], dim=1))
     return torch.cat(rows)
+
+
+@contextmanager
+def evaluating(encoder: nn.Module) -> Iterator[None]:
+    """Evaluation mode, no gradients, no autocast; afterwards every module is in the mode that it was in."""
+    training = [module for module in encoder.modules() if module.training]
+    encoder.eval()
+    try:
+        with torch.no_grad(), torch.autocast(next(encoder.parameters()).device.type, enabled=False):
+            yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def _states(backbone: nn.Module, features: Features) -> Any:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import torch
-
 from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import reference_rows
 from flowbert.evaluation.intervals import Intervals
@@ -37,8 +35,7 @@ class Comparison:
     @classmethod
     def of(cls, run: ResumableRun, *, resamples: int = 1000, seed: int = 0) -> "Comparison":
         """Add intervals, and what stands beside the methods, to a computed run; save its rows with them."""
-        cells, threads = run.cells if resamples else (), torch.get_num_threads()
-        intervals = Intervals.of(cells, run.scores, resamples=resamples, seed=seed, threads=threads)
+        intervals = Intervals.of(run.cells if resamples else (), run.scores, resamples=resamples, seed=seed)
         references = reference_rows(dict.fromkeys(cell.task for cell in run.cells))
         # Intervals are of this run, or there are none.
         rows = [replace(row, low=math.nan, high=math.nan) for row in run.rows()]

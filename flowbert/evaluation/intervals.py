@@ -53,15 +53,13 @@ class Intervals:
     cells: tuple[Cell, ...]
 
     @classmethod
-    def of(
-        cls, cells: Sequence[Cell], scores: ScoreFolder, *, resamples: int, seed: int, threads: int = 1
-    ) -> "Intervals":
+    def of(cls, cells: Sequence[Cell], scores: ScoreFolder, *, resamples: int, seed: int) -> "Intervals":
         """Resample each task once for all of its cells, whatever the encoder: every two can be compared."""
         found = {}
         for task in tracked(dict.fromkeys(cell.task for cell in cells), "Intervals", "tasks"):
             items = scores.items([cell for cell in cells if cell.task is task])
             if items:
-                found[task] = task.resample(items, resamples=resamples, seed=seed, threads=threads)
+                found[task] = task.resample(items, resamples=resamples, seed=seed)
         return cls(found, tuple(cells))
 
     def of_task(self, task: Task, aggregation: str) -> Replicates | None:

@@ -115,8 +115,7 @@ class PublishedGrid:
     def resample(self, resamples: int, seed: int) -> None:
         """Compute the 95% confidence intervals; none for 0 resamples."""
         done = [cell for cell in self.results.cells if cell.setting in self.results.by_setting and resamples]
-        threads = torch.get_num_threads()
-        self.intervals = Intervals.of(done, self.results.scores, resamples=resamples, seed=seed, threads=threads)
+        self.intervals = Intervals.of(done, self.results.scores, resamples=resamples, seed=seed)
 
     def save(self, record: Mapping[str, Any]) -> None:
         """Write the figures with their intervals, and what else a page says, into the results file."""

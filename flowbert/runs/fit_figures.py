@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from flowbert.callbacks.sts_evaluation import MethodFigures
 from flowbert.data.sts import STSTask
@@ -50,7 +49,7 @@ def intervals_of(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> 
         mine = [each for each in figures if each.figures.task == data.name]
         task = STS(data, mine[0].figures.split)
         items = {each.method: each.figures.similarities for each in mine}
-        found[task] = task.resample(items, threads=torch.get_num_threads())
+        found[task] = task.resample(items)
     return Intervals(found, ())
 
 

@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -17,6 +16,7 @@ from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.protocol import Embed, Floats, Transform
 from flowbert.tasks.replicates import Replicates
 from flowbert.tasks.resampling import Counts, blocks
+from flowbert.threads import in_threads
 
 Measure = tuple[str, str]
 """Metric and aggregation, e.g. ``("spearman", "wmean")``."""
@@ -182,7 +182,7 @@ class Task(ABC):
         return Measured(tuple(figures), items, self.columns)
 
     def resample(
-        self, items: Mapping[str, Floats], *, resamples: int = 1000, seed: int = 0, threads: int = 1
+        self, items: Mapping[str, Floats], *, resamples: int = 1000, seed: int = 0
     ) -> dict[Measure, Replicates]:
         """Resample the task's units with replacement and compute all figures of every method on each resample.
 
@@ -197,7 +197,6 @@ class Task(ABC):
             items: Method -> values of the items; :attr:`references` are added before them.
             resamples: Number R of resamples.
             seed: Seed, at least 0.
-            threads: Threads that share the work.
 
         Returns:
             Measure -> replicates.
@@ -209,16 +208,17 @@ class Task(ABC):
         methods = {**self.references, **items}
         if not methods:
             raise ValueError(f"{self.name}: no method to resample; allowed: at least one")
-        for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0), ("threads", threads, 1)):
+        for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0)):
             if value < least:
                 raise UserError(f"{name}: received {value}; allowed: a whole number of at least {least}")
         estimate = self.estimator(list(methods.values()))
         drawn = list(blocks(self.name, self.item_shape[-1], resamples, seed))
         figures = []
-        with ThreadPoolExecutor(threads) as pool, progress(resamples, f"Resampling {self.name}", "resamples") as step:
-            for block, found in zip(
-                drawn, pool.map(lambda block: estimate(block.multiplicities(self.strata)), drawn), strict=True
-            ):
+        with (
+            in_threads(lambda block: estimate(block.multiplicities(self.strata)), drawn) as estimates,
+            progress(resamples, f"Resampling {self.name}", "resamples") as step,
+        ):
+            for block, found in zip(drawn, estimates, strict=True):
                 figures.append(found)
                 step.update(block.resamples)
         values = np.concatenate(figures, axis=-1)

@@ -1,5 +1,6 @@
 """Streamed moments: any chunking and merging gives one pass; Ledoit-Wolf equals scikit-learn."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,17 @@ def test_every_block_is_exact_to_float64(dim: int, dtype: torch.dtype) -> None:
         found = moments.covariance().numpy()
         assert np.array_equal(found, found.T)
         assert float(np.abs((found - exact) / scale).max()) < 1e-9  # by the spread of the two dimensions themselves
+
+
+@pytest.mark.parametrize(("rows", "dim"), [(1, 3), (1025, 5), (9000, 7), (40_000, 3)])
+def test_the_number_of_threads_changes_no_bit(rows: int, dim: int, set_threads: Callable[[int], None]) -> None:
+    x = 10 + torch.randn(rows, dim, generator=torch.Generator().manual_seed(0))
+    set_threads(1)
+    expected = Moments(dim).update(x).state_dict()
+    for threads in (2, 3):
+        set_threads(threads)
+        found = Moments(dim).update(x).state_dict()
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_rows_whose_sum_overflows_are_finite_all_the_same() -> None:
