@@ -3,8 +3,10 @@
 import math
 
 import torch
+from torch import Tensor
 
 from flowbert.metrics.arrays import Array, drawn_unit_rows
+from flowbert.threads import MANY, in_threads
 
 
 def uniformity(
@@ -43,12 +45,13 @@ def uniformity(
     if unit is None:
         return math.nan
     count, unit = len(unit), unit.to(dtype)
-    total = torch.zeros((), dtype=torch.float64, device=unit.device)
-    rows, columns = _tile(unit.device)
-    memory = torch.empty(rows * columns, dtype=dtype, device=unit.device)
+    rows, columns, workers = (256, 512, MANY) if unit.device.type == "cpu" else (2048, 2048, 1)
     shift = torch.full((1,), -2 * t, dtype=dtype, device=unit.device)
-    for start in range(0, count, rows):
-        block = unit[start : start + rows]
+
+    def of_rows(start: int) -> Tensor:
+        """Sum over the pairs of some rows with all later ones, by tiles that stay in a CPU's caches."""
+        block, total = unit[start : start + rows], torch.zeros((), dtype=torch.float64, device=unit.device)
+        memory = torch.empty(len(block) * columns, dtype=dtype, device=unit.device)
         for begin in range(start, count, columns):
             others = unit[begin : begin + columns]
             kernel = memory[: len(block) * len(others)].view(len(block), len(others))
@@ -57,9 +60,8 @@ def uniformity(
             if begin == start:
                 kernel.triu_(diagonal=1)
             total += kernel.sum(dim=1).sum(dtype=torch.float64)
+        return total
+
+    with in_threads(of_rows, range(0, count, rows), workers) as sums:
+        total = torch.stack(list(sums)).sum()
     return math.log(float(total) / (count * (count - 1) / 2))
-
-
-def _tile(device: torch.device) -> tuple[int, int]:
-    """Rows and columns of the kernel at a time: what a CPU's caches hold, or what keeps an accelerator busy."""
-    return (256, 512 * torch.get_num_threads()) if device.type == "cpu" else (2048, 2048)

@@ -1,6 +1,7 @@
 """Uniformity by blocks equals the naive formula over all distinct pairs."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -32,6 +33,16 @@ def test_products_in_single_precision_move_it_by_hardly_anything(spread: float) 
     generator = torch.Generator().manual_seed(0)
     x = spread * torch.randn(2500, 40, generator=generator) + torch.randn(1, 40, generator=generator)
     assert uniformity(x, dtype=torch.float32) == pytest.approx(uniformity(x), abs=3e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype, set_threads: Callable[[int], None]) -> None:
+    x = torch.randn(1500, 20, generator=torch.Generator().manual_seed(0))
+    set_threads(1)
+    expected = uniformity(x, dtype=dtype)
+    for threads in (2, 3):
+        set_threads(threads)
+        assert uniformity(x, dtype=dtype) == expected
 
 
 def test_equal_vectors_give_the_maximum() -> None:
