@@ -11,7 +11,7 @@ from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.hub import hub_name
 from flowbert.data.nli import BUILTIN
 from flowbert.data.sts import STSTask, Subset, is_table
-from flowbert.encoders.counting import Counted, choose_counted
+from flowbert.encoders.counting import Counted, choose_counted, saved_counts
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import fingerprint
@@ -148,6 +148,7 @@ def counted_loader(
         corpus_of: Loads what is fitted on, by the name of a corpus and a task.
         load: Loads a whole corpus by its name, for a task.
     """
+    saved = cache(saved_counts)  # the hub is asked once, not for every corpus and task
 
     @cache
     def counted(corpus: str, task: Task) -> Counted:
@@ -156,6 +157,7 @@ def counted_loader(
             lambda: corpus_of(corpus, task),
             lambda: (text for each in tasks for text in each.sentences()),
             lambda name: load(name, task),
+            saved,
         )
 
     return counted
