@@ -108,9 +108,9 @@ def _encoder_in(folder: Path) -> Path:
 
 def _needed(files: Sequence[str]) -> list[str]:
     """Patterns of the files that an encoder needs: one kind of weights, the best there is; of a run what it trained."""
-    trained = f"{RunFolder('').encoder.as_posix()}/*"
-    if any(fnmatch(file, trained) for file in files):
-        return [trained]
+    trained = RunFolder("").encoder.as_posix()
+    if f"{trained}/config.json" in files:
+        return [f"{trained}/*"]
     safe = any(fnmatch(file, _SAFE_WEIGHTS) for file in files if "/" not in file)
     modules = () if SETTINGS_FILE in files else _MODULES  # what is exported here has settings, and its map elsewhere
     return [*_TOKENIZER_FILES, *_OTHER_FILES, *modules, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]

@@ -117,6 +117,17 @@ def test_counts_of_a_name_are_asked_for_once(hub: StandIn, files: Path) -> None:
     assert hub.asked.count(f"GET /api/models/{NAME}") == 1
 
 
+def test_the_page_of_a_run_on_the_hub_lies_here(hub: StandIn, files: Path, tmp_path: Path) -> None:
+    uploaded(hub, files / "run")
+    (tmp_path / "here").symlink_to(files / "run")
+    main(["report", NAME, "--output", "page.html"])
+    main(["report", NAME, "here", "--output", "both.html"])
+    for page in ("page.html", "both.html"):
+        assert NAME in (tmp_path / page).read_text(encoding="utf-8")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix in (".html", ".svg")]
+    assert not [path for path in hub.asked if path.endswith(".safetensors")]
+
+
 def test_a_model_that_is_no_run_has_no_page(hub: StandIn, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     uploaded(hub, files / "run" / "model" / "encoder")
     with pytest.raises(SystemExit):

@@ -174,7 +174,7 @@ def test_mistakes_are_one_line(runs: dict[str, Path], tmp_path: Path) -> None:
         write_report(tmp_path / "nothing")
     with pytest.raises(UserError, match=r"neither results\.json nor metrics\.csv"):
         write_report(tmp_path)
-    with pytest.raises(UserError, match=r"output: received x\.html; allowed with one run: nothing"):
+    with pytest.raises(UserError, match=r"output: received x\.html; allowed with one run here: nothing"):
         write_report(runs["first"], "x.html")
     with pytest.raises(UserError, match=r"output: received x\.pdf; allowed: a name that ends in \.html"):
         write_report([runs["first"], runs["second"]], "x.pdf")
