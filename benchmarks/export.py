@@ -3,7 +3,7 @@
     python benchmarks/export.py --encoder DIR --senteval DIR
 
 Sizes are numbers in the map's layers; the native flow's are those of its matrices. Times are medians over the map,
-embeddings given, without gradients.
+embeddings given, without gradients; native and folder take turns, so that both have the same neighbours on the machine.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def measured(model: Embedder, fitted: Fitted, x: Tensor) -> list[str]:
         for module in modules[first + 1 :]:
             features = module(features)
 
-    there, here = median(folder), median(lambda: transform_of(fitted)(x))
+    there, here = medians(folder, lambda: transform_of(fitted)(x))
     return [
         *(f"{own:,}", f"{floats:,}", f"{floats / own:.2f}"),
         *(f"{1e3 * here:.2f}", f"{1e3 * there:.2f}", f"{there / here:.2f}", f"{made.difference:.1e}"),
@@ -81,14 +81,15 @@ def native_floats(fitted: Any) -> int:
     return int(weight.numel() + bias.numel())
 
 
-def median(call: Callable[[], Any], repeats: int = 50) -> float:
-    """Median seconds of a call."""
-    seconds = []
+def medians(*calls: Callable[[], Any], repeats: int = 50) -> list[float]:
+    """Median seconds of each call, in turns."""
+    seconds: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+        for number, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            seconds[number].append(time.perf_counter() - start)
+    return [statistics.median(each) for each in seconds]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Parsers whose errors are one line: options that there are not are found before anything is parsed."""
 
 import difflib
+import re
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import Context, ContextVar
@@ -61,6 +62,7 @@ def name_option(message: str) -> str:
     if argument not in names:
         argument = RENAMED.get(argument, argument)  # a library call has encoder= for --encoder.path
     found = [argument] if argument in names else [name for name in names if name.split(".")[-1] == argument]
+    found = found or [name for name in names if name == f"{argument}s"]  # of several, the message is about one
     if len(found) > 1:
         found = [name for name in found if name.split(".")[0] in _GROUPS]
     return f"--{found[0]}:{rest}" if colon and len(found) == 1 else message
@@ -101,12 +103,16 @@ class ToolParser(ArgumentParser):
 
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
-        keys = self.get_defaults(skip_validation=True).keys()
+        defaults = self.get_defaults(skip_validation=True)
+        keys = defaults.keys()
         names = tuple(name.replace(".init_args.", ".") for name in keys)
         _options_in_use.set(names)
         self.given = list(_given(args or (), names))
+        known = {*names, *_OF_EVERY_PARSER, *(name.removesuffix(".class_path") for name in names)}
+        of_classes = tuple(_of_other_classes(defaults, self.given))
         for source, name, _ in self.given:
-            if name not in _OF_EVERY_PARSER and not _is_option(name, names):
+            plain = f"{name}.".replace(".init_args.", ".")
+            if plain[:-1] not in known and not plain.startswith(of_classes):
                 raise UserError(source + _unknown(name, names))
         options = super().parse_args(args, *rest, **kwargs)
         if options.pop("quiet", False):
@@ -129,7 +135,7 @@ class ToolParser(ArgumentParser):
         if isinstance(ex, UserError):
             raise ex
         # While it parses, jsonargparse takes any value: that is a context variable of its own.
-        raise UserError(Context().run(self._wrong_value) or " ".join(message.split()))
+        raise UserError(Context().run(self._wrong_value) or _of_class(" ".join(message.split())))
 
     def _wrong_value(self) -> str | None:
         for source, name, value in self.given:
@@ -145,8 +151,11 @@ class ToolParser(ArgumentParser):
         return None
 
     def _accepts(self, name: str, value: Any) -> bool:
+        option, _, last = name.rpartition(".")
+        path, defaults = f"{option}.class_path", self.get_defaults(skip_validation=True)
+        given = {path: defaults[path], f"{option}.init_args.{last}": value} if path in defaults else {name: value}
         try:
-            content = Namespace({name: value})  # type: ignore[no-untyped-call]
+            content = Namespace(given)  # type: ignore[no-untyped-call]
             self.validate(content, skip_unset=False, skip_required=True)
         except (TypeError, KeyError, ValueError):
             return False
@@ -178,15 +187,28 @@ def _flattened(content: Mapping[str, Any], names: Collection[str], path: str, gr
             yield name, value
 
 
-def _is_option(name: str, names: Collection[str]) -> bool:
-    """Whether there is this option, or a class is the value of one: classes have options of their own."""
-    classes = [option for option in names if option.startswith(_OF_CLASSES)]
-    classes += [option.removesuffix(".class_path") for option in names if option.endswith(".class_path")]
-    return name in (*names, *classes) or any(name.startswith(f"{option}.") for option in classes)
+def _of_other_classes(defaults: Namespace, given: Sequence[tuple[str, str, Any]]) -> Iterator[str]:
+    """How options of classes begin, where a class is a value, and not the default one, whose options are known."""
+    keys = defaults.keys()
+    for name in keys:
+        option, _, last = name.rpartition(".")
+        if name.startswith(_OF_CLASSES):
+            yield f"{name}."
+        elif last == "class_path" and any(each in (option, name) and path != defaults[name] for _, each, path in given):
+            yield f"{option}."
+
+
+def _of_class(message: str) -> str:
+    """What is wrong with a class or its options, out of the parser's long complaint; any other message as it is."""
+    found = re.match(r'Parser key "([^"]+)":.* Errors: - (.+?) - ', message)
+    if not found:
+        return message
+    reason = re.sub("<class '(.+?)'>", r"\1", found[2])
+    return f"--{found[1]}: {reason}; allowed: the import path of a class, and its own options (--help)"
 
 
 def _unknown(name: str, names: Collection[str]) -> str:
-    if _is_option(RENAMED.get(name, ""), names):
+    if RENAMED.get(name) in names:
         return f"--{name}: no longer an option; it is --{RENAMED[name]} now"
     near = [f"--{option}" for option in _nearest(name, names)]
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""

@@ -3,6 +3,7 @@
 from flowbert.cli.parser import ToolParser
 from flowbert.runs.report import write_report
 
+_RUNS = "Run folders of fit, their names on the hub (owner/name), results files of evaluate."
 _EXAMPLE = """examples:
   python train.py report runs/flow_target/TIME                      # anew, also of a run that was interrupted
   python train.py report runs/flow_target/* results.json --output comparison.html"""
@@ -16,8 +17,11 @@ def make_parser() -> ToolParser:
         "fit and evaluate write theirs by themselves; nothing is encoded or fitted here.",
         epilog=_EXAMPLE,
     )
-    parser.add_argument("run", type=str, nargs="+", help="Run folders of fit, results files of evaluate.")
-    output = "The page over several runs, default: comparison.html. The page of one run lies with the run."
+    parser.add_argument("run", type=str, nargs="+", help=_RUNS)
+    output = (
+        "The page over several runs, or of one on the hub, default: comparison.html. The page of one run here lies "
+        "with the run."
+    )
     parser.add_argument("--output", type=str | None, default=None, help=output)
     return parser
 

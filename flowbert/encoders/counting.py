@@ -23,7 +23,11 @@ _COUNTS_ON_HUB = ("flowbert.*", "model/*.counts", "model/encoder/flowbert.*")
 
 
 def choose_counted(
-    source: str, corpus: Callable[[], Corpus], run: Callable[[], Iterable[str]], load: Callable[[str], Corpus]
+    source: str,
+    corpus: Callable[[], Corpus],
+    run: Callable[[], Iterable[str]],
+    load: Callable[[str], Corpus],
+    saved: Callable[[str], TokenCounts | None] | None = None,
 ) -> Counted:
     """What a word of the option ``counts`` stands for.
 
@@ -33,6 +37,7 @@ def choose_counted(
         corpus: Gives what is fitted on.
         run: Gives all sentences of the run.
         load: Loads a corpus by name.
+        saved: Gives counts that were saved, None for none; default: :func:`saved_counts`.
 
     Raises:
         UserError: If the source is not there or is bad.
@@ -41,8 +46,8 @@ def choose_counted(
         return corpus()
     if source == OF_RUN:
         return Corpus.of(OF_RUN, run())
-    saved = saved_counts(source)
-    return load(source) if saved is None else saved
+    found = (saved or saved_counts)(source)
+    return load(source) if found is None else found
 
 
 def weigh_tokens(

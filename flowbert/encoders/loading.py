@@ -86,12 +86,10 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
     if path == SAMPLE_PATH:
         return encoder_path(), None
     folder = Path(path).expanduser()
-    if path and RunFolder(folder).encoder.is_dir():
-        folder = RunFolder(folder).encoder
     if path and folder.is_dir():
         if revision is not None:
             raise UserError(f"revision: received {revision!r} for the folder {path!r}; allowed: none, or a hub name")
-        return folder, None
+        return _encoder_in(folder), None
     if path and folder.exists():
         raise UserError(f"encoder {path!r} is a file; allowed: the folder that holds config.json and the weights")
     name, named = split_revision(path)
@@ -99,11 +97,20 @@ def _locate(path: str, revision: str | None) -> tuple[Path, str | None]:
         raise UserError(
             f"encoder {path!r}: no such folder; allowed: a folder with a Hugging Face encoder or a hub name"
         )
-    return fetch(name, revision or named, _needed)
+    folder, commit = fetch(name, revision or named, _needed)
+    return _encoder_in(folder), commit
+
+
+def _encoder_in(folder: Path) -> Path:
+    """The encoder of a run that trained it, else the folder itself."""
+    return RunFolder(folder).encoder if RunFolder(folder).encoder.is_dir() else folder
 
 
 def _needed(files: Sequence[str]) -> list[str]:
-    """Patterns of the files that an encoder needs: one kind of weights, the best there is."""
+    """Patterns of the files that an encoder needs: one kind of weights, the best there is; of a run what it trained."""
+    trained = RunFolder("").encoder.as_posix()
+    if f"{trained}/config.json" in files:
+        return [f"{trained}/*"]
     safe = any(fnmatch(file, _SAFE_WEIGHTS) for file in files if "/" not in file)
     modules = () if SETTINGS_FILE in files else _MODULES  # what is exported here has settings, and its map elsewhere
     return [*_TOKENIZER_FILES, *_OTHER_FILES, *modules, _SAFE_WEIGHTS if safe else _OLD_WEIGHTS]

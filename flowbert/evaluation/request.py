@@ -1,6 +1,5 @@
 """What a user asks to compare, as plain values, and the tasks, corpora and labelled pairs that it stands for."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -11,11 +10,12 @@ from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
 from flowbert.data.hub import hub_name
 from flowbert.data.nli import BUILTIN
 from flowbert.data.sts import STSTask, Subset, is_table
-from flowbert.encoders.counting import Counted, choose_counted
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.encoders.counting import Counted, choose_counted, saved_counts
+from flowbert.errors import UserError
 from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.results import fingerprint
 from flowbert.methods import Method, parse_methods
+from flowbert.methods.registry import FIT_HERE
 from flowbert.tasks import Task
 from flowbert.vectors import VectorCorpus, VectorTable
 
@@ -148,6 +148,7 @@ def counted_loader(
         corpus_of: Loads what is fitted on, by the name of a corpus and a task.
         load: Loads a whole corpus by its name, for a task.
     """
+    saved = cache(saved_counts)  # the hub is asked once, not for every corpus and task
 
     @cache
     def counted(corpus: str, task: Task) -> Counted:
@@ -156,6 +157,7 @@ def counted_loader(
             lambda: corpus_of(corpus, task),
             lambda: (text for each in tasks for text in each.sentences()),
             lambda name: load(name, task),
+            saved,
         )
 
     return counted
@@ -173,14 +175,14 @@ def methods_of(
         given: Run folder of a calibration.
 
     Raises:
-        UserError: If a name or an option is unknown.
+        UserError: If a name or an option is unknown, or no method is what a run folder is for.
     """
     names = methods if isinstance(methods, str) else [m if isinstance(m, str) else "+".join(m) for m in methods]
     found = parse_methods(as_list(names, "methods"), flow, torch.device(device), given)
     for argument, folder in (("flow", flow), ("given", given)):
-        if folder is not None and not any(method.name.startswith(argument) for method in found):
-            told = f"{argument}: received {folder}, but methods does not name {argument}"
-            warnings.warn(told, FlowbertWarning, stacklevel=3)
+        if folder not in (None, FIT_HERE) and not any(method.name.startswith(argument) for method in found):
+            allowed = f"with methods {', '.join(method.name for method in found)}: none, or {argument} among them"
+            raise UserError(f"{argument}: received {folder}; allowed {allowed}")
     return found
 
 

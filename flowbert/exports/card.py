@@ -8,6 +8,7 @@ from typing import Any
 from flowbert import __version__
 from flowbert.encoders.layers import name_layers
 from flowbert.evaluation.results import Row
+from flowbert.exports.folder import has_native_form
 from flowbert.io.hub import is_hub_name, split_revision
 from flowbert.methods.embedder import Embedder
 
@@ -21,7 +22,7 @@ embeddings = embedder.encode(["A man rides.", "Nobody rides."])
 print(embedder.similarity(embeddings, embeddings))
 ```
 
-It needs no other package and no flag{since}. With flowbert: `flowbert.load("{name}").encode([...])`.""",
+It needs no other package and no flag{since}.{native}""",
     "onnx": """```python
 import onnxruntime
 from tokenizers import Tokenizer
@@ -63,20 +64,25 @@ def model_card(
         model_name=Path(name).name,
         eval_results=_eval_results(mine, method) or None,
     )
-    since = " (version 5.4 or newer)" if method == "flow" else ""
+    native = f' With flowbert: `flowbert.load("{name}").encode([...])`.' if has_native_form(model) else ""
+    since = " (version 5.4 or newer)" if _has_flow(method) else ""
     parts = [
         f"---\n{data.to_yaml()}\n---",
         f"# {Path(name).name}",
         f"Sentence embeddings of the frozen encoder `{base}` after {_what(method)}, fitted without labels by "
         f"flowbert {__version__}. Compare them by cosine.",
         "## Use",
-        _LOAD[library].format(name=name, since=since, max_length=model.encoder.max_length),
+        _LOAD[library].format(name=name, since=since, native=native, max_length=model.encoder.max_length),
         "## Setting",
         _setting(model, base, method, mine),
     ]
     if mine:
         parts += ["## Figures", _figures(mine, method)]
-    return "\n\n".join([*parts, "## Limits", _limits(model, method)]) + "\n"
+    limits = _limits(model, method)
+    if library == "sentence-transformers" and model.encoder.pooling == "cls" and _has_flow(method):
+        token = model.encoder.tokenizer.cls_token
+        limits += f"\n- Of a text that itself holds `{token}`, the mean over all tokens `{token}` is mapped."
+    return "\n\n".join([*parts, "## Limits", limits]) + "\n"
 
 
 def base_model(model: Embedder) -> str:
@@ -88,6 +94,10 @@ def base_model(model: Embedder) -> str:
 
 def _what(method: str) -> str:
     return {"raw": "no further map", "flow": "a normalizing flow (BERT-flow)"}.get(method, f"the map {method}")
+
+
+def _has_flow(method: str) -> bool:
+    return "flow" in method.split("+")
 
 
 def _is_of(row: Row, model: Embedder, method: str) -> bool:
@@ -102,6 +112,7 @@ def _setting(model: Embedder, base: str, method: str, rows: Sequence[Row]) -> st
         "encoder": f"`{base}`" + (f", revision {encoder.revision}" if encoder.revision else ""),
         "layers": f"{name_layers(encoder.layers, encoder.num_layers)} (hidden states {list(encoder.layers)}, averaged)",
         "pooling": encoder.settings[0][1].label,
+        **({"modules after it": encoder.after_pooling.word} if len(encoder.after_pooling) else {}),
         "tokens": f"at most {encoder.max_length}",
         "map": method if method == "raw" else f"{method}: `{_config(model)}`",
     }

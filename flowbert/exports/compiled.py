@@ -9,14 +9,15 @@ dimensions, where :math:`h` is the last hidden layer of its network. So the whol
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from flowbert.calibration import Calibration
+from flowbert.encoders.after_pooling import Dense
 from flowbert.errors import UserError
 from flowbert.flows import AdditiveCoupling, Bijection, Glow
 from flowbert.methods.chain import Chain
@@ -68,6 +69,15 @@ class CompiledMap:
             state = torch.cat([state[:, :place], hidden, x], dim=1) if k else torch.cat([hidden, x], dim=1)
         return self.last(state)
 
+    def after(self, first: Affine) -> "CompiledMap":
+        """This map after an affine one, as one."""
+
+        def moved(layer: Affine) -> Affine:
+            hidden, x = layer.weight[:, : -self.dim], layer.weight[:, -self.dim :]
+            return Affine(torch.cat([hidden, x @ first.weight], dim=1), layer.bias + x @ first.bias)
+
+        return CompiledMap(first.weight.shape[1], tuple(map(moved, self.outer)), self.inner, moved(self.last))
+
     @property
     def floats(self) -> int:
         """Numbers in all layers, none of them there to carry anything."""
@@ -99,6 +109,41 @@ def compile_map(fitted: Fitted | None, dim: int) -> CompiledMap:
             weight, bias = step.affine()
             builder.state = Affine(weight.T, bias).after(builder.state)
     return builder.result()
+
+
+def compile_behind(
+    own: Sequence[nn.Module], fitted: Fitted | None, dim: int
+) -> tuple[list[nn.Module], CompiledMap | None]:
+    """Fold a map, and what is affine of an encoder's own modules right before it.
+
+    A map has no more outputs than inputs, so that one layer for both is never the larger one.
+
+    Args:
+        own: Modules after the encoder's pooling.
+        fitted: The map; None for none, and all modules are left.
+        dim: Size D of what they give.
+
+    Returns:
+        The modules that are left, and the map.
+
+    Raises:
+        UserError: If the map is none that folds, or a flow stands behind a module that is not affine.
+    """
+    parts = list(own)
+    if fitted is None:
+        return parts, None
+    compiled = compile_map(fitted, dim)
+    while parts and (layer := _affine_of(parts[-1])) is not None:
+        compiled = compiled.after(layer)
+        parts.pop()
+    if parts and compiled.outer:
+        kind = type(parts[-1]).__name__
+        activation = f" with {type(parts[-1].activation).__name__}" if isinstance(parts[-1], Dense) else ""
+        raise UserError(
+            f"modules: received a flow behind the encoder's {kind}{activation}; allowed: Dense without an activation "
+            "there, whitening, or format onnx"
+        )
+    return parts, compiled
 
 
 def steps_of(fitted: Fitted | None) -> Iterator[Calibration | Glow]:
@@ -174,6 +219,12 @@ def _halves(state: Affine) -> tuple[Affine, Affine]:
 
 def _widened(weight: Tensor, columns: int) -> Tensor:
     return torch.nn.functional.pad(weight, (0, columns - weight.shape[1]))
+
+
+def _affine_of(part: nn.Module) -> Affine | None:
+    if not (isinstance(part, Dense) and isinstance(part.activation, nn.Identity)):
+        return None
+    return _probe(copy.deepcopy(part).to("cpu", torch.float64), part.linear.in_features)
 
 
 @torch.no_grad()

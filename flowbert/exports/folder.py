@@ -14,13 +14,16 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.after_pooling import Dense
 from flowbert.encoders.pooling import Pooling
 from flowbert.encoders.saving import write_encoder
 from flowbert.errors import UserError
-from flowbert.exports.compiled import Affine, CompiledMap
+from flowbert.exports.compiled import Affine, CompiledMap, compile_behind
+from flowbert.methods.chain import Chain
+from flowbert.methods.embedder import Embedder, Fitted
 
 MODES = {"mean": "mean", "cls": "cls", "max": "max", "position_mean": "weightedmean", "last_token": "lasttoken"}
 """Pooling -> its name in sentence-transformers; those with token weights are means after ``WordWeights``."""
@@ -39,21 +42,33 @@ class StockModule:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
 
+def has_native_form(model: Embedder) -> bool:
+    """Whether the folder also holds what this package loads, the encoder and the map apart.
+
+    A chain has no file of its own, and modules of the encoder's own would be one with the map.
+    """
+    return not (isinstance(model.fitted, Chain) or len(model.encoder.after_pooling))
+
+
 def write_folder(
-    folder: Path, encoder: SentenceEncoder, compiled: CompiledMap | None, *, settings: bool = True
-) -> None:
-    """Write an encoder and a compiled map into an empty folder.
+    folder: Path, encoder: SentenceEncoder, fitted: Fitted | None, *, settings: bool = True
+) -> CompiledMap | None:
+    """Write an encoder and a map into an empty folder.
 
     Args:
         folder: The folder.
         encoder: The encoder.
-        compiled: The map; None for none.
-        settings: Whether to say how this package uses the encoder: not where the map has no file of its own.
+        fitted: The map; None for none.
+        settings: Whether to say how this package uses the encoder: only with :func:`has_native_form`.
+
+    Returns:
+        The layers of the map, and of what was folded into it.
 
     Raises:
-        UserError: If stock modules cannot express the pooling or the precision; the message names it.
+        UserError: If stock modules cannot express the map, the pooling or the precision; the message names it.
     """
-    modules = stock_modules(encoder, compiled)
+    own, compiled = compile_behind(list(encoder.after_pooling), fitted, encoder.dim)
+    modules = stock_modules(encoder, own, compiled)
     use = {name: encoder.describe()[name] for name in ("layers", "pooling", "max_length", "prompt")}
     with _hidden_states_given(encoder.backbone.config, encoder.layers != (encoder.num_layers,)):
         write_encoder(folder, encoder.backbone, encoder.tokenizer, use if settings else None, encoder.counts)
@@ -73,50 +88,68 @@ def write_folder(
     _write_json(folder / "sentence_bert_config.json", transformer)
     prompts = {"prompts": {"default": encoder.prompt}, "default_prompt_name": "default"} if encoder.prompt else {}
     _write_json(folder / "config_sentence_transformers.json", {"prompts": {}, "similarity_fn_name": "cosine"} | prompts)
+    return compiled
 
 
-def stock_modules(encoder: SentenceEncoder, compiled: CompiledMap | None) -> list[StockModule]:
-    """Modules after the transformer: layers mixed, tokens weighed and pooled, the map.
+def stock_modules(
+    encoder: SentenceEncoder, own: Sequence[nn.Module], compiled: CompiledMap | None
+) -> list[StockModule]:
+    """Modules after the transformer: layers mixed, tokens weighed and pooled, those of the encoder's own, the map.
 
     Raises:
-        UserError: If there are none for the pooling or the precision, or the encoder has modules of its own.
+        UserError: If there are none for the pooling or the precision.
     """
-    if len(encoder.after_pooling):
-        raise UserError(f"modules: received {encoder.after_pooling.word}; allowed in an export: an encoder with none")
     if encoder.dtype != torch.float32:
         dtype = encoder.describe()["dtype"]
         raise UserError(f"dtype: received {dtype}; allowed in a sentence-transformers folder: float32")
+    config: Any = encoder.backbone.config
     ((layers, pooling),) = encoder.settings
     if not (pooling.counted or pooling.name in MODES):
         allowed = f"{', '.join(MODES)}, idf, sif, weighted_mean"
         raise UserError(f"pooling: received {pooling.text}, which no stock module does; allowed: {allowed}")
-    modules = [] if layers == (encoder.num_layers,) else [_layer_mixing(encoder, layers)]
-    if pooling.counted:
-        modules.append(_word_weights(encoder, pooling))
-    mode = "mean" if pooling.counted else MODES[pooling.name]
-    modules.append(_pooling(encoder.dim, mode))
+    modules = [] if layers == (encoder.num_layers,) else [_layer_mixing(encoder.num_layers, layers, config.hidden_size)]
+    flow = compiled is not None and len(compiled.outer) > 0
+    weights = _position_0(encoder) if flow and pooling.name == "cls" else _counted(pooling)
+    if weights is not None:
+        modules.append(_word_weights(encoder, weights))
+    mode = MODES[pooling.name] if weights is None else "mean"
+    modules += [_pooling(config.hidden_size, mode), *map(_own, own)]
     if compiled is None:
         return modules
-    if not compiled.outer:
-        return [*modules, _dense(compiled.last)]
-    return [*modules, *(_carried(compiled) if mode == "cls" else _joined(compiled, mode))]
+    return [*modules, *(_joined(compiled, mode) if flow else [_layer(compiled.last)])]
 
 
-def _layer_mixing(encoder: SentenceEncoder, layers: Sequence[int]) -> StockModule:
-    weights = torch.zeros(encoder.num_layers + 1 - min(layers))
+def _layer_mixing(num_layers: int, layers: Sequence[int], dim: int) -> StockModule:
+    weights = torch.zeros(num_layers + 1 - min(layers))
     weights[[layer - min(layers) for layer in layers]] = 1.0
-    config = {
-        "word_embedding_dimension": encoder.dim,
-        "layer_start": min(layers),
-        "num_hidden_layers": encoder.num_layers,
-    }
+    config = {"word_embedding_dimension": dim, "layer_start": min(layers), "num_hidden_layers": num_layers}
     return StockModule("WeightedLayerPooling", config, {"layer_weights": weights})
 
 
-def _word_weights(encoder: SentenceEncoder, pooling: Pooling) -> StockModule:
+def _counted(pooling: Pooling) -> Tensor | None:
+    if not pooling.counted:
+        return None
     if pooling.weights is None:
         raise UserError(f"pooling: {pooling.text} needs token counts; allowed: an encoder that has them")
-    weights = pooling.weights.clamp_min(_TINY)
+    return pooling.weights.clamp_min(_TINY)
+
+
+def _position_0(encoder: SentenceEncoder) -> Tensor:
+    """Weights of tokens under which the mean is position 0, whose own feature the hidden layers take.
+
+    Of a text that itself holds the token, "[CLS]" say, it is the mean over all of these.
+    """
+    cls = encoder.tokenizer.cls_token_id
+    rows = [encoder.tokenize([text])["input_ids"][0].tolist() for text in ("a", "a, b")]
+    if cls is None or any(row[0] != cls or cls in row[1:] for row in rows):
+        raise UserError(
+            "pooling: received cls under a flow, and the tokenizer does not begin every text with a token of its own; "
+            "allowed: mean, or format onnx"
+        )
+    return torch.nn.functional.one_hot(torch.tensor(cls), len(encoder.tokenizer)).float()
+
+
+def _word_weights(encoder: SentenceEncoder, weights: Tensor) -> StockModule:
     vocabulary = encoder.tokenizer.convert_ids_to_tokens(list(range(len(weights))))
     by_token = dict(zip(vocabulary, weights.tolist(), strict=True))
     config = {"vocab": vocabulary, "word_weights": by_token, "unknown_word_weight": 1.0}
@@ -131,14 +164,27 @@ def _pooling(dim: int, *modes: str) -> StockModule:
     return StockModule("Pooling", config | {"include_prompt": True})
 
 
-def _dense(layer: Affine, *, relu: bool = False, **names: Any) -> StockModule:
+def _own(part: nn.Module) -> StockModule:
+    """A module of the encoder's own, as it is."""
+    if not isinstance(part, Dense):
+        return StockModule("Normalize", {})
+    residual = {"use_residual": True} if part.use_residual else {}  # versions before 5.7 do not know the word
+    return _dense(part.state_dict(), part.activation, **residual)
+
+
+def _layer(layer: Affine, activation: nn.Module | None = None, **names: Any) -> StockModule:
+    tensors = {"linear.weight": layer.weight, "linear.bias": layer.bias}
+    return _dense(tensors, activation or nn.Identity(), **names)
+
+
+def _dense(tensors: Mapping[str, Tensor], activation: nn.Module, **more: Any) -> StockModule:
     config = {
-        "in_features": layer.weight.shape[1],
-        "out_features": layer.weight.shape[0],
-        "bias": True,
-        "activation_function": f"torch.nn.modules.{'activation.ReLU' if relu else 'linear.Identity'}",
+        "in_features": tensors["linear.weight"].shape[1],
+        "out_features": tensors["linear.weight"].shape[0],
+        "bias": "linear.bias" in tensors,
+        "activation_function": f"{type(activation).__module__}.{type(activation).__name__}",
     }
-    return StockModule("Dense", config | names, {"linear.weight": layer.weight, "linear.bias": layer.bias})
+    return StockModule("Dense", config | more, tensors)
 
 
 def _joined(compiled: CompiledMap, mode: str) -> Iterator[StockModule]:
@@ -150,10 +196,10 @@ def _joined(compiled: CompiledMap, mode: str) -> Iterator[StockModule]:
         if k:
             yield _pooling(compiled.dim, "cls", mode)
         before = outer.weight.shape[1] - compiled.dim
-        yield _dense(_beside(before, outer, after=True), relu=True)
-        yield _dense(_beside(before, inner), relu=True, module_output_name=_HIDDEN)
+        yield _layer(_beside(before, outer, after=True), nn.ReLU())
+        yield _layer(_beside(before, inner), nn.ReLU(), module_output_name=_HIDDEN)
     yield _pooling(compiled.dim, "cls", mode)
-    yield _dense(compiled.last)
+    yield _layer(compiled.last)
 
 
 def _beside(size: int, layer: Affine, *, after: bool = False) -> Affine:
@@ -162,24 +208,6 @@ def _beside(size: int, layer: Affine, *, after: bool = False) -> Affine:
     rows = torch.eye(size, columns, dtype=torch.float64)
     below = layer.weight if after else torch.nn.functional.pad(layer.weight, (size, 0))
     return Affine(torch.cat([rows, below]), torch.cat([torch.zeros(size), layer.bias]))
-
-
-def _carried(compiled: CompiledMap) -> Iterator[StockModule]:
-    """For position 0, whose place the hidden layers would take: x is carried as relu(x) and relu(-x), before them."""
-    dim = compiled.dim
-    identity = torch.eye(dim, dtype=torch.float64)
-    yield _dense(Affine(torch.cat([identity, -identity]), torch.zeros(2 * dim)), relu=True)
-    for outer, inner in zip(compiled.outer, compiled.inner, strict=True):
-        split = _of_split(outer, dim)
-        yield _dense(_beside(split.weight.shape[1], split, after=True), relu=True)
-        yield _dense(_beside(split.weight.shape[1], inner), relu=True)
-    yield _dense(_of_split(compiled.last, dim))
-
-
-def _of_split(layer: Affine, dim: int) -> Affine:
-    """A layer of ``[h, x]`` as one of ``[relu(x), relu(-x), h]``."""
-    hidden, x = layer.weight[:, :-dim], layer.weight[:, -dim:]
-    return Affine(torch.cat([x, -x, hidden], dim=1), layer.bias)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def write_onnx(folder: Path, model: Embedder) -> None:
 
     Raises:
         UserError: If a package is missing, the tokenizer is not one file, the precision is not float32, the encoder has
-            a prompt or modules of its own, or torch cannot express the network.
+            a prompt, or torch cannot express the network.
     """
     check_packages()
     encoder = model.encoder
@@ -49,8 +49,6 @@ def write_onnx(folder: Path, model: Embedder) -> None:
         raise UserError(f"tokenizer: {type(encoder.tokenizer).__name__} is not one file; allowed: a fast tokenizer")
     if encoder.dtype != torch.float32:
         raise UserError(f"dtype: received {encoder.describe()['dtype']}; allowed in ONNX: float32")
-    if len(encoder.after_pooling):
-        raise UserError(f"modules: received {encoder.after_pooling.word}; allowed in an export: an encoder with none")
     if encoder.prompt:
         raise UserError(f"prompt: received {encoder.prompt!r}, which no graph puts before text; allowed in ONNX: none")
     _write_tokenizer(folder / TOKENIZER, encoder)
@@ -152,12 +150,13 @@ def check_packages() -> None:
 
 
 class _Chain(nn.Module):
-    """Encoder, layers, pooling and map; the network makes the token types, which are all 0, itself."""
+    """Encoder, layers, pooling, its own modules, map; the network makes the token types, which are all 0, itself."""
 
     def __init__(self, encoder: SentenceEncoder, fitted: Fitted | None) -> None:
         super().__init__()
         self.backbone = encoder.backbone
         ((self.layers, self.pooling),) = encoder.settings
+        self.after_pooling = encoder.after_pooling
         self.map = nn.Identity() if fitted is None else _map_of(fitted, encoder.dim).to(encoder.device)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -168,7 +167,7 @@ class _Chain(nn.Module):
             rows = output.pooler_output
         else:
             rows = self.pooling(mix_layers(output.hidden_states, self.layers), attention_mask, input_ids)
-        mapped: Tensor = self.map(rows)
+        mapped: Tensor = self.map(self.after_pooling(rows))
         return mapped
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flowbert import __version__
+from flowbert.calibration import Calibration
 from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.results import Row, load_results
 from flowbert.exports.card import base_model, model_card
 from flowbert.exports.check import check_folder
-from flowbert.exports.compiled import compile_map
-from flowbert.exports.folder import write_folder
+from flowbert.exports.folder import has_native_form, write_folder
 from flowbert.exports.onnx_model import check_onnx, check_packages, quantize, write_onnx
 from flowbert.exports.push import Destination, find_destination, push_folder
 from flowbert.flows import Glow, save_flow
@@ -130,10 +130,11 @@ def name_of_map(model: Embedder) -> str:
 
 
 def _sentence_transformers(folder: Path, model: Embedder, check: bool) -> tuple[float | None, int | None]:
-    compiled = None if model.fitted is None else compile_map(model.fitted, model.encoder.dim)
-    write_folder(folder, model.encoder, compiled, settings=not isinstance(model.fitted, Chain))
+    native = has_native_form(model)
+    compiled = write_folder(folder, model.encoder, model.fitted, settings=native)
     difference = check_folder(folder, model) if check else None
-    _write_native(folder, model, name_of_map(model))
+    if native:
+        _write_native(folder, model, name_of_map(model))
     return difference, None if compiled is None else compiled.floats
 
 
@@ -165,12 +166,10 @@ def _rows(model: str | Path | Embedder, results: str | Path | None) -> list[Row]
 
 def _write_native(folder: Path, model: Embedder, name: str) -> None:
     """The map as it is, and the encoder under a name that says nothing of this machine."""
-    if isinstance(model.fitted, Chain):
-        return  # there is no file for it
     run, encoder = RunFolder(folder), model.encoder
     if isinstance(model.fitted, Glow):
         save_flow(model.fitted, run.fitted_map(name))
-    elif model.fitted is not None:
+    elif isinstance(model.fitted, Calibration):
         model.fitted.save(run.fitted_map(name))
     if model.scale is not None:
         model.scale.save(run.scale(name))

@@ -14,9 +14,9 @@ def write_report(runs: str | Path | Sequence[str | Path], output: str | Path | N
     Nothing is encoded or fitted: a page is made from the files of its runs.
 
     Args:
-        runs: A run folder of ``fit``, or a results file of ``evaluate``; or several of them.
-        output: The page over several runs, ending in .html; its pictures lie beside it. The page of one run lies with
-            the run: ``report.html`` in a folder, FILE.html beside FILE.json.
+        runs: A run folder of ``fit`` or its name on the hub, or a results file of ``evaluate``; or several of them.
+        output: The page over several runs, or of one on the hub, ending in .html; its pictures lie beside it. The page
+            of one run here lies with the run: ``report.html`` in a folder, FILE.html beside FILE.json.
 
     Returns:
         Where the page is.
@@ -35,11 +35,11 @@ def write_report(runs: str | Path | Sequence[str | Path], output: str | Path | N
     paths = [runs] if isinstance(runs, str | Path) else list(runs)
     if not paths:
         raise UserError("runs: received none; allowed: run folders and results files")
-    if len(paths) == 1:
+    if len(paths) == 1 and Path(paths[0]).expanduser().exists():
         if output is not None:
-            raise UserError(f"output: received {output}; allowed with one run: nothing, its page lies with it")
+            raise UserError(f"output: received {output}; allowed with one run here: nothing, its page lies with it")
         return write_run_page(paths[0])
     output = Path("comparison.html" if output is None else output)
     if output.suffix != ".html":
         raise UserError(f"output: received {output}; allowed: a name that ends in .html")
-    return write_runs_page(paths, output)
+    return write_run_page(paths[0], output) if len(paths) == 1 else write_runs_page(paths, output)

@@ -55,7 +55,10 @@ CASES = {
     "not a checkpoint": (["test", "--ckpt_path", "binary.txt"], r"binary.txt is not a checkpoint"),
     "accelerator": (["fit", "--trainer.accelerator", "abacus"], r"trainer: .*abacus"),
     "evaluate option": (["evaluate", "--tsks", "STSB"], r"unknown option --tsks \(did you mean --tasks\?\)"),
-    "evaluate method": (["evaluate", "--methods", "raw,whitning"], r"whitning.*did you mean 'whitening'"),
+    "evaluate method": (
+        ["evaluate", "--methods", "raw,whitning"],
+        r"error: --methods: received 'whitning'; .*did you mean 'whitening'",
+    ),
     "evaluate flow": (["evaluate", "--methods", "flow"], r"flow: received none; allowed with method flow: a run"),
     "evaluate split": (["evaluate", "--split", "tset"], r"no split 'tset'.*did you mean 'test'"),
     "evaluate output": (["evaluate", "--output", "x.txt"], r"--output: received 'x.txt'; allowed: .*\.json"),

@@ -116,6 +116,36 @@ def test_a_value_of_the_wrong_type(argv: list[str], message: str, capsys: pytest
     assert line(argv, capsys) == f"error: {message}"
 
 
+INFO_NCE = "flowbert.losses.info_nce.InfoNCE"
+A_CLASS = "allowed: the import path of a class, and its own options (--help)"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model.loss.x", "1"], "unknown option --model.loss.x (did you mean --model.loss.class_path or "),
+        (["--model.loss", INFO_NCE, "--model.loss.init_args.x=1"], "unknown option --model.loss.init_args.x (did you "),
+        (["--config", "simcse_sup", "--model.loss.x", "1"], "unknown option --model.loss.x (did you mean "),
+        (["--model.loss.temperature", "a"], "--model.loss.temperature: received a; allowed: a number"),
+        (["--model.loss", "x"], f"--model.loss: Expected a dot import path string: x; {A_CLASS}"),
+        (
+            ["--model.loss.class_path", "InfoNCE", "--model.loss.x=1"],
+            f"--model.loss: Option 'x' is not accepted; {A_CLASS}",
+        ),
+    ],
+)
+def test_a_loss_and_its_options(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in line(["fit", "--method", "simcse", *words], capsys)
+
+
+def test_options_of_another_loss_are_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(f"model: {{loss: {{class_path: {INFO_NCE}, init_args: {{temperature: 0.1}}}}}}\n")
+    nowhere = ["--encoder.path", "/nowhere/x"]
+    for words in (["--config", str(config)], ["--model.loss", "InfoNCE", "--model.loss.temperature", "0.1"]):
+        assert "'/nowhere/x': no such folder" in line(["fit", "--method", "simcse", *words, *nowhere], capsys)
+
+
 def test_classes_of_the_trainer_have_options_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     callback = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=x", "--trainer.callbacks.patience=2"]
     error = line(["fit", *callback, "--encoder.path", "/nowhere/x"], capsys)

@@ -81,8 +81,9 @@ def test_no_pages_where_the_environment_says_so(tmp_path: Path, monkeypatch: pyt
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, message in (
         ([str(tmp_path)], f"error: {tmp_path}: neither results.json nor metrics.csv in it; allowed: "),
-        ([str(tmp_path / "x")], "nothing is there; allowed: the folder of a fit, or the results file of an evaluation"),
-        ([str(tmp_path), "--output", "x.html"], "error: --output: received x.html; allowed with one run: nothing"),
+        ([str(tmp_path / "x")], "no such folder; allowed: the run folder of a finished `fit`, or a hub name"),
+        ([str(tmp_path / "x.json")], "x.json: no such file; allowed: the folder of a fit, its name on the hub, or"),
+        ([str(tmp_path), "--output", "x.html"], "error: --output: received x.html; allowed with one run here: nothing"),
     ):
         with pytest.raises(SystemExit):
             main(["report", *words])

@@ -7,29 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from helpers.parsers import PARSERS
 from jsonargparse import ArgumentParser
 
-from flowbert.cli import (
-    advise,
-    analyze,
-    curve,
-    encode,
-    evaluate,
-    export,
-    import_model,
-    mteb,
-    report,
-    reproduce,
-    training,
-)
-from flowbert.cli.methods import METHODS
 from flowbert.cli.options import OPTIONS, SEVERAL
 from flowbert.cli.parser import QUIET_HELP, RENAMED, name_option
 
-TOOLS = (advise, analyze, curve, encode, evaluate, export, import_model, mteb, report, reproduce)
-PARSERS = {module.__name__.split(".")[-1]: module.make_parser() for module in TOOLS}
-PARSERS |= {f"fit {name}": training.make_parser("fit", method) for name, method in METHODS.items()}
-PARSERS |= {name: training.make_parser(name, METHODS["flow"]) for name in ("validate", "test", "predict")}
 Vocabulary = dict[str, dict[str, tuple[Any, Any, str]]]
 # Where a word's default or help is another one, and why.
 EXCEPTIONS = {

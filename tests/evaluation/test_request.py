@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flowbert.data.sts import STSTask, Subset
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.evaluation.request import (
     Methods,
     as_numbers,
@@ -63,9 +63,12 @@ def test_methods_as_text_and_as_lists(given: Methods) -> None:
     assert [method.name for method in methods_of(given, None, "cpu")] == ["raw", "whitening-8+zca"]
 
 
-def test_a_flow_that_no_method_takes_is_said() -> None:
-    with pytest.warns(FlowbertWarning, match="methods does not name flow"):
-        methods_of("raw", "fit", "cpu")
+@pytest.mark.parametrize("argument", ["flow", "given"])
+def test_a_run_that_no_method_takes_is_refused(argument: str) -> None:
+    allowed = f"{argument}: received runs/x; allowed with methods raw, zca: none, or {argument} among them"
+    with pytest.raises(UserError, match=allowed):
+        methods_of("raw,zca", **({"flow": None} | {argument: "runs/x"}), device="cpu")
+    assert [method.name for method in methods_of("raw", "fit", "cpu")] == ["raw"]  # nothing to fit is no mistake
 
 
 @pytest.mark.parametrize("given", ["1", "5,0", [1.0, 2.0, 3.0], "low,5"])

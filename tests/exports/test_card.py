@@ -10,6 +10,7 @@ from helpers.encoders import make_encoder
 from huggingface_hub import ModelCard
 
 from flowbert import SentenceEncoder, Whitening
+from flowbert.encoders.after_pooling import AfterPooling, Normalize
 from flowbert.evaluation.results import Row
 from flowbert.exports.card import model_card
 from flowbert.methods import Embedder
@@ -68,3 +69,19 @@ def test_nothing_of_this_machine_and_no_figures_without_any(model: Embedder, tmp
     assert "## Figures" not in text
     data: Any = ModelCard(text).data
     assert (data.base_model, data.eval_results, data.license) == (None, None, None)
+
+
+def test_the_limit_of_position_0_and_how_it_is_loaded(model: Embedder) -> None:
+    def card(pooling: str, method: str, format: str = "sentence-transformers") -> str:
+        encoder = SentenceEncoder(model.encoder.backbone, model.encoder.tokenizer, pooling=pooling, path="mine")
+        return model_card(Embedder(encoder), format=format, method=method, name="my-model", rows=[])
+
+    told = "itself holds `[CLS]`"
+    assert told in card("cls", "whitening+flow")
+    for other in (card("mean", "flow"), card("cls", "whitening"), card("cls", "flow", "onnx")):
+        assert told not in other
+    assert "With flowbert: `flowbert.load(" in card("cls", "flow")
+    own = SentenceEncoder(model.encoder.backbone, model.encoder.tokenizer, after_pooling=AfterPooling([Normalize()]))
+    text = model_card(Embedder(own), format="sentence-transformers", method="raw", name="my-model", rows=[])
+    assert "| modules after it | all |" in text
+    assert "flowbert.load(" not in text

@@ -15,7 +15,7 @@ from flowbert import SentenceEncoder, Whitening, load, load_task
 from flowbert.cli import main
 from flowbert.errors import UserError
 from flowbert.exports.check import LARGEST_DIFFERENCE, trial_sentences
-from flowbert.exports.compiled import compile_map
+from flowbert.exports.compiled import CompiledMap
 from flowbert.exports.folder import MODES, write_folder
 from flowbert.flows import Glow
 from flowbert.methods import Embedder, make_calibration
@@ -67,7 +67,7 @@ def cosines(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def test_every_pooling_and_map(layers: str | list[int], pooling: str, kind: str, tmp_path: Path) -> None:
     encoder = encoder_with(layers, pooling)
     model = Embedder(encoder, fitted_on(encoder, kind))
-    write_folder(tmp_path, encoder, None if model.fitted is None else compile_map(model.fitted, encoder.dim))
+    write_folder(tmp_path, encoder, model.fitted)
     opened = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
     texts = trial_sentences(model)[::16]
     assert texts[0] == ""
@@ -75,6 +75,29 @@ def test_every_pooling_and_map(layers: str | list[int], pooling: str, kind: str,
     there = opened.encode(texts, batch_size=5)
     assert there.shape == (len(texts), opened.get_embedding_dimension())
     np.testing.assert_allclose(cosines(there), cosines(model.encode(texts)), atol=LARGEST_DIFFERENCE, rtol=0)
+
+
+def test_position_0_under_a_flow_is_that_of_the_first_token_alone(tmp_path: Path) -> None:
+    encoder = encoder_with("last", "cls")
+    flow = fitted_on(encoder, "flow")
+    write_folder(tmp_path, encoder, flow)
+    opened = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+    features = encoder.tokenize(["a [CLS] runs"])  # the token again, by its name in a text: the limit that is told
+    with torch.no_grad():
+        states = encoder.backbone(**features).last_hidden_state[0]
+    of_both = Embedder(encoder, flow)._mapped(states[[0, 2]].mean(dim=0, keepdim=True).numpy())
+    np.testing.assert_allclose(opened.encode(["a [CLS] runs"]), of_both, atol=1e-4)
+
+
+@pytest.mark.parametrize(("architecture", "prompt"), [("gpt2", ""), ("bert", "a [CLS] ")])
+def test_position_0_without_a_token_of_its_own(architecture: str, prompt: str, tmp_path: Path) -> None:
+    path = str(make_encoder(tmp_path / "encoder", architecture))
+    encoder = SentenceEncoder.from_pretrained(path, pooling="cls", prompt=prompt)
+    flow = Glow(encoder.dim, levels=1, depth=1, width=4)
+    flow.initialize(torch.randn(50, encoder.dim))
+    with pytest.raises(UserError, match=r"pooling: received cls under a flow.*allowed: mean, or format onnx"):
+        write_folder(tmp_path / "to", encoder, flow)
+    write_folder(tmp_path / "to", encoder, None)  # without a flow the plain mode does
 
 
 @pytest.fixture
@@ -103,12 +126,13 @@ def test_it_is_compared_in_another_process_and_loads_here_as_well(
 
 
 def test_another_vector_is_noticed_and_nothing_is_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(folder: Path, *rest: Any, **options: Any) -> None:
-        write_folder(folder, *rest, **options)
+    def damaged(folder: Path, *rest: Any, **options: Any) -> CompiledMap | None:
+        written = write_folder(folder, *rest, **options)
         file = folder / "3_Dense" / "model.safetensors"
         tensors = load_file(file)
         tensors["linear.bias"][0] += 0.01
         save_file(tensors, file)
+        return written
 
     def opened_here(folder: Path, texts: list[str]) -> npt.NDArray[np.float32]:
         vectors: npt.NDArray[np.float32] = sentence_transformers.SentenceTransformer(str(folder)).encode(texts)

@@ -12,7 +12,7 @@ from helpers.encoders import make_encoder
 from flowbert import SentenceEncoder, Whitening, compare, import_model, load
 from flowbert.cli import main
 from flowbert.data.corpus import load_corpus
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.evaluation.results import load_results
 from flowbert.io.run_folder import RunFolder
 
@@ -143,6 +143,10 @@ def test_a_given_map_that_there_is_not(encoder: Path, whitening: Path, tmp_path:
         ({"methods": "given", "given": str(flow)}, r"given: .*flow holds no calibration; allowed: a run folder with"),
         ({"methods": "given", "given": "no/such/folder"}, "no/such/folder: no such folder"),
         (
+            {"methods": "raw", "given": str(run)},
+            "given: received .*run; allowed with methods raw: none, or given among",
+        ),
+        (
             {"methods": "whitening+given", "given": str(run)},
             "method: received 'given' in a composition; allowed: given alone",
         ),
@@ -153,8 +157,6 @@ def test_a_given_map_that_there_is_not(encoder: Path, whitening: Path, tmp_path:
     ):
         with pytest.raises(UserError, match=message):
             compare(**options)  # type: ignore[arg-type]
-    with pytest.warns(FlowbertWarning, match="given: received .*, but methods does not name given"):
-        compare(methods="raw", given=str(run), bootstrap=0)
 
 
 def test_mistakes_are_one_line_and_write_nothing(encoder: Path, whitening: Path, tmp_path: Path) -> None:

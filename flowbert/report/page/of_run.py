@@ -29,8 +29,12 @@ _ELSEWHERE = ("verdicts", "averages", "differences", "published", "rows", "finis
 _PUBLISHED = ("row", "task", "ours", "95% confidence interval", "published", "difference", "inside")
 
 
-def write_run_page(path: str | Path) -> Path:
-    """Write the page of a run folder or of a results file beside it, with its pictures.
+def write_run_page(path: str | Path, output: Path | None = None) -> Path:
+    """Write the page of a run folder or of a results file, with its pictures.
+
+    Args:
+        path: The run folder or its name on the hub, or the results file.
+        output: Where to; default: with the run.
 
     Returns:
         Where it is.
@@ -40,12 +44,14 @@ def write_run_page(path: str | Path) -> Path:
     """
     record = RunRecord.read(path)
     with progress(None, "Drawing the page"):
+        if output is not None:
+            return run_page(record).write(output, output.with_suffix(".figures"))
         return run_page(record).write(page_file(record.path), figures_folder(record.path))
 
 
 def run_page(record: RunRecord) -> Page:
     """The page of what a run left behind, finished or not."""
-    curves = curves_of(record.metrics, str(record.path))
+    curves = curves_of(record.metrics, record.on_hub or str(record.path))
     sections = [_figures(record, curves), _training(record, curves), *_analysis(record.analysis), _again(record)]
     return Page(record.name, _subtitle(record), _verdicts(record), sections)
 

@@ -47,7 +47,7 @@ def write_runs_page(paths: Sequence[str | Path], output: str | Path) -> Path:
 
 def runs_page(records: Sequence[RunRecord]) -> Page:
     """The page over several runs."""
-    names = short_names([str(record.path.resolve()) for record in records])
+    names = short_names([record.place for record in records])
     tables = figure_tables(side_by_side({name: record.rows for name, record in zip(names, records, strict=True)}), {})
     differing = _differing(records)
     caption = "Only what is not the same in all of them"

@@ -14,6 +14,9 @@ from flowbert.io.json_file import read_json
 from flowbert.io.metrics_file import read_metrics
 from flowbert.io.run_folder import RunFolder
 
+_ON_HUB = ("config.yaml", "metrics.csv", "results.json", "analysis.json")  # what is read of a run
+_ALLOWED = "allowed: the folder of a fit, its name on the hub, or the results file of an evaluation"
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -27,6 +30,7 @@ class RunRecord:
         options: What the run was asked for: option -> value.
         metrics: What was logged on the way, as :func:`flowbert.io.metrics_file.read_metrics` gives it.
         analysis: What was found in its embeddings, if anything was measured.
+        on_hub: Its name on the hub, if it came from there.
     """
 
     path: Path
@@ -36,34 +40,43 @@ class RunRecord:
     options: Mapping[str, Any]
     metrics: Sequence[Mapping[str, str]]
     analysis: Analysis | None
+    on_hub: str = ""
 
     @classmethod
     def read(cls, path: str | Path) -> "RunRecord":
         """Read what is there.
 
+        Args:
+            path: The folder of a run or its name on the hub, or a results file.
+
         Raises:
             UserError: If there is nothing of a run, or a file is damaged.
         """
-        path = Path(path)
+        asked, path = str(path), Path(path)
         if path.is_file():
             rows, fingerprint = load_results(path)
             mine = fingerprint.get("rows", len(rows))
             return cls(path, rows[:mine], rows[mine:], fingerprint, {}, (), _analysis(analysis_file(path)))
-        run = RunFolder(path)
+        if path.suffix == ".json":
+            raise UserError(f"{path}: no such file; {_ALLOWED}")
+        run = RunFolder.find(path, _ON_HUB)
         if not (run.results.is_file() or run.metrics.is_file()):
-            nothing = (
-                f"neither {run.results.name} nor {run.metrics.name} in it" if path.is_dir() else "nothing is there"
-            )
-            raise UserError(f"{path}: {nothing}; allowed: the folder of a fit, or the results file of an evaluation")
+            raise UserError(f"{path}: neither {run.results.name} nor {run.metrics.name} in it; {_ALLOWED}")
         rows, fingerprint = load_results(run.results) if run.results.is_file() else ([], {})
         options = flattened(_yaml(run.config)) if run.config.is_file() else {}
-        return cls(path, rows, (), fingerprint, options, read_metrics(run.metrics), _analysis(analysis_file(path)))
+        on_hub = "" if path.expanduser().exists() else asked
+        return cls(run.path, rows, (), fingerprint, options, read_metrics(run.metrics), _analysis(run.analysis), on_hub)
+
+    @property
+    def place(self) -> str:
+        """Its name on the hub, or its full path."""
+        return self.on_hub or str(self.path.resolve())
 
     @property
     def name(self) -> str:
-        """The last part of its path that says something."""
+        """Its name on the hub, or the last part of its path that says something."""
         path = self.path.resolve()
-        return path.stem if path.is_file() else "/".join(path.parts[-2:])
+        return self.on_hub or (path.stem if path.is_file() else "/".join(path.parts[-2:]))
 
     @property
     def finished(self) -> bool:

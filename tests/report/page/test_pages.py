@@ -170,11 +170,11 @@ def test_equal_rows_of_several_runs_stand_once_and_none_is_lost(runs: dict[str, 
 
 
 def test_mistakes_are_one_line(runs: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nothing is there; allowed: the folder of a fit, or the results file"):
+    with pytest.raises(UserError, match="no such folder; allowed: the run folder of a finished `fit`, or a hub name"):
         write_report(tmp_path / "nothing")
     with pytest.raises(UserError, match=r"neither results\.json nor metrics\.csv"):
         write_report(tmp_path)
-    with pytest.raises(UserError, match=r"output: received x\.html; allowed with one run: nothing"):
+    with pytest.raises(UserError, match=r"output: received x\.html; allowed with one run here: nothing"):
         write_report(runs["first"], "x.html")
     with pytest.raises(UserError, match=r"output: received x\.pdf; allowed: a name that ends in \.html"):
         write_report([runs["first"], runs["second"]], "x.pdf")
