@@ -20,7 +20,6 @@ from flowbert.progress import tracked
 T = TypeVar("T")
 
 _WAIT = timedelta(days=30)  # for processes that have more to do; one that dies is noticed at once
-_EXCHANGE_SECONDS = 5.0
 
 
 class Processes(Protocol):
@@ -212,7 +211,7 @@ def dealt(processes: Processes, works: Sequence[Callable[[], T]], what: str) -> 
     return [results[number] for number in range(len(works))]
 
 
-def gathered(processes: Processes, mine: Iterable[T], seconds: float = _EXCHANGE_SECONDS) -> Iterator[T]:
+def gathered(processes: Processes, mine: Iterable[T], seconds: float) -> Iterator[T]:
     """What all processes find, while they find it; one alone is given each item at once.
 
     Every few seconds each process waits until all of them have finished an item, and all are given what was found.

@@ -87,7 +87,8 @@ class ResumableRun:
             encode(pending)
         try:
             with alone():
-                found = gathered(processes, self._found(shares(pending, processes.world_size)[processes.global_rank]))
+                mine = self._found(shares(pending, processes.world_size)[processes.global_rank])
+                found = gathered(processes, mine, _SAVE_SECONDS)
                 for setting, measured, vectors in tracked(found, "Evaluating", "figures", len(pending)):
                     cell = asked[setting]
                     self.by_setting[setting] = rows_of(measured, **cell.columns)
