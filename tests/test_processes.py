@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,8 @@ from flowbert.datamodules.batches import BatchSampler, rows_in_order, shared_in_
 from flowbert.errors import UserError
 from flowbert.modules import FlowModule
 from flowbert.processes import dealt, embed_shared, exchanged, gathered, lost_process
-from flowbert.store.embedding_store import MemoryStore
+from flowbert.store.embedding_store import EmbeddingStore, MemoryStore
+from flowbert.store.setting_stores import SettingStores
 
 WORLD_SIZES = [1, 2, 3]
 
@@ -31,6 +33,10 @@ class Strategy:
         self._sent: Any = None
 
     def on(self, rank: int) -> Any:
+        def barrier(name: str = "") -> None:
+            del name
+            self._barrier.wait(20)
+
         def broadcast(mine: Any, source: int = 0) -> Any:
             if rank == source:
                 self._sent = mine
@@ -40,7 +46,7 @@ class Strategy:
             return found
 
         world_size = self._barrier.parties
-        return SimpleNamespace(global_rank=rank, world_size=world_size, broadcast=broadcast)
+        return SimpleNamespace(global_rank=rank, world_size=world_size, broadcast=broadcast, barrier=barrier)
 
 
 def on_all(world_size: int, work: Callable[[Any], Any]) -> list[Any]:
@@ -162,6 +168,39 @@ def test_a_memory_store_takes_over_what_others_have_encoded() -> None:
     for store in on_all(2, fill):
         assert store.embeddings(sentences).ravel().tolist() == list(range(50))
         assert len(store) == 50
+    assert sorted(asked) == sorted(sentences)
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+def test_stores_of_several_settings_are_filled_by_all(
+    world_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowbert.store.setting_stores._AT_ONCE", 4)
+    sentences, asked = [f"sentence {number}" for number in range(50)], []
+
+    class Digits:
+        layer_dim = 1
+
+        def select(self, settings: Any) -> None:
+            self.settings = settings
+
+        def key_of(self, setting: Any) -> dict[str, Any]:
+            return {"digit": setting}
+
+        def encode(self, texts: Any, *, on_batch: Any = None) -> Any:
+            del on_batch
+            asked.extend(texts)
+            return np.array([[text.count(digit) for digit in self.settings] for text in texts], dtype=np.float32)
+
+    def fill(processes: Any) -> list[list[float]]:
+        stores = SettingStores(Digits(), lambda each: EmbeddingStore(tmp_path, each))
+        for some in (sentences[:20], sentences):
+            stores.expect(some, ["1", "2"])
+            stores.fill(processes)
+        return [stores.embeddings(sentences, [digit]).ravel().tolist() for digit in "12"]
+
+    expected = [[float(text.count(digit)) for text in sentences] for digit in "12"]
+    assert on_all(world_size, fill) == [expected] * world_size
     assert sorted(asked) == sorted(sentences)
 
 

@@ -18,7 +18,7 @@ from flowbert.io.hub import first_line
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import Embedder, default_method, load
 from flowbert.processes import current, leave_to_first
-from flowbert.progress import Step, progress
+from flowbert.progress import Step, progress, shown
 from flowbert.runs.pages import write_page
 from flowbert.store.embedding_store import MemoryStore
 
@@ -109,7 +109,8 @@ class _SharedEncoder:
     def encode(self, sentences: list[str], *, on_batch: Callable[[int], Any]) -> npt.NDArray[np.float32]:
         """Embed N sentences: ``(N, D)``, float32; called in the first process."""
         current().broadcast(sentences)
-        vectors = self._shared(sentences)
+        with shown(False):  # the embedder shows its own
+            vectors = self._shared(sentences)
         on_batch(len(sentences))
         return vectors
 

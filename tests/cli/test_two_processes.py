@@ -217,22 +217,24 @@ def test_an_evaluation_on_several_processes_is_that_of_one(evaluated: Path, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("victim", "processes"), [(0, 4), (1, 1)])
+@pytest.mark.parametrize(("victim", "by", "processes"), [(0, signal.SIGKILL, 4), (1, signal.SIGTERM, 1)])
 def test_an_evaluation_goes_on_with_any_number_of_processes(
-    victim: int, processes: int, evaluated: Path, tmp_path: Path
+    victim: int, by: signal.Signals, processes: int, evaluated: Path, tmp_path: Path
 ) -> None:
     words = [*EVALUATE, "--output", str(tmp_path / "results.json")]
     running = dict(enumerate(start_on(3, [*words, "--seeds", ",".join(map(str, range(100)))], tmp_path)))
     wait_for(lambda: (tmp_path / "results.json").exists() or not all(each.is_alive() for each in running.values()))
     dead = running.pop(victim)
     assert dead.pid is not None
-    os.kill(dead.pid, signal.SIGKILL)
+    os.kill(dead.pid, by)
     for rank, other in running.items():
         other.join(60)
         assert other.exitcode == 2
         said = (tmp_path / f"{rank}.log").read_text().strip().splitlines()
         assert said[-1].startswith("error: processes: the connection between them failed (")
         assert not [line for line in said if "Traceback" in line]
+    if by == signal.SIGTERM:
+        assert "error: processes: ended by SIGTERM" in (tmp_path / f"{victim}.log").read_text()
     assert not [name for name in files(tmp_path) if Path(name).name.startswith(".")]
     assert load_results(tmp_path / "results.json")[1]["finished"] is False
     (tmp_path / "0.log").unlink()
