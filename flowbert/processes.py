@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from flowbert.progress import tracked
 
 T = TypeVar("T")
 
+_CONNECT = timedelta(minutes=10)
 _WAIT = timedelta(days=30)  # for processes that have more to do; one that dies is noticed at once
 
 
@@ -46,10 +47,11 @@ class Processes(Protocol):
 
 @dataclass(frozen=True)
 class Group:
-    """The processes that torchrun has started, in torch's default group; or one alone."""
+    """The processes that torchrun has started, in a group of torch's; or one alone."""
 
     global_rank: int = 0
     world_size: int = 1
+    group: Any = None
 
     @property
     def is_global_zero(self) -> bool:
@@ -60,13 +62,13 @@ class Group:
         """What the process of number ``src`` has; every process must call."""
         held = [obj]
         if self.world_size > 1:
-            distributed.broadcast_object_list(held, src)
+            distributed.broadcast_object_list(held, src, self.group)
         return held[0]
 
     def barrier(self, name: str | None = None) -> None:
         """Wait until every process is here."""
         if self.world_size > 1:
-            distributed.barrier()
+            distributed.barrier(self.group)
 
 
 ALONE = Group()
@@ -84,9 +86,8 @@ class _Terminated(BaseException):
 
 def started() -> Group:
     """The processes of this run as torchrun's environment names them; nothing is connected yet."""
-    if "RANK" not in os.environ:
-        return ALONE
-    return Group(int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1")))
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    return Group(int(os.environ["RANK"]), world_size) if world_size > 1 and "RANK" in os.environ else ALONE
 
 
 def current() -> Group:
@@ -110,7 +111,8 @@ def joined() -> Iterator[None]:
     if torch.cuda.is_available():  # each its own, where there are several
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     try:
-        distributed.init_process_group("gloo", timeout=_WAIT)
+        distributed.init_process_group("gloo", timeout=_CONNECT)
+        group = replace(group, group=distributed.new_group(timeout=_WAIT))
     except (ValueError, RuntimeError) as error:
         raise UserError(f"processes: {error}; allowed: as torchrun starts them") from error
     token = _CURRENT.set(group)

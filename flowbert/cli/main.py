@@ -105,18 +105,14 @@ def _run(command: str, options: list[str]) -> None:
 
 
 def _call(command: str, words: list[str]) -> None:
-    """Call what a command stands for; on several processes Lightning's commands and some others share the work.
-
-    What does not share it is done by the first process alone, and the others end.
-    """
+    """Call what a command stands for; of several processes the first one alone does what cannot be shared."""
     from flowbert.processes import joined, started
 
-    target = COMMANDS[command]
-    module, _, function = target.partition(":")
-    if target == _TRAIN or command in _SHARING:
-        with nullcontext() if target == _TRAIN else joined():
-            getattr(import_module(module), function)(words)
-    elif started().is_global_zero:
+    shared, trained = command in _SHARING, COMMANDS[command] == _TRAIN  # Lightning shares by itself
+    if not (shared or trained or started().is_global_zero):
+        return
+    module, _, function = COMMANDS[command].partition(":")
+    with joined() if shared else nullcontext():
         getattr(import_module(module), function)(words)
 
 

@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.processes import fit_on, free_port, run_on, start_fits, start_on
 from safetensors.numpy import load_file
 
-from flowbert import evaluate_task
 from flowbert.calibration import Whitening
 from flowbert.cli import main
 from flowbert.cli.main import COMMANDS
+from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import load_task
 from flowbert.evaluation.results import load_results
 from flowbert.evaluation.scores import load_items
 from flowbert.io.metrics_file import read_metrics
-from flowbert.methods.embedder import load
 from flowbert.runs.checkpoints import SavedCheckpoint
 
 ROOT = Path(__file__).parents[2]
@@ -178,6 +178,18 @@ EVALUATE += ["--corpus", "target,builtin-sample", "--max_sentences", "300", "--d
 
 
 @pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of two files, and pairs."""
+    folder = tmp_path_factory.mktemp("texts")
+    sentences = load_task("SAMPLE").sentences(["dev"])
+    for number in range(2):
+        (folder / f"{number}.txt").write_text("\n".join(sentences[200 * number :][:200]) + "\n")
+    lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("test")[:200]]
+    (folder / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of one process."""
     folder = tmp_path_factory.mktemp("evaluated")
@@ -219,9 +231,12 @@ def test_an_evaluation_on_several_processes_is_that_of_one(evaluated: Path, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "by", "processes"), [(0, signal.SIGKILL, 4), (1, signal.SIGTERM, 1)])
 def test_an_evaluation_goes_on_with_any_number_of_processes(
-    victim: int, by: signal.Signals, processes: int, evaluated: Path, tmp_path: Path
+    victim: int, by: signal.Signals, processes: int, texts: Path, tmp_path: Path
 ) -> None:
-    words = [*EVALUATE, "--output", str(tmp_path / "results.json")]
+    words = ["evaluate", "--tasks", f"{texts}/pairs.tsv", "--corpus", f"{texts}/*.txt", "--device", "cpu", "--flow"]
+    words += ["fit", "--methods", "raw,whitening-8,flow:epochs=0.2", "--seeds", "0,1,2,3", "--bootstrap", "50"]
+    run_on(1, [*words, "--output", str(tmp_path / "one" / "results.json")], tmp_path / "one")
+    words += ["--output", str(tmp_path / "results.json")]
     running = dict(enumerate(start_on(3, [*words, "--seeds", ",".join(map(str, range(100)))], tmp_path)))
     wait_for(lambda: (tmp_path / "results.json").exists() or not all(each.is_alive() for each in running.values()))
     dead = running.pop(victim)
@@ -239,7 +254,7 @@ def test_an_evaluation_goes_on_with_any_number_of_processes(
     assert load_results(tmp_path / "results.json")[1]["finished"] is False
     (tmp_path / "0.log").unlink()
     assert "figures are in" in run_on(processes, words, tmp_path)[0]
-    check_evaluation(evaluated, tmp_path)
+    check_evaluation(tmp_path / "one", tmp_path)
 
 
 # What a command does on several processes.
@@ -278,46 +293,45 @@ def test_the_first_process_does_what_is_not_shared(
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fitted(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run folder of a short fit."""
-    options = ["--max_sentences", "300", "--trainer.max_epochs", "1", "--data.store", "memory"]
+    options = [
+        "--corpus",
+        f"{texts}/*.txt",
+        "--tasks",
+        f"{texts}/pairs.tsv",
+        "--trainer.max_epochs",
+        "1",
+        "--data.store",
+        "memory",
+    ]
     return fit_on(1, options, tmp_path_factory.mktemp("fitted"))
 
 
-@pytest.fixture(scope="module")
-def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of two files."""
-    folder = tmp_path_factory.mktemp("corpus")
-    texts = load_task("SAMPLE").sentences()[:400]
-    for number in range(2):
-        (folder / f"{number}.txt").write_text("\n".join(texts[200 * number :][:200]) + "\n")
-    return folder
-
-
-def words_of(name: str, fitted: Path, sentences: Path) -> list[str]:
+def words_of(name: str, fitted: Path, texts: Path) -> list[str]:
     """A command that writes into the folder ``OUT``."""
-    corpus, checkpoint = f"{sentences}/*.txt", str(fitted / "checkpoints" / "last.ckpt")
+    corpus, checkpoint = f"{texts}/*.txt", str(fitted / "checkpoints" / "last.ckpt")
+    measured = ["--corpus", corpus, "--tasks", f"{texts}/pairs.tsv"]
+    on_devices = ["--trainer.accelerator", "cpu", "--trainer.devices", "PROCESSES"]
     return {
         "advise": ["advise", "--corpus", corpus, "--output", "OUT/advice.yaml"],
         "analyze": ["analyze", "--corpus", corpus, "--methods", "raw,whitening-16", "--output", "OUT/analysis"],
         "encode": ["encode", "--model", str(fitted), "--input", corpus, "--output", "OUT/vectors/"],
         "encode a file": ["encode", "--model", str(fitted), "--input", corpus, "--output", "OUT/vectors.npy"],
-        "predict": ["predict", "--ckpt_path", checkpoint, "--run_dir", "OUT/predicted", "--corpus", corpus],
-        "curve": ["curve", "--runs", str(fitted), "--output", "OUT/curve.svg"],
+        "predict": ["predict", "--ckpt_path", checkpoint, "--run_dir", "OUT/predicted", *measured, *on_devices],
     }[name]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["advise", "analyze", "encode", "encode a file", "predict", "curve"])
+@pytest.mark.parametrize("name", ["advise", "analyze", "encode", "encode a file", "predict"])
 def test_a_command_on_two_processes_writes_what_one_writes(
-    name: str, fitted: Path, sentences: Path, tmp_path: Path
+    name: str, fitted: Path, texts: Path, tmp_path: Path
 ) -> None:
     written = {}
     for processes in (1, 2):
         out = tmp_path / str(processes) / "out"
-        words = [word.replace("OUT", str(out)) for word in words_of(name, fitted, sentences)]
-        if name == "predict":
-            words += ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)]
+        words = words_of(name, fitted, texts)
+        words = [word.replace("OUT", str(out)).replace("PROCESSES", str(processes)) for word in words]
         first, *others = run_on(processes, words, out.parent)
         assert "written" in first
         assert others == [""] * (processes - 1)
@@ -328,13 +342,16 @@ def test_a_command_on_two_processes_writes_what_one_writes(
             assert written[2][file] == content, file
 
 
-@pytest.mark.slow
-def test_mteb_on_two_processes(fitted: Path, tmp_path: Path) -> None:
-    pytest.importorskip("mteb", reason="mteb is not installed")
-    words = ["mteb", str(fitted), "--method", "whitening", "--output", str(tmp_path / "out")]
-    first, other = run_on(2, words, tmp_path)
-    assert "SAMPLE" in first
-    assert other == ""
-    (row,) = load_results(tmp_path / "out" / "scores.json")[0]
-    embedder = load(fitted, "whitening")
-    assert row.value == pytest.approx(evaluate_task(load_task("SAMPLE"), "test", embedder.encode).all, abs=1e-6)
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_devices_must_be_as_many_as_the_processes(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = SimpleNamespace(world_size=1)
+    monkeypatch.setattr("flowbert.runs.fit.Trainer", lambda **_: trainer)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr("flowbert.cli.training._checkpoint", lambda *_: None)
+    with pytest.raises(SystemExit):
+        main([command, "--run_dir", str(tmp_path / "run"), "--max_sentences", "300"])
+    assert "error: --trainer.devices: received 1 for 2 processes" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "metrics.csv").exists()

@@ -31,6 +31,7 @@ def fit(options: list[str], log: Path) -> None:
 
 
 def _run(words: list[str], log: str, environment: dict[str, str]) -> None:
+    os.environ.clear()  # the server has that of whoever started it
     os.environ.update(environment)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
