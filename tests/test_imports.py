@@ -11,6 +11,7 @@ ORDER = (
     "errors",
     "progress",
     "notices",
+    "processes",
     "seeding",
     "threads",
     "spec",

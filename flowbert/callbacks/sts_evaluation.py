@@ -9,8 +9,8 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from flowbert.data.sts import STSTask
+from flowbert.processes import dealt, embed_shared
 from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
-from flowbert.training.processes import dealt, embed_shared
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -67,11 +67,13 @@ class STSEvaluation(Callback):
         for task, split in measured:
             start = now = self._start[task.name, split]
             if not pl_module.frozen_encoder:
-                now = embed_pairs(task, split, partial(embed_shared, trainer, embed=pl_module.sentence_embeddings))
+                embed = partial(embed_shared, trainer.strategy, embed=pl_module.sentence_embeddings)
+                now = embed_pairs(task, split, embed)
             for rows, maps in ((start, fixed), (now, pl_module.transforms())):
                 works |= {(name, task.name, split): partial(evaluate_pairs, rows, map_) for name, map_ in maps.items()}
         lacking = {key: work for key, work in works.items() if key not in self._fixed}
-        found = self._fixed | dict(zip(lacking, dealt(trainer, list(lacking.values()), "Evaluating"), strict=True))
+        figures = dealt(trainer.strategy, list(lacking.values()), "Evaluating")
+        found = self._fixed | dict(zip(lacking, figures, strict=True))
         self._fixed = {key: figures for key, figures in found.items() if key[0] in fixed}
         self.figures = [MethodFigures(key[0], key[0] not in fixed, found[key]) for key in works]
         for each in self.figures:
@@ -86,7 +88,7 @@ class STSEvaluation(Callback):
                 rows.setdefault(sentence, len(rows))
         embed = pl_module.start_embeddings
         if not pl_module.frozen_encoder:  # else they are stored
-            embed = partial(embed_shared, trainer, embed=embed)
+            embed = partial(embed_shared, trainer.strategy, embed=embed)
         embeddings: Any = embed(list(rows)) if rows else None
         for task, split in lacking:
             self._start[task.name, split] = embed_pairs(task, split, lambda texts: embeddings[[rows[t] for t in texts]])

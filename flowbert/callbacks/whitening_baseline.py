@@ -7,8 +7,8 @@ from torch import Tensor
 
 from flowbert.calibration import Whitening
 from flowbert.calibration.moments import Moments
+from flowbert.processes import exchanged
 from flowbert.progress import progress
-from flowbert.training.processes import exchanged
 
 
 class WhiteningBaseline(Callback):
@@ -55,7 +55,8 @@ class WhiteningBaseline(Callback):
             return
         mine = self.calibration.moments  # none if this process's share is empty
         self.calibration.reset()
-        for state in exchanged(trainer, {} if mine is None else mine.state_dict()):
+        processes: Any = trainer.strategy
+        for state in exchanged(processes, {} if mine is None else mine.state_dict()):
             if state:
                 self.calibration.add_moments(Moments.from_state_dict(state))
 

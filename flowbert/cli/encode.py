@@ -1,12 +1,11 @@
 """``encode``: sentences, a file of them or of vectors -> one vector each."""
 
-import os
-
 from jsonargparse import Namespace
 
 from flowbert.cli.options import add_encoder_options, add_options, check_output, chosen_device
 from flowbert.cli.parser import ToolParser
 from flowbert.errors import UserError
+from flowbert.processes import leave_to_first
 from flowbert.runs.encode import encode
 from flowbert.runs.encode_parts import encode_parts
 from flowbert.runs.encode_vectors import encode_vectors
@@ -47,6 +46,7 @@ def main(argv: list[str]) -> None:
     if options.output.endswith("/"):
         _in_parts(options)
         return
+    leave_to_first()
     output = check_output(options.output, tuple(WRITABLE))
     asked = {name: options[name] for name in ("column", "model", "method", "precision")}
     asked |= {"output": output, "device": chosen_device(options.device)}
@@ -72,5 +72,5 @@ def _in_parts(options: Namespace) -> None:
     asked = {name: options[name] for name in ("column", "model", "method")}
     encoder, device = dict(options.encoder.as_dict()), chosen_device(options.device)
     rows, dim = encode_parts(options.input, options.output, encoder=encoder, device=device, **asked)
-    if int(os.environ.get("RANK", "0")) == 0:
-        print(f"{rows} vectors of size {dim} written to {options.output}{MANIFEST}")
+    leave_to_first()
+    print(f"{rows} vectors of size {dim} written to {options.output}{MANIFEST}")

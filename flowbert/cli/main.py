@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -43,6 +44,7 @@ start here:
   python train.py COMMAND --help
 """
 _TRAIN = "flowbert.cli.training:train"
+_SHARING = ("evaluate", "analyze", "advise", "mteb", "encode")  # with the processes that torchrun has started
 COMMANDS = {  # imported when they run: --help must not wait for torch
     "fit": _TRAIN,
     "validate": _TRAIN,
@@ -85,8 +87,7 @@ def _run(command: str, options: list[str]) -> None:
     try:
         with warnings.catch_warnings(), shown(), run_as(["python", "train.py", command, *options]):
             warnings.showwarning = _show_warning  # type: ignore[assignment]  # file and line are never given
-            module, _, function = COMMANDS[command].partition(":")
-            getattr(import_module(module), function)([command, *_configs_first(options)])
+            _call(command, [command, *_configs_first(options)])
             sys.stdout.flush()
     except UserError as error:
         from flowbert.cli.parser import name_option
@@ -101,6 +102,18 @@ def _run(command: str, options: list[str]) -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _call(command: str, words: list[str]) -> None:
+    """Call what a command stands for; of several processes the first one alone does what cannot be shared."""
+    from flowbert.processes import joined, started
+
+    shared, trained = command in _SHARING, COMMANDS[command] == _TRAIN  # Lightning shares by itself
+    if not (shared or trained or started().is_global_zero):
+        return
+    module, _, function = COMMANDS[command].partition(":")
+    with joined() if shared else nullcontext():
+        getattr(import_module(module), function)(words)
 
 
 def _configs_first(options: list[str]) -> list[str]:

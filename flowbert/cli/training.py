@@ -94,7 +94,8 @@ def train(argv: Sequence[str]) -> None:
         run = _build(parser, config, method, checkpoint)
         if command == "predict":
             embeddings = run.predict()
-            print(f"{len(embeddings)} embeddings of size {embeddings.shape[1]} written to {run.folder.predictions}")
+            if run.is_main_process:
+                print(f"{len(embeddings)} embeddings of size {embeddings.shape[1]} written to {run.folder.predictions}")
             return
         if command == "fit":
             rows = run.fit(on_start=partial(_say_what_is_fitted_on, run))

@@ -186,6 +186,32 @@ def shared_in_order(
     return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
 
 
+def rows_in_order(shares: Sequence[Sequence[Tensor]], count: int) -> Tensor:
+    """What W processes made of the batches of :func:`shared_in_order`, row by row in the order of the examples.
+
+    Args:
+        shares: For each process its batches, ``(n, k)`` each.
+        count: Number of examples.
+
+    Returns:
+        Shape ``(count, k)``.
+
+    Example:
+        >>> shares = [[torch.tensor([[0], [2]]), torch.tensor([[4]])], [torch.tensor([[1], [3]]), torch.tensor([[5]])]]
+        >>> rows_in_order(shares, 6).ravel().tolist()
+        [0, 1, 2, 3, 4, 5]
+    """
+    if count < len(shares):
+        return torch.cat(list(shares[0]))
+    joined = []
+    for batches in zip(*shares, strict=True):
+        rows = torch.empty(sum(map(len, batches)), *batches[0].shape[1:], dtype=batches[0].dtype)
+        for number, batch in enumerate(batches):
+            rows[number :: len(batches)] = batch
+        joined.append(rows)
+    return torch.cat(joined)
+
+
 def _fetching(workers: int, pin_memory: bool) -> dict[str, Any]:
     options: dict[str, Any] = {
         "batch_size": None,

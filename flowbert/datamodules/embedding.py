@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.datamodules.base import CorpusDataModule
-from flowbert.datamodules.batches import in_order, shared_in_order
+from flowbert.datamodules.batches import shared_in_order
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.errors import UserError, choices
+from flowbert.processes import ALONE
 from flowbert.seeding import Stream
 from flowbert.store.embedding_store import EmbeddingStore, Encoder, MemoryStore
 from flowbert.training.limits import check_limits
-from flowbert.training.processes import exchanged
 
 STORES = ("disk", "memory", "none")
 _CHUNK = 8192  # sentences per block when a whole corpus streams by
@@ -86,36 +86,21 @@ class EmbeddingDataModule(CorpusDataModule):
             return
         self.load()
         self.weigh_tokens()
-        rank, world_size = self._processes()
         if self.trainer is not None and isinstance(self.encoder, torch.nn.Module):
             self.encoder.to(self.trainer.strategy.root_device)
         store: EmbeddingStore | MemoryStore
         if self.store == "disk":
             root = self.options.store_dir
             store = EmbeddingStore(None if root is None else Path(root), self.encoder)
-            store.add(self._to_encode(), rank=rank, world_size=world_size)
-            if self.trainer is not None:
-                self.trainer.strategy.barrier("embedding store")
-            store.refresh()
         else:
             store = MemoryStore(self.encoder)
-            store.add(self._to_encode(), rank=rank, world_size=world_size)
-            if self.trainer is not None:
-                for source, content in enumerate(exchanged(self.trainer, store.content())):
-                    if source != rank:
-                        store.take_over(content)
+        store.share(self._to_encode(), self._strategy())
         self._store = store
-        self._check_shared(store, world_size)
         if self.store != "none":
             self._corpus_rows = store.rows(self.examples.columns[0])
 
-    def _check_shared(self, store: EmbeddingStore | MemoryStore, world_size: int) -> None:
-        missing = len(store.missing(self._to_encode())) if world_size > 1 else 0
-        if missing:
-            raise UserError(
-                f"store_dir: {missing} sentences that other processes have encoded are not in "
-                f"{self.options.store_dir or 'the default folder'}; allowed: a folder that all machines share"
-            )
+    def _strategy(self) -> Any:
+        return ALONE if self.trainer is None else self.trainer.strategy
 
     def _to_encode(self) -> list[str]:
         evaluated = [(task, [split for split in ("dev", "test") if split in task.splits]) for task in self.tasks]
@@ -202,6 +187,6 @@ class EmbeddingDataModule(CorpusDataModule):
     def predict_dataloader(self) -> DataLoader[Any]:
         """Embeddings of the file ``predict``, or of the whole corpus, in order."""
         store = self._embedder()
-        store.add(self.predict_sentences())
+        store.share(self.predict_sentences(), self._strategy())
         rows = store.rows(self.predict_sentences())
-        return in_order(lambda _, chosen: store.take(chosen), rows, self.batch_size)
+        return shared_in_order(lambda _, chosen: store.take(chosen), rows, self.batch_size, *self._processes())

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.datamodules.base import CorpusDataModule
-from flowbert.datamodules.batches import cut_by_length, in_order
+from flowbert.datamodules.batches import cut_by_length, in_order, shared_in_order
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.encoders import SentenceEncoder
@@ -139,4 +139,8 @@ class TextDataModule(CorpusDataModule):
     def predict_dataloader(self) -> DataLoader[Any]:
         """Lists of sentences of the file ``predict``, or of the examples' first column, in order."""
         sentences = self.predict_sentences()
-        return in_order(lambda _, chosen: [sentences[i] for i in chosen], np.arange(len(sentences)), _CHUNK)
+
+        def texts(_: int, chosen: list[int]) -> list[str]:
+            return [sentences[i] for i in chosen]
+
+        return shared_in_order(texts, np.arange(len(sentences)), _CHUNK, *self._processes())

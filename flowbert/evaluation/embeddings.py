@@ -19,6 +19,7 @@ from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
 from flowbert.evaluation.grid import Source
 from flowbert.evaluation.request import as_list
+from flowbert.processes import current
 from flowbert.store.embedding_store import EmbeddingStore, Encoder
 from flowbert.store.setting_stores import SettingStores
 from flowbert.vectors import VectorTable
@@ -164,7 +165,7 @@ class _Settings:
 
         def prepare(sentences: Iterable[str]) -> None:
             self._stores.expect(sentences, averaged)
-            self._stores.fill()
+            self._stores.fill(current())
 
         @cache
         def with_counts(counted: Counted) -> Source:
@@ -209,7 +210,11 @@ def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_
 
 def _stored(encoder: Encoder, columns: dict[str, Any], store_dir: str | Path | None) -> Source:
     store = EmbeddingStore(store_dir, encoder)
-    return Source(columns=columns, key=encoder.key(), dim=encoder.dim, embed=store.embeddings, prepare=store.add)
+
+    def prepare(sentences: Iterable[str]) -> None:
+        store.share(sentences, current())
+
+    return Source(columns=columns, key=encoder.key(), dim=encoder.dim, embed=store.embeddings, prepare=prepare)
 
 
 def vector_source(table: VectorTable) -> Source:

@@ -37,7 +37,7 @@ class Source:
         key: Identity of the embeddings as JSON values.
         dim: Their size D.
         embed: From M sentences to embeddings ``(M, D)``.
-        prepare: Encodes what is missing of some sentences, with progress.
+        prepare: Encodes what is missing of some sentences, with progress; the current processes share it, and all call.
         expect: Notes sentences that are going to be asked for: the next pass of the encoder serves all sources.
         with_counts: The source with the token counts of some sentences, where its pooling needs them; else None.
         halves: Sources of the same encoder over every second token; None where there are none.
@@ -176,6 +176,32 @@ class Request:
     def _labels(self, task: Task) -> tuple[Subset, ...]:
         labels = tuple(self.labels_of(task))
         return without_overlap(labels, task.pairs, f"{task.name} {task.split}") if self.drop_overlap else labels
+
+
+def encode(cells: Sequence[Cell]) -> None:
+    """Encode what cells need; the current processes share it, and all call with the same cells."""
+    for cell in cells:
+        cell.source.expect(cell.needed())
+    for source in dict.fromkeys(cell.source for cell in cells):
+        source.prepare(text for cell in cells if cell.source is source for text in cell.needed())
+
+
+def shares(cells: Sequence[Cell], processes: int) -> list[list[Cell]]:
+    """Deal cells out to processes, so that each map is fitted by one of them.
+
+    The maps in closed form of a source and corpus, or a ready one on a task, are of one process: they start from the
+    same moments. Those with a random start take longest, and are dealt out one by one behind them.
+
+    Returns:
+        For each process its cells, none for some if there are too few.
+    """
+    together: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        fitted = cell.task if cell.corpus is None else cell.corpus.digest
+        unit = (cell.source, fitted) if cell.seed is None else (cell.source, cell.fit_key)
+        together.setdefault(unit, []).append(cell)
+    units = sorted(together.values(), key=lambda unit: unit[0].seed is not None)
+    return [[cell for unit in units[rank::processes] for cell in unit] for rank in range(processes)]
 
 
 def run(

@@ -49,15 +49,19 @@ class SampleVectors:
         self.sentences = drawn_sentences(first.task.sentences(), seed=0)
         self._digest = sentences_digest(self.sentences)
 
-    def keep(self, cell: Cell, fitted: FittedMap) -> None:
-        """Map the sample and keep it, if this is the cell of its method and the map is fitted here."""
+    def of(self, cell: Cell, fitted: FittedMap) -> Tensor | None:
+        """Map the sample, ``(N, k)``, if this is the cell of its method and the map is fitted here."""
         chosen = self.cells.get(cell.method.shown)
         if chosen is None or chosen.setting != cell.setting or cell.method.build is None or fitted.flaw is not None:
-            return
+            return None
+        return self._mapped(cell, fitted)
+
+    def keep(self, cell: Cell, vectors: Tensor) -> None:
+        """Keep the mapped sample of a cell."""
         for file in self.folder.glob(f"{_NAME}*"):
             if not file.name.startswith(f"{_NAME}{code_digest()}-"):
                 file.unlink(missing_ok=True)
-        write_container(self._path(cell), _FORMAT, {"vectors": self._mapped(cell, fitted)})
+        write_container(self._path(cell), _FORMAT, {"vectors": vectors})
 
     def vectors(self) -> dict[str, Tensor]:
         """Method as shown -> vectors of the sentences, ``(N, k)``.

@@ -21,6 +21,7 @@ from flowbert.evaluation.grid import Source
 from flowbert.io.atomic import written_atomically
 from flowbert.methods import parse_methods
 from flowbert.methods.base import Method
+from flowbert.processes import leave_to_first
 from flowbert.progress import progress, tracked
 
 LAYERS = ("embedding_last", "first_last", "last")
@@ -102,6 +103,7 @@ def advise(
             half.expect(texts)
     for source, _ in several:
         source.prepare([*texts, *views])
+    leave_to_first()
     methods = parse_methods(METHODS, None, torch.device(device))
     found = list(_judged(several, methods, texts, views))
     ranked = _ranked(found, resamples(_RESAMPLES, len(texts), seed))

@@ -27,6 +27,7 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import FittedMap, Method
 from flowbert.methods.embedder import FLOW, load_map
 from flowbert.methods.registry import FIT_HERE
+from flowbert.processes import leave_to_first
 from flowbert.progress import progress, tracked
 from flowbert.report.analysis import write_analysis
 from flowbert.seeding import Stream
@@ -106,6 +107,7 @@ def analyze(
     for method in chosen:
         method.check_embeddings(source.key, source.dim)
     source.prepare([*distinct, *(text for task in measured_on for text in task.sentences())])
+    leave_to_first()
     x, rows = (torch.as_tensor(source.embed(texts)) for texts in (fitting, measured))
     prepared = {f"{task.name} {task.split}": (task, task.prepare(source.embed)) for task in measured_on}
     cosines: dict[str, dict[str, Any]] = {name: {} for name in prepared}

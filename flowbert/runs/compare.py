@@ -29,6 +29,7 @@ from flowbert.evaluation.request import (
     vector_corpus_loader,
 )
 from flowbert.evaluation.resumable import ResumableRun
+from flowbert.processes import current, leave_to_first
 from flowbert.report.files import write_csv, write_markdown
 from flowbert.runs.evaluation_page import page_of
 from flowbert.runs.pages import pages_are_written
@@ -175,9 +176,10 @@ def compare(
             run_fingerprint(cells, device) | {"finished": False},
             with_vectors=output is not None and pages_are_written(),
         )
-        if output is not None:
+        if output is not None and current().is_global_zero:
             stack.enter_context(page_of(run, has_text=table is None))
         run.compute()
+        leave_to_first()
         found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
         if output is not None:
             write_markdown(file.with_suffix(".md"), found)

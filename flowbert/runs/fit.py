@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
@@ -16,6 +15,7 @@ from torch import Tensor
 from flowbert.analysis.found import Analysis
 from flowbert.callbacks import StepLog, STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
+from flowbert.datamodules.batches import rows_in_order
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
@@ -27,6 +27,7 @@ from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import save_encoder
 from flowbert.modules import EmbeddingModule
 from flowbert.modules.base import Transform
+from flowbert.processes import exchanged, started
 from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit_figures import intervals_of, joined, record_of, rows_of_fit
 from flowbert.runs.loggers import check_log_to, log_embeddings, log_results, make_loggers
@@ -166,14 +167,14 @@ class Run:
         """Embed the data module's sentences with the checkpoint, ``(N, D)``, and write ``predictions.npy``."""
         with lightning_as_ours():
             trainer = self._trainer()
-            if trainer.world_size > 1:
-                raise UserError(f"devices: received {trainer.world_size}; allowed for predict: 1")
             batches: Any = trainer.predict(
                 self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True
             )
-        embeddings: npt.NDArray[np.float32] = torch.cat(list(batches)).numpy()
-        with written_atomically(self.folder.predictions) as temporary:
-            np.save(temporary, embeddings)
+            shares = list(exchanged(trainer.strategy, list(batches)))
+        embeddings: npt.NDArray[np.float32] = rows_in_order(shares, len(self.datamodule.predict_sentences())).numpy()
+        if self.is_main_process:
+            with written_atomically(self.folder.predictions) as temporary:
+                np.save(temporary, embeddings)
         return embeddings
 
     def _path(self) -> Path | None:
@@ -225,6 +226,12 @@ class Run:
             trainer = Trainer(**options | {"default_root_dir": str(self.folder.path)})
         except (ImportError, ValueError) as error:
             raise UserError(f"trainer: {error}") from error
+        asked = started().world_size
+        if trainer.world_size < asked:
+            raise UserError(
+                f"devices: received {trainer.world_size} for {asked} processes; allowed under torchrun: devices times "
+                f"num_nodes is {asked}"
+            )
         self.is_main_process = trainer.is_global_zero
         return trainer
 

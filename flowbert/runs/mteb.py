@@ -1,20 +1,26 @@
 """MTEB's own evaluation of a fitted model: its tasks, its scores, its result files."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from flowbert.data.sts import SAMPLE, STSTask, load_task
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import encoder_columns
 from flowbert.evaluation.results import Row, fingerprint, merge_results
 from flowbert.io.hub import first_line
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.embedder import Embedder, default_method, load
-from flowbert.progress import Step, progress
+from flowbert.processes import current, leave_to_first
+from flowbert.progress import Step, progress, shown
 from flowbert.runs.pages import write_page
+from flowbert.store.embedding_store import MemoryStore
 
 LOCAL = {**{f"STS{year}": f"STS{year}" for year in range(12, 17)}, "STSBenchmark": "STSB", "SICK-R": "SICKR"}
 """MTEB's names of the tasks that a SentEval folder holds, and ours."""
@@ -63,10 +69,14 @@ def mteb(
     embedder = load(model, method)
     embedder.encoder.to(device)
     named = "-".join(part for part in (*Path(model).parts[-2:], method or "") if part.strip("/"))
-    encoder = _MTEBEncoder(embedder, f"flowbert/{named}")
+    shared: Any = _SharedEncoder(embedder.encoder)  # what an embedder needs of an encoder
+    encoder = _MTEBEncoder(Embedder(shared, embedder.fitted), f"flowbert/{named}", embedder.encoder.max_length)
     used = "raw" if embedder.fitted is None else method or default_method(RunFolder.find(model))
     setting = encoder_columns(embedder.encoder) | {"encoder": str(model), "method": used}
     setting |= {"corpus": "none", "split": "test"}
+    if not current().is_global_zero:
+        shared.serve()
+        leave_to_first()
     scores, rows = {}, []
     for name, task in zip(names, chosen, strict=True):
         load_data(task, name, local.get(name))
@@ -81,6 +91,7 @@ def mteb(
         figure = {"task": name, "aggregation": "all", "metric": metric, "value": scores[name], "pairs": 0}
         rows.append(Row(**setting, **figure))
         task.unload_data()
+    shared.end()
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
     verdict = f"{model}, {used}: MTEB's main scores x 100: {told}"
     merge_results(Path(output) / "scores.json", rows, fingerprint(device=device) | {"verdicts": [verdict]})
@@ -88,16 +99,46 @@ def mteb(
     return scores
 
 
+class _SharedEncoder:
+    """An encoder whose work all processes share. MTEB runs in the first one, the others encode what it asks for."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self.device = encoder.device
+        self._encoder = encoder
+
+    def encode(self, sentences: list[str], *, on_batch: Callable[[int], Any]) -> npt.NDArray[np.float32]:
+        """Embed N sentences: ``(N, D)``, float32; called in the first process."""
+        current().broadcast(sentences)
+        with shown(False):  # the embedder shows its own
+            vectors = self._shared(sentences)
+        on_batch(len(sentences))
+        return vectors
+
+    def serve(self) -> None:
+        """Do a share of whatever the first process asks for, until it ends."""
+        while (sentences := current().broadcast(None)) is not None:
+            self._shared(sentences)
+
+    def end(self) -> None:
+        """Let the others end."""
+        current().broadcast(None)
+
+    def _shared(self, sentences: list[str]) -> npt.NDArray[np.float32]:
+        store = MemoryStore(self._encoder)
+        store.share(sentences, current())
+        return store.take(store.rows(sentences))
+
+
 class _MTEBEncoder:
     """An embedder as MTEB's ``EncoderProtocol`` wants it; sentences come in loaders of batches."""
 
     step: Step  # of the task that is evaluated
 
-    def __init__(self, embedder: Embedder, name: str) -> None:
+    def __init__(self, embedder: Embedder, name: str, max_tokens: int) -> None:
         from mteb.models import ModelMeta
 
         self._embedder = embedder
-        self.mteb_model_meta = ModelMeta.create_empty({"name": name, "max_tokens": embedder.encoder.max_length})
+        self.mteb_model_meta = ModelMeta.create_empty({"name": name, "max_tokens": max_tokens})
 
     def encode(self, inputs: Any, **_: Any) -> Any:
         """Embed the texts of all batches: ``(N, k)``, float32; the encoder makes batches of its own."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from flowbert.errors import UserError
 from flowbert.io.digest import DIGEST_BYTES, raw_digest
+from flowbert.processes import Processes
 from flowbert.progress import progress
 
 Floats = npt.NDArray[np.float32]
@@ -80,6 +81,20 @@ class Store(ABC):
             for texts, embeddings in self._encoded(blocks, step.update):
                 self._keep(_digest_all(texts), embeddings)
 
+    def share(self, sentences: Iterable[str], processes: Processes) -> None:
+        """Encode the sentences that are missing, each process its share; afterwards each process has all of them.
+
+        Args:
+            sentences: Any sentences, the same in all processes.
+            processes: Those that share the work; every one must call.
+
+        Raises:
+            UserError: As :meth:`add`, or if what another process has encoded is not to be found.
+        """
+        sentences = list(sentences)
+        self.add(sentences, rank=processes.global_rank, world_size=processes.world_size)
+        self.gather(sentences, processes)
+
     def rows(self, sentences: Sequence[str]) -> Rows:
         """Row numbers of sentences that were added: shape ``(N,)``, int64.
 
@@ -121,6 +136,14 @@ class Store(ABC):
     @abstractmethod
     def refresh(self) -> None:
         """Take in what other processes have added since."""
+
+    @abstractmethod
+    def gather(self, sentences: Sequence[str], processes: Processes) -> None:
+        """Take in what all these processes have added of some sentences, when all of them are done; all must call.
+
+        Raises:
+            UserError: If some of them are not to be found.
+        """
 
     @abstractmethod
     def _keep(self, digests: Digests, embeddings: Floats) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from flowbert.errors import UserError
 from flowbert.io.atomic import written_atomically
 from flowbert.io.container import DamagedError, read_tensor
 from flowbert.io.digest import digest_bytes, digest_json
+from flowbert.processes import Processes, exchanged
 from flowbert.store.base import Digests, Encoder, Floats, Rows, Store
 from flowbert.store.shards import (
     SUFFIX,
@@ -33,9 +34,6 @@ _ABANDONED_SECONDS = 600.0  # a shard is written in seconds; a temporary file th
 
 class MemoryStore(Store):
     """A store in memory, for runs that leave nothing on disk.
-
-    With several processes: every process calls :meth:`add` with the same sentences, and :meth:`take_over` with the
-    :meth:`content` of each of the others.
 
     Args:
         encoder: Anything with ``dim``, ``key()`` and ``encode()``.
@@ -60,14 +58,15 @@ class MemoryStore(Store):
     def refresh(self) -> None:
         """Do nothing: no other process can add to this memory."""
 
-    def content(self) -> list[tuple[Digests, Floats]]:
-        """Digests of sentences and their embeddings, as they were added."""
-        return list(zip(self._digests, self._embedded, strict=True))
-
-    def take_over(self, content: Iterable[tuple[Digests, Floats]]) -> None:
-        """Add what the store of another process, of the same encoder, holds."""
-        for digests, embeddings in content:
-            self._keep(digests, embeddings)
+    def gather(self, sentences: Sequence[str], processes: Processes) -> None:
+        """Let the processes send each other everything that they have."""
+        del sentences
+        mine = list(zip(self._digests, self._embedded, strict=True))
+        for source, content in enumerate(exchanged(processes, mine)):
+            if source != processes.global_rank:
+                new = [self._find(digests) < 0 for digests, _ in content]
+                for (digests, embeddings), rows in zip(content, new, strict=True):
+                    self._keep(digests[rows], embeddings[rows])
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
         self._embedded.append(embeddings)
@@ -130,6 +129,17 @@ class EmbeddingStore(Store):
         for name in names:
             if name.endswith(SUFFIX) and not name.startswith(".") and name not in self._opened:
                 self._open(self.folder / name)
+
+    def gather(self, sentences: Sequence[str], processes: Processes) -> None:
+        """Wait for the processes and look at the folder again."""
+        processes.barrier("embedding store")
+        self.refresh()
+        lacking = len(self.missing(sentences)) if processes.world_size > 1 else 0
+        if lacking:
+            raise UserError(
+                f"store_dir: {lacking} sentences that other processes have encoded are not in {self.folder.parent}; "
+                "allowed: a folder that all machines share"
+            )
 
     def _keep(self, digests: Digests, embeddings: Floats) -> None:
         path = self.folder / f"{digest_bytes(digests.tobytes())}{SUFFIX}"

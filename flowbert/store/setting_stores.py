@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flowbert.processes import ALONE, Processes
 from flowbert.progress import progress
 from flowbert.store.base import Encoder, Floats, Store
 
@@ -79,22 +80,34 @@ class SettingStores:
         for setting in settings:
             self._expected.setdefault(setting, {}).update(texts)
 
-    def fill(self) -> None:
-        """Encode what is expected and not there yet, block by block; an interruption loses one block."""
+    def fill(self, processes: Processes = ALONE) -> None:
+        """Encode what is expected and not there yet, block by block; an interruption loses one block.
+
+        Args:
+            processes: Those that share the blocks, and expect the same; every one must call.
+
+        Raises:
+            UserError: If the vectors cannot be written, or what another process has encoded is not to be found.
+        """
         expected, self._expected = self._expected, {}
-        lacking = {each: set(self._store(each)[1].missing(list(texts))) for each, texts in expected.items()}
+        missing = [self._store(each)[1].missing(list(texts)) for each, texts in expected.items()]
+        missing = processes.broadcast(missing)  # what one of them writes another one may see already
+        lacking = {each: set(texts) for each, texts in zip(expected, missing, strict=True)}
         settings = [each for each, texts in lacking.items() if texts]
         texts = sorted(set().union(*lacking.values()), key=lambda text: (len(text), text))
         if not texts:
             return
         self._encoder.select(settings)
-        with progress(len(texts), "Encoding", "sentences") as step:
-            for start in range(0, len(texts), _AT_ONCE):
-                block = texts[start : start + _AT_ONCE]
+        blocks = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
+        mine = blocks[processes.global_rank :: processes.world_size]
+        with progress(sum(map(len, mine)), "Encoding", "sentences") as step:
+            for block in mine:
                 columns = np.split(self._encoder.encode(block, on_batch=step.update), len(settings), axis=1)
                 for setting, vectors in zip(settings, columns, strict=True):
                     pairs = zip(block, vectors, strict=True)
                     self._keep(setting, {text: vector for text, vector in pairs if text in lacking[setting]})
+        for setting in settings:
+            self._store(setting)[1].gather(list(lacking[setting]), processes)
 
     def embeddings(self, sentences: Sequence[str], settings: Sequence[Hashable]) -> Floats:
         """Average of some settings, each of equal weight: shape ``(N, D)``; what is missing is encoded first."""

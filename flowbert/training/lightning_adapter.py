@@ -9,7 +9,7 @@ from pytorch_lightning import Trainer
 
 from flowbert.errors import UserError
 from flowbert.notices import lightning_notices_filtered
-from flowbert.training.processes import lost_process
+from flowbert.processes import lost_process
 
 
 def count_logged_steps(trainer: Trainer) -> None:

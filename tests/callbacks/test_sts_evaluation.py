@@ -17,6 +17,7 @@ from flowbert.data.sts import STSTask, Subset
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.modules import FlowModule
+from flowbert.processes import ALONE
 from flowbert.tasks.pairs import embed_pairs, evaluate_pairs
 
 SENTENCES = [f"sentence {number}" for number in range(12)]
@@ -68,7 +69,7 @@ class Shifted:
 
 def trainer_of(*callbacks: object) -> Any:
     data = SimpleNamespace(tasks=TASKS)
-    return SimpleNamespace(callbacks=list(callbacks), datamodule=data, global_rank=0, world_size=1)
+    return SimpleNamespace(callbacks=list(callbacks), datamodule=data, strategy=ALONE)
 
 
 def test_names_say_method_task_and_split() -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.runs import differences, fit, start_fit
+from helpers.runs import differences, fit, start
 
 COMMON = [
     *("--trainer.enable_progress_bar", "false"),
@@ -32,7 +32,7 @@ SLOW = [(method, accumulate) for method in METHODS for accumulate in (1, 2)] * 2
 
 def killed(options: list[str], run: Path, checkpoints: int, delay: float) -> bool:
     """Whether the run was killed ``delay`` seconds after it had written so many checkpoints; else it has ended."""
-    process = start_fit([*options, "--run_dir", str(run)], run.with_suffix(".log"))
+    process = start(["fit", *options, "--run_dir", str(run)], run.with_suffix(".log"))
     last, seen, count = run / "checkpoints" / "last.ckpt", 0, 0
     while count < checkpoints and process.is_alive():
         if last.exists() and last.stat().st_ino != seen:

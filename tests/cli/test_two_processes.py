@@ -1,19 +1,27 @@
-"""Two processes give what one gives: store, statistics, start, loss, likelihood, figures and files."""
+"""Several processes give what one gives: store, statistics, start, loss, likelihood, figures and files."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from helpers.processes import fit_on, free_port, start_fits
+from helpers.processes import fit_on, free_port, run_on, start_fits, start_on
 from safetensors.numpy import load_file
 
 from flowbert.calibration import Whitening
+from flowbert.cli import main
+from flowbert.cli.main import COMMANDS
+from flowbert.data.sample import sample_pairs
+from flowbert.data.sts import load_task
 from flowbert.evaluation.results import load_results
+from flowbert.evaluation.scores import load_items
 from flowbert.io.metrics_file import read_metrics
 from flowbert.runs.checkpoints import SavedCheckpoint
 
@@ -162,3 +170,188 @@ def wait_for(there: Callable[[], bool]) -> None:
     while not there():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+EVALUATE = ["evaluate", "--encoder.layers", "last,first_last", "--encoder.pooling", "idf", "--bootstrap", "50"]
+EVALUATE += ["--methods", "raw,whitening,zca,flow:epochs=0.2", "--flow", "fit", "--seeds", "0,1", "--split", "test,dev"]
+EVALUATE += ["--corpus", "target,builtin-sample", "--max_sentences", "300", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of two files, and pairs."""
+    folder = tmp_path_factory.mktemp("texts")
+    sentences = load_task("SAMPLE").sentences(["dev"])
+    for number in range(2):
+        (folder / f"{number}.txt").write_text("\n".join(sentences[200 * number :][:200]) + "\n")
+    lines = [f"{a}\t{b}\t{score}" for a, b, score in sample_pairs("test")[:200]]
+    (folder / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of one process."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    run_on(1, [*EVALUATE, "--output", str(folder / "results.json")], folder)
+    return folder
+
+
+def check_evaluation(one: Path, several: Path) -> None:
+    """Figures and intervals are equal to the last digit, and so is everything that is kept of them."""
+    (rows, record), (others, other) = (load_results(folder / "results.json") for folder in (one, several))
+    assert rows == others[: len(rows)]  # behind them may be those of an earlier run
+    assert any(row.low < row.high for row in rows)
+    for each in (record, other):
+        del each["time"], each["command"]
+    assert record == other
+    for path in (one / "results.scores").iterdir():
+        same = several / "results.scores" / path.name
+        if path.name.startswith("sample-"):
+            assert apart(path, same) == 0
+        else:
+            found, again = load_items(path), load_items(same)
+            assert all(np.array_equal(found[name], again[name], equal_nan=True) for name in found)
+
+
+@pytest.mark.slow
+def test_an_evaluation_on_several_processes_is_that_of_one(evaluated: Path, tmp_path: Path) -> None:
+    first, other = run_on(2, [*EVALUATE, "--output", str(tmp_path / "results.json")], tmp_path)
+    check_evaluation(evaluated, tmp_path)
+    assert [name for name in files(evaluated) if name != "0.log"] == [
+        name for name in files(tmp_path) if not name.endswith(".log")
+    ]
+    assert (evaluated / "results.csv").read_bytes() == (tmp_path / "results.csv").read_bytes()
+    assert "written: " in first
+    assert not [line for line in other.splitlines() if not line.startswith("warning: ")]
+    shards = [sorted((folder / "cache").rglob("*.shard")) for folder in (evaluated, tmp_path)]
+    assert all(apart(*pair) == 0 for pair in zip(*shards, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("victim", "by", "processes"), [(0, signal.SIGKILL, 4), (1, signal.SIGTERM, 1)])
+def test_an_evaluation_goes_on_with_any_number_of_processes(
+    victim: int, by: signal.Signals, processes: int, texts: Path, tmp_path: Path
+) -> None:
+    words = ["evaluate", "--tasks", f"{texts}/pairs.tsv", "--corpus", f"{texts}/*.txt", "--device", "cpu", "--flow"]
+    words += ["fit", "--methods", "raw,whitening-8,flow:epochs=0.2", "--seeds", "0,1,2,3", "--bootstrap", "50"]
+    run_on(1, [*words, "--output", str(tmp_path / "one" / "results.json")], tmp_path / "one")
+    words += ["--output", str(tmp_path / "results.json")]
+    running = dict(enumerate(start_on(3, [*words, "--seeds", ",".join(map(str, range(100)))], tmp_path)))
+    wait_for(lambda: (tmp_path / "results.json").exists() or not all(each.is_alive() for each in running.values()))
+    dead = running.pop(victim)
+    assert dead.pid is not None
+    os.kill(dead.pid, by)
+    for rank, other in running.items():
+        other.join(60)
+        assert other.exitcode == 2
+        said = (tmp_path / f"{rank}.log").read_text().strip().splitlines()
+        assert said[-1].startswith("error: processes: the connection between them failed (")
+        assert not [line for line in said if "Traceback" in line]
+    if by == signal.SIGTERM:
+        assert "error: processes: ended by SIGTERM" in (tmp_path / f"{victim}.log").read_text()
+    assert not [name for name in files(tmp_path) if Path(name).name.startswith(".")]
+    assert load_results(tmp_path / "results.json")[1]["finished"] is False
+    (tmp_path / "0.log").unlink()
+    assert "figures are in" in run_on(processes, words, tmp_path)[0]
+    check_evaluation(tmp_path / "one", tmp_path)
+
+
+# What a command does on several processes.
+TRAINER, SHARED, FIRST = "Lightning's Trainer shares the work", "the work is shared", "the first process works alone"
+ON_SEVERAL = {
+    **dict.fromkeys(("fit", "validate", "test", "predict"), TRAINER),
+    **dict.fromkeys(("evaluate", "advise", "analyze", "mteb", "encode"), SHARED),
+    **dict.fromkeys(("reproduce", "curve", "report", "export", "import"), FIRST),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_first_process_does_what_is_not_shared(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called: list[str] = []
+
+    @contextmanager
+    def joined() -> Iterator[None]:
+        called.append("joined")
+        yield
+
+    module, _, function = COMMANDS[command].partition(":")
+    monkeypatch.setattr(f"{module}.{function}", lambda _: called.append("called"))
+    monkeypatch.setattr("flowbert.processes.joined", joined)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    found = []
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        called.clear()
+        main([command])
+        found.append(list(called))
+    works = {TRAINER: [["called"]] * 2, SHARED: [["joined", "called"]] * 2, FIRST: [["called"], []]}
+    assert found == works[ON_SEVERAL[command]]
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="module")
+def fitted(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of a short fit."""
+    options = [
+        "--corpus",
+        f"{texts}/*.txt",
+        "--tasks",
+        f"{texts}/pairs.tsv",
+        "--trainer.max_epochs",
+        "1",
+        "--data.store",
+        "memory",
+    ]
+    return fit_on(1, options, tmp_path_factory.mktemp("fitted"))
+
+
+def words_of(name: str, fitted: Path, texts: Path) -> list[str]:
+    """A command that writes into the folder ``OUT``."""
+    corpus, checkpoint = f"{texts}/*.txt", str(fitted / "checkpoints" / "last.ckpt")
+    measured = ["--corpus", corpus, "--tasks", f"{texts}/pairs.tsv"]
+    on_devices = ["--trainer.accelerator", "cpu", "--trainer.devices", "PROCESSES"]
+    return {
+        "advise": ["advise", "--corpus", corpus, "--output", "OUT/advice.yaml"],
+        "analyze": ["analyze", "--corpus", corpus, "--methods", "raw,whitening-16", "--output", "OUT/analysis"],
+        "encode": ["encode", "--model", str(fitted), "--input", corpus, "--output", "OUT/vectors/"],
+        "encode a file": ["encode", "--model", str(fitted), "--input", corpus, "--output", "OUT/vectors.npy"],
+        "predict": ["predict", "--ckpt_path", checkpoint, "--run_dir", "OUT/predicted", *measured, *on_devices],
+    }[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["advise", "analyze", "encode", "encode a file", "predict"])
+def test_a_command_on_two_processes_writes_what_one_writes(
+    name: str, fitted: Path, texts: Path, tmp_path: Path
+) -> None:
+    written = {}
+    for processes in (1, 2):
+        out = tmp_path / str(processes) / "out"
+        words = words_of(name, fitted, texts)
+        words = [word.replace("OUT", str(out)).replace("PROCESSES", str(processes)) for word in words]
+        first, *others = run_on(processes, words, out.parent)
+        assert "written" in first
+        assert others == [""] * (processes - 1)
+        written[processes] = {file: (out / file).read_bytes() for file in files(out)}
+    assert written[1].keys() == written[2].keys()
+    for file, content in written[1].items():
+        if not file.endswith("config.yaml"):  # with the number of devices
+            assert written[2][file] == content, file
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_devices_must_be_as_many_as_the_processes(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = SimpleNamespace(world_size=1)
+    monkeypatch.setattr("flowbert.runs.fit.Trainer", lambda **_: trainer)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr("flowbert.cli.training._checkpoint", lambda *_: None)
+    with pytest.raises(SystemExit):
+        main([command, "--run_dir", str(tmp_path / "run"), "--max_sentences", "300"])
+    assert "error: --trainer.devices: received 1 for 2 processes" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "metrics.csv").exists()

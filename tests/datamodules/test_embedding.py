@@ -1,6 +1,7 @@
 """The flow's data module: what is fitted on, what is held out, and what every process sees alike."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -99,7 +100,9 @@ def test_corpus_too_small(tmp_path: Path) -> None:
 def test_a_store_that_machines_do_not_share_is_told(encoder: SentenceEncoder, corpus: Path, tmp_path: Path) -> None:
     made = make_data(EmbeddingDataModule, encoder, corpus=str(corpus), tasks=["SAMPLE"], store_dir=str(tmp_path / "s"))
     made._to_encode = lambda: list(made.examples.columns[0])  # type: ignore[method-assign]  # the task is slow
-    made._processes = lambda: (1, 2)  # type: ignore[method-assign]  # the only block belongs to the first process
+    # The only block belongs to the first process.
+    second = SimpleNamespace(global_rank=1, world_size=2, barrier=lambda _: None)
+    made._strategy = lambda: second  # type: ignore[method-assign]
     with pytest.raises(UserError, match=r"store_dir: 60 sentences that other processes have encoded are not in"):
         made.setup("fit")
 

@@ -12,7 +12,7 @@ from flowbert.calibration import LearnedRemoval, Whitening
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSTask, Subset
 from flowbert.errors import UserError
-from flowbert.evaluation.grid import Cell, Request, Source, reference_rows, run
+from flowbert.evaluation.grid import Cell, Request, Source, reference_rows, run, shares
 from flowbert.evaluation.results import rows_of
 from flowbert.methods import Chain, Method, parse_methods
 from flowbert.tasks import STS, Lexical, Retrieval, Task
@@ -121,6 +121,29 @@ def test_maps_of_one_corpus_are_those_of_each_alone_and_look_it_up_once() -> Non
     for cell, measured in zip(cells, together, strict=True):
         ((_, alone),) = run([cell])
         np.testing.assert_array_equal(measured.items, alone.items, err_msg=cell.method.name)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 50])
+def test_cells_are_dealt_out_once_and_each_map_is_fitted_by_one_process(processes: int) -> None:
+    methods = [*parse_methods(["raw", "whitening", "zca"], None, torch.device("cpu")), whitening(seeded=True)]
+    cells = request(
+        embeddings=[source("k"), source("other")], methods=methods, corpora=["target", "nli"], seeds=[0, 1, 2]
+    ).cells()
+    parts = shares(cells, processes)
+    assert len(parts) == processes
+    assert sorted(cell.setting for part in parts for cell in part) == sorted(cell.setting for cell in cells)
+    for sharing in ("fit_key", "corpus"):  # what starts from the same moments, too
+        found = [
+            {
+                (cell.source, getattr(cell, sharing))
+                for cell in part
+                if cell.corpus and (sharing == "fit_key" or cell.seed is None)
+            }
+            for part in parts
+        ]
+        assert sum(map(len, found)) == len(set().union(*found))
+    seeded = [sum(cell.seed is not None for cell in part) for part in parts]
+    assert processes == 50 or max(seeded) <= 2 * min(seeded)
 
 
 def test_figures_are_those_of_the_calibration() -> None:

@@ -3,13 +3,16 @@
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from flowbert.data.sts import STSTask, Subset
+from flowbert.errors import UserError
 from flowbert.evaluation import resumable
+from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.grid import Cell, Source
 from flowbert.evaluation.results import load_results
 from flowbert.evaluation.resumable import ResumableRun
@@ -76,6 +79,18 @@ def test_every_row_has_its_similarities(
         np.testing.assert_array_equal(
             again.scores.items([cell])[cell.setting], whole.scores.items([cell])[cell.setting]
         )
+
+
+def test_processes_that_were_asked_for_other_figures_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = cells()
+    run = ResumableRun(tmp_path / "r.json", mine[:4], {})
+    for code, settings in ((code_digest(), [mine[5].setting]), ("other", [mine[0].setting])):
+        first = SimpleNamespace(broadcast=lambda _, sent=(code, settings): sent)
+        monkeypatch.setattr(resumable, "current", lambda first=first: first)
+        with pytest.raises(UserError, match="processes: this one was asked for other figures than the first"):
+            run.compute()
 
 
 def test_a_file_is_written_once_for_many_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

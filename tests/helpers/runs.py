@@ -1,4 +1,4 @@
-"""Runs of ``fit`` in processes of their own, and everything of two runs that must be equal."""
+"""Commands in processes of their own, and everything of two fits that must be equal."""
 
 import multiprocessing
 import os
@@ -14,23 +14,24 @@ from flowbert.evaluation.results import load_results
 _PARTS = ("state_dict", "optimizer_states", "lr_schedulers")
 
 
-def start_fit(options: list[str], log: Path) -> BaseProcess:
-    """A process that runs ``fit``; it is forked from one that has imported everything already."""
+def start(words: list[str], log: Path) -> BaseProcess:
+    """A process that runs a command; it is forked from one that has imported everything already."""
     context: Any = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["helpers.runs", "flowbert.cli.training"])
-    process: BaseProcess = context.Process(target=_fit, args=(options, str(log), dict(os.environ)))
+    process: BaseProcess = context.Process(target=_run, args=(words, str(log), dict(os.environ)))
     process.start()
     return process
 
 
 def fit(options: list[str], log: Path) -> None:
-    """The same, to its end."""
-    process = start_fit(options, log)
+    """A fit, to its end."""
+    process = start(["fit", *options], log)
     process.join(300)
     assert process.exitcode == 0, log.read_text()
 
 
-def _fit(options: list[str], log: str, environment: dict[str, str]) -> None:
+def _run(words: list[str], log: str, environment: dict[str, str]) -> None:
+    os.environ.clear()  # the server has that of whoever started it
     os.environ.update(environment)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
@@ -38,7 +39,7 @@ def _fit(options: list[str], log: str, environment: dict[str, str]) -> None:
     torch.set_num_threads(1)
     from flowbert.cli import main
 
-    main(["fit", *options])
+    main(words)
 
 
 def differences(first: Path, second: Path) -> list[str]:

@@ -61,9 +61,13 @@ def test_processes_write_what_one_writes(
     np.testing.assert_allclose(found.take(range(25)), expected, atol=1e-5)
     for rank in (1, 0):  # the second process first: the first one joins
         process = SimpleNamespace(
-            global_rank=rank, world_size=2, device="cpu", barrier=lambda: None, broadcast=lambda shape: shape
+            global_rank=rank,
+            is_global_zero=rank == 0,
+            world_size=2,
+            barrier=lambda: None,
+            broadcast=lambda shape: shape,
         )
-        monkeypatch.setattr(module, "_processes", lambda _, process=process: process)
+        monkeypatch.setattr(module, "current", lambda process=process: process)
         assert encode_parts(source, two, column="text") == ((0, 0) if rank else (25, 128))
     assert sorted(path.name for path in one.iterdir()) == sorted(path.name for path in two.iterdir())
     for path in one.iterdir():

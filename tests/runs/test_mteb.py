@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.processes import run_on
 
 from flowbert import SentenceEncoder, Whitening, evaluate_task, load_task
 from flowbert.cli import main
@@ -120,3 +121,14 @@ def test_progress_counts_every_sentence_that_it_asks_for(steps: list[Step], tmp_
     encoded = [step.done for step in steps if step.what == "Encoding"]
     assert evaluating.unit == "sentences"
     assert evaluating.done == sum(encoded) >= len(load_task("SAMPLE").sentences(["test"]))
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_work(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mteb", reason="mteb is not installed")
+    words = ["mteb", str(run), "--method", "whitening", "--output", str(tmp_path / "out")]
+    first, other = run_on(2, words, tmp_path)
+    assert "SAMPLE" in first
+    assert other == ""
+    (row,) = load_results(tmp_path / "out" / "scores.json")[0]
+    assert row.value == pytest.approx(mteb(run, method="whitening", output=tmp_path / "one")["SAMPLE"], abs=0)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
 from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +15,12 @@ from torch import Tensor, distributed
 
 from flowbert.calibration import Whitening
 from flowbert.callbacks import WhiteningBaseline
-from flowbert.datamodules.batches import BatchSampler, shared_in_order
+from flowbert.datamodules.batches import BatchSampler, rows_in_order, shared_in_order
+from flowbert.errors import UserError
 from flowbert.modules import FlowModule
-from flowbert.store.embedding_store import MemoryStore
-from flowbert.training.processes import dealt, embed_shared, exchanged, lost_process
+from flowbert.processes import dealt, embed_shared, exchanged, gathered, lost_process
+from flowbert.store.embedding_store import EmbeddingStore, MemoryStore
+from flowbert.store.setting_stores import SettingStores
 
 WORLD_SIZES = [1, 2, 3]
 
@@ -29,6 +33,10 @@ class Strategy:
         self._sent: Any = None
 
     def on(self, rank: int) -> Any:
+        def barrier(name: str = "") -> None:
+            del name
+            self._barrier.wait(20)
+
         def broadcast(mine: Any, source: int = 0) -> Any:
             if rank == source:
                 self._sent = mine
@@ -37,23 +45,28 @@ class Strategy:
             self._barrier.wait(20)
             return found
 
-        return SimpleNamespace(broadcast=broadcast)
+        world_size = self._barrier.parties
+        return SimpleNamespace(global_rank=rank, world_size=world_size, broadcast=broadcast, barrier=barrier)
 
 
 def on_all(world_size: int, work: Callable[[Any], Any]) -> list[Any]:
-    """Results of every process, given its trainer."""
+    """Results of every process, given what it knows of them all."""
     strategy = Strategy(world_size)
 
     def run(rank: int) -> Any:
-        return work(SimpleNamespace(global_rank=rank, world_size=world_size, strategy=strategy.on(rank)))
+        return work(strategy.on(rank))
 
     with ThreadPoolExecutor(world_size) as pool:
         return list(pool.map(run, range(world_size)))
 
 
+def trainer_of(processes: Any) -> Any:
+    return SimpleNamespace(global_rank=processes.global_rank, world_size=processes.world_size, strategy=processes)
+
+
 @pytest.mark.parametrize("world_size", WORLD_SIZES)
 def test_every_process_has_what_each_has(world_size: int) -> None:
-    found = on_all(world_size, lambda trainer: list(exchanged(trainer, trainer.global_rank)))
+    found = on_all(world_size, lambda processes: list(exchanged(processes, processes.global_rank)))
     assert found == [list(range(world_size))] * world_size
 
 
@@ -67,7 +80,7 @@ def test_each_sentence_is_embedded_once_and_found_by_index(world_size: int, coun
         asked.extend(texts)
         return torch.tensor([[len(text), sentences.index(text)] for text in texts])
 
-    found = on_all(world_size, lambda trainer: embed_shared(trainer, sentences, embed))
+    found = on_all(world_size, lambda processes: embed_shared(processes, sentences, embed))
     for rows in found:
         assert rows.tolist() == [[len(text), number] for number, text in enumerate(sentences)]
     if count >= world_size:
@@ -83,7 +96,7 @@ def test_each_work_is_done_once(world_size: int) -> None:
         return number**2
 
     works = [lambda number=number: work(number) for number in range(7)]
-    found = on_all(world_size, lambda trainer: dealt(trainer, works, "Working"))
+    found = on_all(world_size, lambda processes: dealt(processes, works, "Working"))
     assert found == [[number**2 for number in range(7)]] * world_size
     assert sorted(done) == list(range(7))
 
@@ -93,9 +106,10 @@ def test_merged_whitening_is_that_of_one_process(world_size: int) -> None:
     rows = torch.randn(300, 8, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 9.0) + 1000
     expected = Whitening().fit(rows)
 
-    def fit(trainer: Any) -> WhiteningBaseline:
+    def fit(processes: Any) -> WhiteningBaseline:
         # The last process has nothing to read.
         shares = [*torch.tensor_split(rows, world_size - 1), rows[:0]]
+        trainer = trainer_of(processes)
         trainer.datamodule = SimpleNamespace(
             corpus_chunks=lambda: [shares[trainer.global_rank]], corpus_rows=sum(map(len, shares))
         )
@@ -116,7 +130,8 @@ def test_merged_whitening_is_that_of_one_process(world_size: int) -> None:
 
 
 def test_the_start_is_that_of_the_first_process() -> None:
-    def start(trainer: Any) -> dict[str, Tensor]:
+    def start(processes: Any) -> dict[str, Tensor]:
+        trainer = trainer_of(processes)
         sample = torch.randn(64, 8, generator=torch.Generator().manual_seed(trainer.global_rank))
         trainer.datamodule = SimpleNamespace(start_sample=lambda: sample, distinct_examples=lambda: 64)
         trainer.lightning_module = None
@@ -144,17 +159,78 @@ def test_a_memory_store_takes_over_what_others_have_encoded() -> None:
             asked.extend(texts)
             return np.array([[int(text.split()[1])] for text in texts], dtype=np.float32)
 
-    def fill(trainer: Any) -> MemoryStore:
+    def fill(processes: Any) -> MemoryStore:
         store = MemoryStore(Lengths(), shard_rows=8)
-        store.add(sentences, rank=trainer.global_rank, world_size=2)
-        for source, content in enumerate(exchanged(trainer, store.content())):
-            if source != trainer.global_rank:
-                store.take_over(content)
+        for some in (sentences[:30], sentences):  # what was sent before is not kept twice
+            store.share(some, processes)
         return store
 
     for store in on_all(2, fill):
         assert store.embeddings(sentences).ravel().tolist() == list(range(50))
+        assert len(store) == 50
     assert sorted(asked) == sorted(sentences)
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+def test_stores_of_several_settings_are_filled_by_all(
+    world_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowbert.store.setting_stores._AT_ONCE", 4)
+    sentences, asked = [f"sentence {number}" for number in range(50)], []
+
+    class Digits:
+        layer_dim = 1
+
+        def select(self, settings: Any) -> None:
+            self.settings = settings
+
+        def key_of(self, setting: Any) -> dict[str, Any]:
+            return {"digit": setting}
+
+        def encode(self, texts: Any, *, on_batch: Any = None) -> Any:
+            del on_batch
+            asked.extend(texts)
+            return np.array([[text.count(digit) for digit in self.settings] for text in texts], dtype=np.float32)
+
+    def fill(processes: Any) -> list[list[float]]:
+        stores = SettingStores(Digits(), lambda each: EmbeddingStore(tmp_path, each))
+        for some in (sentences[:20], sentences):
+            stores.expect(some, ["1", "2"])
+            stores.fill(processes)
+        return [stores.embeddings(sentences, [digit]).ravel().tolist() for digit in "12"]
+
+    expected = [[float(text.count(digit)) for text in sentences] for digit in "12"]
+    assert on_all(world_size, fill) == [expected] * world_size
+    assert sorted(asked) == sorted(sentences)
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+@pytest.mark.parametrize("seconds", [0.0, 10.0])
+def test_every_process_is_given_what_all_find(world_size: int, seconds: float) -> None:
+    def find(processes: Any) -> list[int]:
+        mine = range(processes.global_rank, 3 + processes.global_rank * 4, world_size)  # some find more than others
+        return list(gathered(processes, mine, seconds))
+
+    (first, *others) = on_all(world_size, find)
+    assert sorted(first) == sorted(n for rank in range(world_size) for n in range(rank, 3 + rank * 4, world_size))
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+def test_what_one_cannot_do_is_told_in_all_behind_what_was_found(world_size: int) -> None:
+    def work(rank: int) -> Any:
+        yield rank
+        if rank == world_size - 1:
+            raise UserError("labels: received none")
+
+    def find(processes: Any) -> list[int]:
+        items = gathered(processes, work(processes.global_rank), 10.0)
+        found = list(islice(items, world_size))
+        with pytest.raises(UserError, match="labels: received none"):
+            next(items)
+        return found
+
+    assert on_all(world_size, find) == [list(range(world_size))] * world_size
 
 
 @pytest.mark.parametrize(("examples", "world_size"), [(5, 2), (7, 3), (3, 3), (100, 2)])
@@ -177,6 +253,8 @@ def test_every_example_in_order_is_seen_once(examples: int, world_size: int) -> 
         assert sorted(row for batches in parts for batch in batches for row in batch) == index.tolist()
     else:
         assert parts == [[index.tolist()]] * world_size
+    shares = [[torch.tensor(rows) for rows in batches] for batches in parts]
+    assert rows_in_order(shares, examples).tolist() == index.tolist()
 
 
 def test_which_errors_tell_of_a_lost_process() -> None:
