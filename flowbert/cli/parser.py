@@ -1,7 +1,6 @@
 """Parsers whose errors are one line: options that there are not are found before anything is parsed."""
 
 import difflib
-import re
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import Context, ContextVar
@@ -135,27 +134,40 @@ class ToolParser(ArgumentParser):
         if isinstance(ex, UserError):
             raise ex
         # While it parses, jsonargparse takes any value: that is a context variable of its own.
-        raise UserError(Context().run(self._wrong_value) or _of_class(" ".join(message.split())))
+        raise UserError(Context().run(self._wrong_value) or " ".join(message.split()))
 
     def _wrong_value(self) -> str | None:
-        for source, name, value in self.given:
-            allowed = [kind for kind, example in _KINDS.items() if self._accepts(name, example)]
+        for number, (source, name, value) in enumerate(self.given):
+            option = self._as_kept(name, self.given[:number])
+            allowed = [kind for kind, example in _KINDS.items() if self._accepts(option, example)]
             if value is _NOTHING:
                 wrong = len(allowed) < len(_KINDS)  # a switch takes anything
             else:
-                wrong = not isinstance(value, dict | list) and not self._accepts(name, value)
+                wrong = not isinstance(value, dict | list) and not self._accepts(option, value)
+            received = "nothing" if value is _NOTHING else value
             if wrong and not {*allowed} <= {"true or false", "null"}:  # of classes the parser knows to say more
-                received = "nothing" if value is _NOTHING else value
                 allowed = [kind for kind in allowed if kind != "a whole number" or "a number" not in allowed]
                 return f"{source}--{name}: received {received}; allowed: {', '.join(allowed)}"
+            if wrong and (option[0] != name or name.startswith(_OF_CLASSES)):
+                return f"{source}--{name}: received {received}; allowed: the import path of a class, its own options"
         return None
 
-    def _accepts(self, name: str, value: Any) -> bool:
-        option, _, last = name.rpartition(".")
-        path, defaults = f"{option}.class_path", self.get_defaults(skip_validation=True)
-        given = {path: defaults[path], f"{option}.init_args.{last}": value} if path in defaults else {name: value}
+    def _as_kept(self, name: str, before: Sequence[tuple[str, str, Any]]) -> tuple[str, dict[str, Any]]:
+        """The parser's own name of an option, and the class that this one is an argument of."""
+        defaults, plain = self.get_defaults(skip_validation=True), name.replace(".init_args.", ".")
+        for path in filter(lambda key: key.endswith(".class_path"), defaults.keys()):
+            option = path.removesuffix(".class_path")
+            if plain in (option, path):
+                return path, {}
+            if plain.startswith(f"{option}."):
+                given = [value for _, each, value in before if each in (option, path)]
+                return f"{option}.init_args.{plain.removeprefix(f'{option}.')}", {path: [defaults[path], *given][-1]}
+        return name, {}
+
+    def _accepts(self, option: tuple[str, dict[str, Any]], value: Any) -> bool:
+        name, beside = option
         try:
-            content = Namespace(given)  # type: ignore[no-untyped-call]
+            content = Namespace({**beside, name: value})  # type: ignore[no-untyped-call]
             self.validate(content, skip_unset=False, skip_required=True)
         except (TypeError, KeyError, ValueError):
             return False
@@ -196,15 +208,6 @@ def _of_other_classes(defaults: Namespace, given: Sequence[tuple[str, str, Any]]
             yield f"{name}."
         elif last == "class_path" and any(each in (option, name) and path != defaults[name] for _, each, path in given):
             yield f"{option}."
-
-
-def _of_class(message: str) -> str:
-    """What is wrong with a class or its options, out of the parser's long complaint; any other message as it is."""
-    found = re.match(r'Parser key "([^"]+)":.* Errors: - (.+?) - ', message)
-    if not found:
-        return message
-    reason = re.sub("<class '(.+?)'>", r"\1", found[2])
-    return f"--{found[1]}: {reason}; allowed: the import path of a class, and its own options (--help)"
 
 
 def _unknown(name: str, names: Collection[str]) -> str:
