@@ -23,7 +23,7 @@ def in_threads(
     Torch's threads are dealt out to the workers, so that neither waits for the other.
 
     Args:
-        compute: From a part to its result; run without gradients where there is more than one worker.
+        compute: From a part to its result, without gradients.
         parts: The parts.
         most: Upper bound of the workers; None for none.
 
@@ -35,14 +35,16 @@ def in_threads(
         ...     list(sums)
         [3, 3, 9]
     """
-    threads = torch.get_num_threads()
+    compute, threads = torch.no_grad()(compute), torch.get_num_threads()
     workers = min(threads, len(parts), threads if most is None else most)
     if workers < 2:
         yield map(compute, parts)
         return
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
     try:
-        yield pool.map(torch.no_grad()(compute), parts)
+        yield pool.map(compute, parts)
     finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # some of what a worker sets is the whole process's
+        try:
+            pool.shutdown(cancel_futures=True)
+        finally:  # a second Ctrl-C may end the wait
+            torch.set_num_threads(threads)  # some of what a worker sets is the whole process's

@@ -1,6 +1,8 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -64,8 +66,26 @@ def test_an_interruption_leaves_no_worker_and_all_threads(threads: int) -> None:
     assert (torch.get_num_threads(), workers()) == (threads, [])
 
 
+def test_a_second_interruption_leaves_all_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def interrupted(*args: Any, **options: Any) -> None:
+        shutdown(*args, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt), in_threads(abs, range(8)) as results:
+        list(results)
+    in_new_one: list[int] = []
+    new = threading.Thread(target=lambda: in_new_one.append(torch.get_num_threads()))
+    new.start()
+    new.join()
+    assert in_new_one == [threads]
+
+
 def test_threads_are_dealt_out_and_bounded(set_threads: Callable[[int], None]) -> None:
     def compute(_: int) -> tuple[bool, int]:
+        assert not torch.is_grad_enabled()
         return threading.current_thread() is threading.main_thread(), torch.get_num_threads()
 
     for most, parts, expected in ((None, 4, (False, 1)), (2, 4, (False, 2)), (1, 4, (True, 4)), (None, 1, (True, 4))):

@@ -148,7 +148,7 @@ class ToolParser(ArgumentParser):
             if wrong and not {*allowed} <= {"true or false", "null"}:  # of classes the parser knows to say more
                 allowed = [kind for kind in allowed if kind != "a whole number" or "a number" not in allowed]
                 return f"{source}--{name}: received {received}; allowed: {', '.join(allowed)}"
-            if wrong and (option[0] != name or name.startswith(_OF_CLASSES)):
+            if wrong and (option[0] != name or name.endswith(".class_path") or name.startswith(_OF_CLASSES)):
                 return f"{source}--{name}: received {received}; allowed: the import path of a class, its own options"
         return None
 

@@ -91,13 +91,12 @@ class ResumableRun:
                 found = gathered(processes, mine, _SAVE_SECONDS)
                 for setting, measured, vectors in tracked(found, "Evaluating", "figures", len(pending)):
                     cell = asked[setting]
+                    if processes.is_global_zero:  # before the row, which says that all of it is there
+                        if self.sample is not None and vectors is not None:
+                            self.sample.keep(cell, vectors)
+                        self.scores.add(cell, measured.items)
                     self.by_setting[setting] = rows_of(measured, **cell.columns)
-                    if not processes.is_global_zero:
-                        continue
-                    self.scores.add(cell, measured.items)
-                    if self.sample is not None and vectors is not None:
-                        self.sample.keep(cell, vectors)
-                    if time.monotonic() - saved > _SAVE_SECONDS:
+                    if processes.is_global_zero and time.monotonic() - saved > _SAVE_SECONDS:
                         self.save(self.rows())
                         saved = time.monotonic()
         finally:

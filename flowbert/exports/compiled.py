@@ -116,7 +116,8 @@ def compile_behind(
 ) -> tuple[list[nn.Module], CompiledMap | None]:
     """Fold a map, and what is affine of an encoder's own modules right before it.
 
-    A map has no more outputs than inputs, so that one layer for both is never the larger one.
+    An affine map has no more outputs than inputs, so that one layer for both is never the larger one. The layers of a
+    flow begin at the pooled tokens, whatever that costs: behind a module that has fewer outputs than inputs they grow.
 
     Args:
         own: Modules after the encoder's pooling.

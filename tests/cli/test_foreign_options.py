@@ -128,11 +128,20 @@ A_CLASS = "allowed: the import path of a class, its own options"
         (["--config", "simcse_sup", "--model.loss.x", "1"], "unknown option --model.loss.x (did you mean "),
         (["--model.loss.temperature", "a"], "--model.loss.temperature: received a; allowed: a number"),
         (["--model.loss", "x"], f"--model.loss: received x; {A_CLASS}"),
+        (["--model.loss.class_path", "x"], f"--model.loss.class_path: received x; {A_CLASS}"),
+        (["--model.loss.class_path=x", "--model.loss.x=1"], f"--model.loss.class_path: received x; {A_CLASS}"),
         (["--model.loss.class_path", "InfoNCE", "--model.loss.x=1"], f"--model.loss.x: received 1; {A_CLASS}"),
     ],
 )
 def test_a_loss_and_its_options(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert message in line(["fit", "--method", "simcse", *words], capsys)
+
+
+def test_a_loss_of_a_config_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("model: {loss: {class_path: x, init_args: {temperature: 0.1}}}\n")
+    error = line(["fit", "--method", "simcse", "--config", str(config)], capsys)
+    assert error == f"error: {config}: --model.loss.class_path: received x; {A_CLASS}"
 
 
 def test_a_class_of_the_trainer_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,22 @@ def test_every_row_has_its_similarities(
         )
 
 
+@pytest.mark.parametrize("kept", ["scores", "sample"])
+def test_there_is_no_row_of_which_something_could_not_be_kept(
+    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    run = ResumableRun(tmp_path / "r.json", cells(), {})
+    run.sample = SimpleNamespace(of=lambda *_: 0, keep=lambda *_: None)  # type: ignore[assignment]
+    monkeypatch.setattr(getattr(run, kept), {"scores": "add", "sample": "keep"}[kept], fail)
+    with pytest.raises(KeyboardInterrupt):
+        run.compute()
+    assert not run.by_setting
+    assert not run.output.exists()
+
+
 def test_processes_that_were_asked_for_other_figures_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

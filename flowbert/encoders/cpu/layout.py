@@ -7,6 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from flowbert.encoders.cpu.parallel import changes_itself
+
 _LEAST = 8  # batches; the layout takes a fifth of the time of one and makes each by a tenth faster
 
 
@@ -24,7 +26,8 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
         rows: Rows of a product, about.
 
     Yields:
-        How many layers it is done for; 0 for few batches, elsewhere than on a CPU, or if torch lacks oneDNN.
+        How many layers it is done for; 0 for few batches, elsewhere than on a CPU, if torch lacks oneDNN, or for a
+        network that changes itself.
 
     Example:
         >>> network, x = nn.Sequential(nn.Linear(3, 2)), torch.ones(1, 3)
@@ -33,7 +36,8 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
         >>> torch.allclose(y, network(x))
         True
     """
-    layers = [module for module in network.modules() if type(module) is nn.Linear] if batches >= _LEAST else []
+    worth = batches >= _LEAST and not changes_itself(network)  # a change of weights would not reach those laid out
+    layers = [module for module in network.modules() if type(module) is nn.Linear] if worth else []
     layers = [layer for layer in layers if _can_be_laid_out(layer)]
     try:
         for layer in layers:

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from transformers import AutoConfig, AutoModel
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu import layout
@@ -21,6 +22,16 @@ def test_vectors_are_the_same_up_to_rounding(dtype: str, monkeypatch: pytest.Mon
     plain = encoder.encode(SENTENCES, batch_tokens=20)
     tolerance = {"float32": 2e-5, "bfloat16": 0.05}[dtype]
     torch.testing.assert_close(torch.from_numpy(laid_out), torch.from_numpy(plain), atol=tolerance, rtol=tolerance)
+
+
+def test_a_network_that_rescales_its_weights_when_it_is_first_used_is_as_it_is_afterwards() -> None:
+    tokenizer = SentenceEncoder.from_pretrained("builtin-sample").tokenizer
+    sizes = {"vocab_size": len(tokenizer), "hidden_size": 16, "attention_hidden_size": 16, "intermediate_size": 32}
+    config = AutoConfig.for_model("rwkv", **sizes, num_hidden_layers=4, rescale_every=2)
+    network = AutoModel.from_config(config).eval()  # type: ignore[no-untyped-call]
+    encoder = SentenceEncoder(network, tokenizer, pooling="mean")
+    first, second = (torch.from_numpy(encoder.encode(SENTENCES, batch_tokens=20)) for _ in range(2))
+    torch.testing.assert_close(first, second)
 
 
 def test_every_dense_layer_is_laid_out_and_put_back_after_an_error() -> None:

@@ -1,11 +1,16 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
+from transformers import AutoConfig, AutoModel
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu.parallel import most_batches
+from flowbert.encoders.forward import embed
+from flowbert.encoders.pooling import make_pooling
 
 SENTENCES = [f"{' '.join(['a dog runs'] * (1 + n % 5))} {n}" for n in range(40)]
 
@@ -29,3 +34,38 @@ def test_positions_that_move_while_it_computes_are_left_to_one_worker(rope_type:
     for kind, alone in (("default", False), (rope_type, True)):
         network[1].rope_type = kind  # type: ignore[assignment]
         assert (most_batches(network) == 1) == alone
+
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+NETWORKS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("bert", "deberta-v2", "distilbert", "esm", "mpnet", "roformer"), SIZES),
+    "modernbert": SIZES | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    "xlnet": {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 32},
+    "big_bird": SIZES | {"sep_token_id": 1},
+    "funnel": {"d_model": 16, "n_head": 2, "d_head": 8, "block_sizes": [1, 1], "architectures": ["FunnelModel"]},
+    "recurrent_gemma": SIZES | {"lru_width": 16, "num_key_value_heads": 1},
+    "rwkv": SIZES | {"attention_hidden_size": 16, "rescale_every": 1},
+}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_network_that_changes_itself_while_it_computes_is_left_to_one_worker(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = AutoConfig.for_model(kind, vocab_size=50, **({"pad_token_id": 0} | NETWORKS[kind]))
+    network = AutoModel.from_config(config).eval()  # type: ignore[no-untyped-call]
+    written, set_attribute = set(), nn.Module.__setattr__
+
+    def record(module: nn.Module, name: str, value: Any) -> None:
+        written.add(name)
+        set_attribute(module, name, value)
+
+    monkeypatch.setattr(nn.Module, "__setattr__", record)
+    with torch.no_grad():
+        for length in (9, 7):
+            ids = torch.ones(2, length, dtype=torch.long)
+            features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            embed(network, features, [((1,), make_pooling("mean"))], nn.Identity())
+    monkeypatch.undo()
+    written.discard("_output_capturing_hooks_installed")  # transformers does that under a lock
+    assert most_batches(network) == (1 if written else 8), written
