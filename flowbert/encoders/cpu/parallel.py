@@ -6,28 +6,27 @@ from torch import nn
 
 from flowbert.threads import MANY
 
-_MOVING_POSITIONS = ("dynamic", "longrope")  # transformers writes into these rotary embeddings while it computes
-_WRITING = ("big_bird", "funnel", "recurrent_gemma", "rwkv")  # so do these networks into other modules of their own
-
-
-def changes_itself(network: nn.Module) -> bool:
-    """Whether a network of transformers is known to change its own modules or weights while it computes."""
-    config: Any = getattr(network, "config", None)
-    return getattr(config, "model_type", "") in _WRITING
+# transformers' networks whose modules write nothing while they compute; each has a test.
+_SAFE = (
+    *("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "esm", "gpt2", "llama", "mistral"),
+    *("modernbert", "mpnet", "qwen2", "qwen3", "roberta", "roformer", "xlm-roberta", "xlnet"),
+)
+_MOVING_POSITIONS = ("dynamic", "longrope")  # rotary embeddings that are written while they are computed
 
 
 def most_batches(network: nn.Module) -> int:
     """Batches that threads of one process may send through a frozen network at the same time.
 
-    Elsewhere than on a CPU, or for a network that changes itself while it computes, it is one.
+    It is one elsewhere than on a CPU, and for a network that may change itself while it computes.
 
     Example:
-        >>> most_batches(nn.Linear(2, 2)), most_batches(nn.Linear(2, 2, device="meta"))
+        >>> from flowbert.encoders import SentenceEncoder
+        >>> most_batches(SentenceEncoder.from_pretrained("builtin-sample").backbone), most_batches(nn.Linear(2, 2))
         (8, 1)
     """
-    if any(tensor.device.type != "cpu" for tensor in network.parameters()):
-        return 1
-    if changes_itself(network):
+    config: Any = getattr(network, "config", None)
+    on_cpu = all(tensor.device.type == "cpu" for tensor in network.parameters())
+    if not on_cpu or getattr(config, "model_type", None) not in _SAFE:
         return 1
     positions = " ".join(str(getattr(module, "rope_type", "")) for module in network.modules())
     return 1 if any(kind in positions for kind in _MOVING_POSITIONS) else MANY
