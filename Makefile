@@ -11,11 +11,11 @@ quickstart: $(VENV)/installed
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Runs on several processes against one, runs that are killed, and memory that does not grow with the corpus: each
-# starts processes of its own, so they run one by one.
+# Runs on several processes against one, runs that are killed, memory that does not grow with the corpus, and a page's
+# snippets from first to last: each takes both cores, so they run one by one.
 test-processes: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/cli/test_two_processes.py \
-		tests/cli/test_killed.py::test_a_killed_run_goes_on tests/test_growth.py
+		tests/cli/test_killed.py::test_a_killed_run_goes_on tests/test_growth.py tests/test_taking_it_with_you.py
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow

@@ -26,7 +26,7 @@ METHODS = {
     "sbert": ["--method", "sbert", "--nli", "builtin-sample", *SMALL],
     "mlm": ["--method", "mlm", "--corpus", "builtin-sample", "--model.whole_words", "true", *SMALL],
 }
-PROCESSES = [pytest.param(*each, marks=pytest.mark.slow) for each in (("flow, no store", 2), ("mlm", 1))]
+MORE = [pytest.param(*each, marks=pytest.mark.slow) for each in (("flow, no store", 2), ("simcse", 2), ("mlm", 1))]
 SLOW = [(method, accumulate) for method in METHODS for accumulate in (1, 2)] * 2
 
 
@@ -61,7 +61,7 @@ def check(tmp_path: Path, method: str, accumulate: int, seed: int) -> None:
     assert differences(whole, run) == []
 
 
-@pytest.mark.parametrize(("method", "accumulate"), [("flow", 1), ("simcse", 2), *PROCESSES])
+@pytest.mark.parametrize(("method", "accumulate"), [("flow", 1), *MORE])
 def test_a_killed_run_goes_on(method: str, accumulate: int, tmp_path: Path) -> None:
     check(tmp_path, method, accumulate, seed=0)
 
