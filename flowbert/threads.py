@@ -20,7 +20,8 @@ def in_threads(
 ) -> Iterator[Iterator[Result]]:
     """Results of all parts, in order, computed meanwhile by as many workers as torch has threads.
 
-    Torch's threads are dealt out to the workers, so that neither waits for the other.
+    Torch's threads are dealt out to the workers, so that neither waits for the other. A thread that uses torch for the
+    first time meanwhile is given as many as a worker.
 
     Args:
         compute: From a part to its result, without gradients.

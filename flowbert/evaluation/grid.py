@@ -180,10 +180,19 @@ class Request:
 
 def encode(cells: Sequence[Cell]) -> None:
     """Encode what cells need; the current processes share it, and all call with the same cells."""
+    for source, mine in _by_source(cells).items():
+        source.prepare(text for cell in mine for text in cell.needed())
+
+
+def _by_source(cells: Sequence[Cell]) -> dict[Source, list[Cell]]:
+    """Cells by their source, which is told all that is going to be asked for; maps are checked before any encoding."""
+    for source, method in dict.fromkeys((cell.source, cell.method) for cell in cells):
+        method.check_embeddings(source.key, source.dim)
+    found: dict[Source, list[Cell]] = {}
     for cell in cells:
         cell.source.expect(cell.needed())
-    for source in dict.fromkeys(cell.source for cell in cells):
-        source.prepare(text for cell in cells if cell.source is source for text in cell.needed())
+        found.setdefault(cell.source, []).append(cell)
+    return found
 
 
 def shares(cells: Sequence[Cell], processes: int) -> list[list[Cell]]:
@@ -216,12 +225,7 @@ def run(
     Yields:
         Each cell with its figures as soon as they are there.
     """
-    for source, method in dict.fromkeys((cell.source, cell.method) for cell in cells):
-        method.check_embeddings(source.key, source.dim)
-    for cell in cells:
-        cell.source.expect(cell.needed())
-    for source in dict.fromkeys(cell.source for cell in cells):
-        mine = [cell for cell in cells if cell.source is source]
+    for source, mine in _by_source(cells).items():
         source.prepare(text for cell in mine for text in cell.needed())
         prepared: dict[Task, Any] = {}
         corpus = ""

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from flowbert.encoders.cpu.parallel import model_type
 
 _LEAST = 8  # batches; the layout takes a fifth of the time of one and makes each by a tenth faster
 # Networks that replace modules or weights while they compute, which would not reach those laid out.
@@ -37,7 +38,7 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
         >>> torch.allclose(y, network(x))
         True
     """
-    worth = batches >= _LEAST and _kind(network) not in _CHANGING
+    worth = batches >= _LEAST and model_type(network) not in _CHANGING
     layers = [module for module in network.modules() if type(module) is nn.Linear] if worth else []
     layers = [layer for layer in layers if _can_be_laid_out(layer)]
     try:
@@ -49,11 +50,6 @@ def weights_laid_out(network: nn.Module, batches: int, rows: int) -> Iterator[in
     finally:
         for layer in layers:
             vars(layer).pop("forward", None)
-
-
-def _kind(network: nn.Module) -> str:
-    config: Any = getattr(network, "config", None)
-    return getattr(config, "model_type", "")
 
 
 def _can_be_laid_out(layer: nn.Linear) -> bool:

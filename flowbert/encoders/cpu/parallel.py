@@ -1,4 +1,4 @@
-"""How many batches a network may compute at a time."""
+"""Which networks may be computed how: the kind of a network, and how many batches at a time."""
 
 from typing import Any
 
@@ -14,6 +14,12 @@ _SAFE = (
 _MOVING_POSITIONS = ("dynamic", "longrope")  # rotary embeddings that are written while they are computed
 
 
+def model_type(network: nn.Module) -> str:
+    """Transformers' name of the kind of a network; empty for any other."""
+    config: Any = getattr(network, "config", None)
+    return getattr(config, "model_type", "")
+
+
 def most_batches(network: nn.Module) -> int:
     """Batches that threads of one process may send through a frozen network at the same time.
 
@@ -24,9 +30,8 @@ def most_batches(network: nn.Module) -> int:
         >>> most_batches(SentenceEncoder.from_pretrained("builtin-sample").backbone), most_batches(nn.Linear(2, 2))
         (8, 1)
     """
-    config: Any = getattr(network, "config", None)
     on_cpu = all(tensor.device.type == "cpu" for tensor in network.parameters())
-    if not on_cpu or getattr(config, "model_type", None) not in _SAFE:
+    if not on_cpu or model_type(network) not in _SAFE:
         return 1
     positions = " ".join(str(getattr(module, "rope_type", "")) for module in network.modules())
     return 1 if any(kind in positions for kind in _MOVING_POSITIONS) else MANY
