@@ -4,7 +4,7 @@ The scores of all settings come from `evaluate`; the advice is made here, from t
 Prints one Markdown table.
 
     python train.py evaluate --encoder.path A,B --encoder.layers embedding_last,first_last,last \
-        --encoder.pooling mean,idf:exponent=0.5,idf,cls --methods raw,standardization,whitening,... \
+        --encoder.pooling mean,zipf,zipf:cls=16,idf:exponent=0.5,idf,cls --methods raw,standardization,whitening,... \
         --tasks STSB,SICKR --split dev,test --senteval DIR --bootstrap 0 --output scores.json
     python benchmarks/advice_regret.py --encoder A B --scores scores.json --senteval DIR
 """
@@ -26,7 +26,7 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Regret of the adviser's choice.")
     parser.add_argument("--encoder", required=True, nargs="+", help="encoders, as in the scores")
-    parser.add_argument("--scores", required=True, help="results.json of evaluate: all settings")
+    parser.add_argument("--scores", required=True, nargs="+", help="results of evaluate: together all settings")
     parser.add_argument("--senteval", required=True, help="folder laid out as SentEval's data/downstream")
     parser.add_argument("--seeds", default=1, type=int, help="draws of sentences and views (default 1)")
     parser.add_argument("--store_dir", default=None, help="embedding cache; default: ~/.cache/flowbert")
@@ -57,7 +57,7 @@ def cells(found: Mapping[Setting, float], advised: Setting) -> str:
 def main() -> None:
     """Print the table."""
     arguments = parse_arguments()
-    rows, _ = load_results(arguments.scores)
+    rows = [row for path in arguments.scores for row in load_results(path)[0]]
     tasks = [load_task(name, arguments.senteval) for name in TASKS]
     sentences = [text for task in tasks for text in task.sentences()]
     print("| encoder | seed | split | advised | stable | raw | advised | best | regret | with cls |")
@@ -70,10 +70,9 @@ def main() -> None:
                 found = advise(encoder, str(corpus), seed=seed, store_dir=arguments.store_dir)
                 stable = "no" if any(candidate.tied for candidate in found.candidates) else "yes"
                 for split in ("dev", "test"):
-                    advised = found.best.layers, found.best.pooling, found.best.method
-                    figures = cells(scores(rows, encoder, split), advised)
+                    figures = cells(scores(rows, encoder, split), found.setting)
                     name = Path(encoder).name
-                    print(f"| {name} | {seed} | {split} | {found.best.label} | {stable} | {figures} |", flush=True)
+                    print(f"| {name} | {seed} | {split} | {found.label} | {stable} | {figures} |", flush=True)
 
 
 if __name__ == "__main__":

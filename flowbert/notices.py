@@ -58,18 +58,24 @@ def hub_bars() -> Iterator[None]:
 
 
 @contextmanager
+def loggers_at(level: int, *names: str) -> Iterator[None]:
+    """Let loggers (``""``: the root) write from a level on, for a while."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger, earlier in zip(loggers, before, strict=True):
+            logger.setLevel(earlier)
+
+
+@contextmanager
 def lightning_notices_filtered() -> Iterator[None]:
     """Let Lightning (imported before) log warnings and errors only, without those that are known and harmless."""
-    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
     logging.getLogger(_PROCESSES).setLevel(logging.INFO)
-    try:
-        with warnings.catch_warnings():
-            for pattern in HARMLESS:
-                warnings.filterwarnings("ignore", message=pattern)
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with loggers_at(logging.WARNING, "pytorch_lightning", "lightning_fabric"), warnings.catch_warnings():
+        for pattern in HARMLESS:
+            warnings.filterwarnings("ignore", message=pattern)
+        yield

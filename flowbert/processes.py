@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -99,7 +99,8 @@ def current() -> Group:
 def joined() -> Iterator[None]:
     """Share the work inside with the other processes that torchrun has started: all run the same code.
 
-    They are connected by gloo, whatever the device, and end together.
+    They are connected by gloo, whatever the device, and end together. On GPUs each has to take its own, see
+    :func:`own_gpu`.
 
     Raises:
         UserError: If they cannot be connected, or another process has ended.
@@ -108,41 +109,47 @@ def joined() -> Iterator[None]:
     if group.world_size == 1:
         yield
         return
-    if torch.cuda.is_available():  # each its own, where there are several
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-    try:
-        distributed.init_process_group("gloo", timeout=_CONNECT)
-        group = replace(group, group=distributed.new_group(timeout=_WAIT))
-    except (ValueError, RuntimeError) as error:
-        raise UserError(f"processes: {error}; allowed: as torchrun starts them") from error
-    token = _CURRENT.set(group)
-    try:
-        with _sigterm_raised():
-            with suppress(_LeftToFirst):
-                yield
-            group.barrier()
-    except _Terminated:
-        raise UserError(
-            "processes: ended by SIGTERM, which torchrun sends when another one has ended: see its own message"
-        ) from None
-    except RuntimeError as error:
-        reason = lost_process(error)
-        if reason is None:
-            raise
-        raise UserError(f"{reason}; run again: what is finished stays") from error
-    finally:
-        _CURRENT.reset(token)
-        distributed.destroy_process_group()
+    with ExitStack() as stack:
+        try:
+            distributed.init_process_group("gloo", timeout=_CONNECT)
+            stack.callback(distributed.destroy_process_group)
+            group = replace(group, group=distributed.new_group(timeout=_WAIT))
+        except (ValueError, RuntimeError) as error:
+            raise UserError(f"processes: {error}; allowed: as torchrun starts them") from error
+        try:
+            with _sharing_with(group), _sigterm_raised():
+                with suppress(_LeftToFirst):
+                    yield
+                group.barrier()
+        except _Terminated:
+            raise UserError(
+                "processes: ended by SIGTERM, which torchrun sends when another one has ended: see its own message"
+            ) from None
+        except RuntimeError as error:
+            reason = lost_process(error)
+            if reason is None:
+                raise
+            raise UserError(f"{reason}; run again: what is finished stays") from error
+
+
+def alone() -> AbstractContextManager[None]:
+    """Share nothing inside."""
+    return _sharing_with(ALONE)
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Share nothing inside."""
-    token = _CURRENT.set(ALONE)
+def _sharing_with(group: Group) -> Iterator[None]:
+    token = _CURRENT.set(group)
     try:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def own_gpu() -> None:
+    """Let each of the processes on a machine compute on a GPU of its own, where there are several."""
+    if current().world_size > 1:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 
 
 def leave_to_first() -> None:

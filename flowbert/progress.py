@@ -99,21 +99,15 @@ def shown(on: bool | None = True) -> Iterator[None]:
         ...     vectors = flowbert.encode(["a dog runs", "the cat sleeps"])
     """
     outside = _switch.get()
-    token = _switch.set(outside if on is None else on)
-    if not on or outside:
-        try:
-            yield
-        finally:
-            _switch.reset(token)
-        return
-    mine = object()
-    owner = _owner.set(mine)
+    mine = object() if on and not outside else _owner.get()
+    switch, owner = _switch.set(outside if on is None else on), _owner.set(mine)
     try:
         yield
     finally:
         _owner.reset(owner)
-        _switch.reset(token)
-        _display.stop(mine)  # also after Ctrl-C, before anything else is said; other threads may go on
+        _switch.reset(switch)
+        if mine is not _owner.get():
+            _display.stop(mine)  # also after Ctrl-C, before anything else is said; other threads may go on
 
 
 def hide() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
+from threading import Thread
 from typing import TypeVar
 
 import torch
@@ -20,8 +22,7 @@ def in_threads(
 ) -> Iterator[Iterator[Result]]:
     """Results of all parts, in order, computed meanwhile by as many workers as torch has threads.
 
-    Torch's threads are dealt out to the workers, so that neither waits for the other. A thread that uses torch for the
-    first time meanwhile is given as many as a worker.
+    Torch's threads are dealt out to the workers, so that neither waits for the other.
 
     Args:
         compute: From a part to its result, without gradients.
@@ -41,7 +42,17 @@ def in_threads(
     if workers < 2:
         yield map(compute, parts)
         return
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
+    begun = count(1)
+
+    def take_share() -> None:
+        torch.get_num_threads()  # at its first use torch gives a thread what was set last, by whichever thread
+        torch.set_num_threads(threads // workers)
+        if next(begun) == workers:  # set once more by a thread that ends: threads to come are given all
+            last = Thread(target=torch.set_num_threads, args=(threads,))
+            last.start()
+            last.join()
+
+    pool = ThreadPoolExecutor(workers, initializer=take_share)
     try:
         yield pool.map(compute, parts)
     finally:

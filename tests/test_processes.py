@@ -15,10 +15,25 @@ from torch import Tensor, distributed
 
 from flowbert.calibration import Whitening
 from flowbert.callbacks import WhiteningBaseline
+from flowbert.cli.options import chosen_device
+from flowbert.data.corpus import Corpus
 from flowbert.datamodules.batches import BatchSampler, rows_in_order, shared_in_order
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.counting import weigh_tokens
+from flowbert.encoders.token_counts import TokenCounts
 from flowbert.errors import UserError
 from flowbert.modules import FlowModule
-from flowbert.processes import dealt, embed_shared, exchanged, gathered, lost_process
+from flowbert.processes import (
+    Group,
+    Processes,
+    _sharing_with,
+    dealt,
+    embed_shared,
+    exchanged,
+    gathered,
+    joined,
+    lost_process,
+)
 from flowbert.store.embedding_store import EmbeddingStore, MemoryStore
 from flowbert.store.setting_stores import SettingStores
 
@@ -68,6 +83,18 @@ def trainer_of(processes: Any) -> Any:
 def test_every_process_has_what_each_has(world_size: int) -> None:
     found = on_all(world_size, lambda processes: list(exchanged(processes, processes.global_rank)))
     assert found == [list(range(world_size))] * world_size
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+def test_each_counts_the_tokens_of_a_share_and_all_have_those_of_all(world_size: int) -> None:
+    corpus = Corpus.of("target", ["a dog runs", "a cat", "the cat sleeps", "a dog", "it rains"])
+    encoders = [SentenceEncoder.from_pretrained("builtin-sample", pooling="idf") for _ in range(world_size)]
+
+    def count(processes: Processes) -> TokenCounts | None:
+        weigh_tokens(encoders[processes.global_rank], lambda: corpus, processes)
+        return encoders[processes.global_rank].counts
+
+    assert on_all(world_size, count) == [encoders[0].count_tokens(corpus.sentences, "target")] * world_size
 
 
 @pytest.mark.parametrize("world_size", WORLD_SIZES)
@@ -246,7 +273,7 @@ def test_every_process_has_batches_of_one_size(examples: int, world_size: int) -
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 def test_every_example_in_order_is_seen_once(examples: int, world_size: int) -> None:
     index = np.arange(100, 100 + examples)
-    parts = [list(shared_in_order(lambda _, i: i, index, 32, rank, world_size)) for rank in range(world_size)]
+    parts = [list(shared_in_order(lambda _, i: i, index, 32, Group(rank, world_size))) for rank in range(world_size)]
     assert len({len(batches) for batches in parts}) == 1
     assert all(batch for batches in parts for batch in batches)
     if examples >= world_size:
@@ -264,3 +291,32 @@ def test_which_errors_tell_of_a_lost_process() -> None:
     assert lost_process(RuntimeError("[gloo] Timed out waiting 1000ms for recv operation to complete"))
     assert not lost_process(RuntimeError("tokens: no vector of 'igloo'"))
     assert not lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+def test_a_group_that_cannot_be_made_leaves_nothing_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("no route")
+
+    called: list[str] = []
+    monkeypatch.setattr(distributed, "init_process_group", lambda *_, **__: called.append("connected"))
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: called.append("destroyed"))
+    monkeypatch.setattr(distributed, "new_group", refuse)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(UserError, match="processes: no route; allowed"), joined():
+        pass
+    assert called == ["connected", "destroyed"]
+
+
+def test_a_process_takes_the_gpu_of_its_own_where_gpus_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    chosen_device("cuda")  # alone
+    with _sharing_with(Group(3, 4)):
+        chosen_device("cpu")
+        assert taken == []
+        chosen_device("cuda")
+    assert taken == [1]

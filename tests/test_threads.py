@@ -32,6 +32,25 @@ def test_parts_are_computed_at_the_same_time_and_come_in_order(threads: int) -> 
     assert (torch.get_num_threads(), workers()) == (threads, [])
 
 
+def test_a_thread_that_begins_meanwhile_is_given_all(threads: int) -> None:
+    together = threading.Barrier(threads, timeout=20)
+
+    def compute(_: int) -> tuple[int, int]:
+        together.wait()  # all workers have begun
+        return threads_of_a_new_one(), torch.get_num_threads()
+
+    with in_threads(compute, range(threads)) as results:
+        assert list(results) == [(threads, 1)] * threads
+
+
+def threads_of_a_new_one() -> int:
+    found: list[int] = []
+    new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    new.start()
+    new.join()
+    return found[0]
+
+
 def test_an_error_ends_the_others_and_is_raised(threads: int) -> None:
     begun = []
 
@@ -76,11 +95,7 @@ def test_a_second_interruption_leaves_all_threads(threads: int, monkeypatch: pyt
     monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
     with pytest.raises(KeyboardInterrupt), in_threads(abs, range(8)) as results:
         list(results)
-    in_new_one: list[int] = []
-    new = threading.Thread(target=lambda: in_new_one.append(torch.get_num_threads()))
-    new.start()
-    new.join()
-    assert in_new_one == [threads]
+    assert threads_of_a_new_one() == threads
 
 
 def test_threads_are_dealt_out_and_bounded(set_threads: Callable[[int], None]) -> None:

@@ -17,8 +17,9 @@ python_use_unqualified_type_names = True
 add_module_names = False
 
 nitpicky = True
-# Names of other libraries are not looked up (no network), nor types in signatures of ours that no one makes.
-_INTERNAL = r"flowbert\.(.*\.)?(Dense|Normalize|Packing|ResumableRun|ScoreFolder|grid\.Source|Step|TensorOrFloat)"
+# Names of other libraries are not looked up (no network), nor private bases and types in signatures that no one makes.
+_NAMES = r"_\w+|Dense|Normalize|Packing|Processes|ResumableRun|ScoreFolder|grid\.Source|Step|TensorOrFloat"
+_INTERNAL = rf"flowbert\.(.*\.)?({_NAMES})"
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:class", _INTERNAL)]
 
 html_theme = "alabaster"

@@ -9,11 +9,10 @@ import yaml
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting and what the criterion says of it.
+    """A setting on the plain mean over tokens, and what the criterion says of it.
 
     Attributes:
         layers: Layers that are averaged.
-        pooling: How tokens are pooled.
         method: The map.
         criterion: Its merit, see :mod:`flowbert.advice.criterion`; higher is better.
         low: Lower end of the 95% confidence interval over sentences.
@@ -22,7 +21,6 @@ class Candidate:
     """
 
     layers: str
-    pooling: str
     method: str
     criterion: float
     low: float
@@ -32,7 +30,7 @@ class Candidate:
     @property
     def label(self) -> str:
         """The setting in words."""
-        return f"{self.method}, {self.pooling}, layers {self.layers}"
+        return f"{self.method}, layers {self.layers}"
 
 
 @dataclass(frozen=True)
@@ -40,33 +38,47 @@ class Advice:
     """What to take for a corpus.
 
     Attributes:
-        candidates: All settings, the advised one first.
+        candidates: All settings, the one that the criterion takes first.
         sentences: How many sentences were compared.
         corpus: Options that name the corpus: ``corpus``, and ``column`` or ``nli`` where they matter.
         encoder: Options that name the encoder, but for layers and pooling.
+        with_map: Layers and pooling that come with a map, which the criterion cannot judge.
     """
 
     candidates: tuple[Candidate, ...]
     sentences: int
     corpus: Mapping[str, Any]
     encoder: Mapping[str, Any]
+    with_map: tuple[str, str]
 
     @property
     def best(self) -> Candidate:
-        """The advised setting."""
+        """What the criterion takes."""
         return self.candidates[0]
 
     @property
+    def setting(self) -> tuple[str, str, str]:
+        """What is advised: layers, pooling and map."""
+        layers, pooling = (self.best.layers, "mean") if self.best.method == "raw" else self.with_map
+        return layers, pooling, self.best.method
+
+    @property
+    def label(self) -> str:
+        """The same in words."""
+        layers, pooling, method = self.setting
+        return f"{method}, {pooling}, layers {layers}"
+
+    @property
     def usual(self) -> Candidate:
-        """The setting without any choice; raw, mean, the last layer."""
-        return next(c for c in self.candidates if (c.method, c.pooling, c.layers) == ("raw", "mean", "last"))
+        """The setting without any choice; raw, the last layer."""
+        return next(each for each in self.candidates if (each.method, each.layers) == ("raw", "last"))
 
     @property
     def reasons(self) -> tuple[str, str]:
         """Why, in two lines; the second says how sure it is."""
         first = (
-            f"It tells views of a sentence from those of others by {self.best.criterion:.2f} standard deviations; raw, "
-            f"mean, layers last by {self.usual.criterion:.2f} ({self.sentences} sentences)."
+            f"On the plain mean {self.best.label} tells views from others' by {self.best.criterion:.2f} standard "
+            f"deviations; raw, layers last by {self.usual.criterion:.2f} ({self.sentences} sentences)."
         )
         tied = [candidate for candidate in self.candidates[1:] if candidate.tied]
         if not tied:
@@ -80,12 +92,16 @@ class Advice:
         """What to know about the use of it."""
         if self.best.method == "raw":
             return "`encode` with these options of the encoder needs no fit; the file fits whitening beside raw."
-        return "It is for cosines: a classifier on top of the vectors reads raw ones better."
+        return (
+            "Layers and token weights come with the map and are not judged. It is for cosines: a classifier on top of "
+            "the vectors reads raw ones better."
+        )
 
     def config(self) -> dict[str, Any]:
         """Options that ``fit`` takes as they stand: the whitening that is advised, or beside raw if that is."""
-        encoder = {**self.encoder, "layers": self.best.layers, "pooling": self.best.pooling}
-        name, *options = self.best.method.split(":")
+        layers, pooling, method = self.setting
+        encoder = {**self.encoder, "layers": layers, "pooling": pooling}
+        name, *options = method.split(":")
         whitening = {key: float(value) for key, value in (option.split("=") for option in options)}
         return {
             "method": "whitening",
@@ -97,6 +113,6 @@ class Advice:
 
     def yaml(self) -> str:
         """The same as a file, with the reasons at its head."""
-        lines = [f"advised: {self.best.label}", *self.reasons, self.note]
+        lines = [f"advised: {self.label}", *self.reasons, self.note]
         head = "".join(f"# {line}\n" for line in lines)
         return head + yaml.safe_dump(self.config(), sort_keys=False)

@@ -5,7 +5,7 @@ the sentence's token vectors, every second one, after one pass over all of it: t
 carries the sentence. Encoders that were trained for similarity stand out by the second, others by the first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,20 @@ from flowbert.seeding import Stream
 DELETED = 0.4
 """Share of the words that a view lacks."""
 
+WORDS, FEWEST = 4, 50
+"""Words that a sentence needs to have useful views, and sentences below which the criterion is noise."""
+
 Floats = npt.NDArray[np.float64]
+
+
+def with_views(sentences: Iterable[str]) -> list[str]:
+    """Those of some sentences that have useful views, each once.
+
+    Example:
+        >>> with_views(["a dog runs home", "a dog", "a dog runs home"])
+        ['a dog runs home']
+    """
+    return [text for text in dict.fromkeys(sentences) if len(text.split()) >= WORDS]
 
 
 def views_of(sentences: Sequence[str], seed: int = 0) -> list[str]:

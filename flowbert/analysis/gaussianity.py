@@ -51,9 +51,7 @@ def gaussianity(z: Array) -> Gaussianity:
     """
     from scipy import stats  # takes a second to import
 
-    rows = to_rows(z, "latents")
-    if len(rows) < 2:
-        raise ValueError(f"latents: received {len(rows)} rows; allowed: at least 2")
+    rows = _latents(z)
     standard = _standardized(rows)
     squared = rows.square().sum(dim=1)
     return Gaussianity(
@@ -102,9 +100,7 @@ def latent_shape(z: Array, bins: int = 40, dimensions: int = 256) -> LatentShape
         >>> shape.dim, sum(shape.counts), max(map(abs, shape.skewness)) < 0.1
         (8, 5000, True)
     """
-    rows = to_rows(z, "latents")
-    if len(rows) < 2:
-        raise ValueError(f"latents: received {len(rows)} rows; allowed: at least 2")
+    rows = _latents(z)
     norms = (rows.norm(dim=1) / math.sqrt(rows.shape[1])).cpu().numpy()
     counts, bounds = np.histogram(norms, bins)
     standard = _standardized(rows[:, :: math.ceil(rows.shape[1] / dimensions)])
@@ -116,6 +112,13 @@ def latent_shape(z: Array, bins: int = 40, dimensions: int = 256) -> LatentShape
         standard.pow(3).mean(dim=0).tolist(),
         (standard.pow(4).mean(dim=0) - 3).tolist(),
     )
+
+
+def _latents(z: Array) -> Tensor:
+    rows = to_rows(z, "latents")
+    if len(rows) < 2:
+        raise ValueError(f"latents: received {len(rows)} rows; allowed: at least 2")
+    return rows
 
 
 def _standardized(rows: Tensor) -> Tensor:

@@ -98,9 +98,12 @@ def gold_bands(
     return [_band(x[band == i], *limits, bins) for i, limits in enumerate(pairwise(bounds.tolist()))]
 
 
-def bands_by_method(pairs: ScoredPairs) -> dict[str, list[GoldBand]]:
-    """The bands of a task under every method, over the gold scores that occur."""
-    return {name: gold_bands(cosines, pairs.gold, pairs.gold_range) for name, cosines in pairs.cosines.items()}
+def bands_of(tasks: Mapping[str, ScoredPairs]) -> dict[str, dict[str, list[GoldBand]]]:
+    """Task -> method -> bands, over the gold scores that occur."""
+    return {
+        task: {name: gold_bands(cosines, pairs.gold, pairs.gold_range) for name, cosines in pairs.cosines.items()}
+        for task, pairs in tasks.items()
+    }
 
 
 def _band(cosines: Floats, low: float, high: float, bins: int) -> GoldBand:

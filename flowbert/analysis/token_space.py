@@ -9,7 +9,6 @@ from flowbert.analysis.found import WordSpace
 from flowbert.analysis.word_space import word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.forward import evaluating
-from flowbert.encoders.token_counts import TokenCounts
 from flowbert.encoders.tokens import special_tokens
 from flowbert.metrics import mean_cosine
 from flowbert.seeding import Stream
@@ -17,19 +16,13 @@ from flowbert.seeding import Stream
 _AT_ONCE = 64  # sentences
 
 
-def input_embeddings(encoder: SentenceEncoder, sentences: Sequence[str]) -> tuple[Tensor, TokenCounts]:
-    """Input embeddings of the vocabulary ``(V, D)``, and how often its tokens occur, special ones not counted."""
-    embeddings: Tensor = encoder.backbone.get_input_embeddings().weight.detach()  # type: ignore[operator]
-    counts = encoder.count_tokens(sentences).without(sorted(special_tokens(encoder.tokenizer)))
-    return embeddings[: len(counts.occurrences)], counts
-
-
 def word_space(encoder: SentenceEncoder, sentences: Sequence[str], tokens: int = 2000, seed: int = 0) -> WordSpace:
     """Token vectors of an encoder, its frequencies being those of a corpus; a small part of it passes the encoder."""
-    embeddings, counts = input_embeddings(encoder, sentences)
-    ranked = counts.occurrences.argsort(descending=True, stable=True)
-    occurring = embeddings[ranked[counts.occurrences[ranked] > 0].to(embeddings.device)]
-    buckets = word_buckets(embeddings, counts.occurrences)
+    counts = encoder.count_tokens(sentences).without(sorted(special_tokens(encoder.tokenizer))).occurrences
+    embeddings: Tensor = encoder.backbone.get_input_embeddings().weight.detach()[: len(counts)]  # type: ignore[operator]
+    ranked = counts.argsort(descending=True, stable=True)
+    occurring = embeddings[ranked[counts[ranked] > 0].to(embeddings.device)]
+    buckets = word_buckets(embeddings, counts)
     by_layer = cosine_by_layer(encoder, sentences, tokens, seed)
     return WordSpace(buckets, mean_cosine(occurring), word_points(occurring, buckets), by_layer)
 

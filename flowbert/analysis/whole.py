@@ -8,7 +8,7 @@ from torch import Tensor
 from flowbert.analysis.corpus_map import check_map, corpus_map
 from flowbert.analysis.found import Analysis, Neighbour, SentencePoints, WordSpace
 from flowbert.analysis.gaussianity import gaussianity, latent_shape
-from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
+from flowbert.analysis.gold_bands import ScoredPairs, bands_of
 from flowbert.analysis.norms import norms
 from flowbert.analysis.plain import to_plain
 from flowbert.analysis.sentence_space import sentence_space
@@ -80,7 +80,7 @@ def analysis_of(
         shapes={name: latent_shape(rows) for name, rows in latents.items()},
         norms={name: norms(rows, lengths) for name, rows in vectors.items()},
         points=_points(sentences, vectors, lengths, kind, seed),
-        bands={task: bands_by_method(each) for task, each in (pairs or {}).items()},
+        bands=bands_of(pairs or {}),
     )
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -212,10 +212,10 @@ class Calibration(ABC):
         Raises:
             NotFittedError: If it cannot be computed yet.
         """
-        if self.moments is None or not self.fitted:
+        if not self.fitted:
             raise NotFittedError(f"{type(self).__name__} is not fitted: {self.to_be_fitted}")
         if self._map is None:
-            self._map = self.solve(self.moments.to("cpu"))
+            self._map = self.solve(cast(Moments, self.moments).to("cpu"))
         return self._map
 
     def affine(self) -> tuple[Tensor, Tensor]:
@@ -237,9 +237,10 @@ class Calibration(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """The moments (so that fitting can go on) and the map (so that it is the same on every machine)."""
-        if self.moments is None or not self.fitted:
+        if not self.fitted:
             return {}
-        state = {f"moments.{key}": value for key, value in self.moments.state_dict().items()}
+        moments = {} if self.moments is None else self.moments.state_dict()
+        state = {f"moments.{key}": value for key, value in moments.items()}
         return state | {f"map.{key}": value.clone() for key, value in vars(self.affine_map()).items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
@@ -251,12 +252,10 @@ class Calibration(ABC):
         self.reset()
         if state:
             names = [f"map.{field.name}" for field in fields(AffineMap)]
-            tensors = [needed(state, name).detach().to("cpu", torch.float64, copy=True) for name in names]
-            prefix = "moments."
-            self.moments = Moments.from_state_dict(
-                {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-            )
-            self._map = AffineMap(*tensors)
+            self._map = AffineMap(*(needed(state, name) for name in names))
+            if self.fits:
+                found = [key for key in state if key.startswith("moments.")]
+                self.moments = Moments.from_state_dict({key.removeprefix("moments."): state[key] for key in found})
         return self
 
     def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> Path:
@@ -294,10 +293,17 @@ class Calibration(ABC):
 
 
 def needed(state: Mapping[str, Tensor], name: str) -> Tensor:
-    """A tensor of a saved state; a UserError if it is missing."""
+    """A copy of a tensor of a saved state, float64 on the CPU; a UserError if it is missing."""
     if name not in state:
         raise UserError(f"calibration state lacks {name}; allowed: a file as written here")
-    return state[name]
+    return state[name].detach().to("cpu", torch.float64, copy=True)
+
+
+def at_most(dim: int, name: str, wanted: int | None) -> int:
+    """Directions that an argument asks for, all of them if it does not; a UserError if there are not so many."""
+    if wanted is not None and wanted > dim:
+        raise UserError(f"{name}: received {wanted}; allowed: 1 to {dim}, the size of the embeddings")
+    return wanted or dim
 
 
 def checked_rows(x: Rows, dim: int | None = None) -> Tensor:

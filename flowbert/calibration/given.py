@@ -1,16 +1,13 @@
 """An affine map that was fitted elsewhere: kernel and bias of BERT-whitening."""
 
-from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from flowbert.calibration.base import AffineMap, Calibration, Rows, needed
+from flowbert.calibration.base import AffineMap, Calibration, Rows
 from flowbert.calibration.moments import Moments
 from flowbert.errors import UserError
 
@@ -95,12 +92,6 @@ class GivenMap(Calibration, method="given"):
         """Embedding size D."""
         return None if self._map is None else len(self._map.center)
 
-    def affine_map(self) -> AffineMap:
-        """The map as it was given."""
-        if self._map is None:
-            return super().affine_map()
-        return self._map
-
     def output_dim(self, dim: int) -> int:
         """Columns of the kernel."""
         if dim != self.dim:
@@ -116,18 +107,3 @@ class GivenMap(Calibration, method="given"):
     def solve(self, moments: Moments) -> AffineMap:
         """The map as it was given; no statistics play a role."""
         return self.affine_map()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The map; empty before it is given."""
-        return {f"map.{name}": value.clone() for name, value in vars(self._map).items()} if self._map else {}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
-        """Take over a :meth:`state_dict`. Returns self.
-
-        Raises:
-            UserError: If a tensor is missing.
-        """
-        self.reset()
-        if state:
-            self._map = AffineMap(*(needed(state, f"map.{field.name}").double() for field in fields(AffineMap)))
-        return self

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.calibration.base import AffineMap, Calibration, NotFittedError, Rows, checked_rows, needed
+from flowbert.calibration.base import AffineMap, Calibration, NotFittedError, Rows, at_most, checked_rows, needed
 from flowbert.calibration.moments import Moments
 from flowbert.calibration.spectrum import spectrum
 from flowbert.errors import UserError
@@ -138,15 +138,12 @@ class LearnedRemoval(Calibration, method="learned-removal"):
         """
         super().load_state_dict(state)
         if state:
-            self._weights = needed(state, _WEIGHTS).detach().to("cpu", torch.float64, copy=True)
+            self._weights = needed(state, _WEIGHTS)
         return self
 
     def output_dim(self, dim: int) -> int:
         """The size of the rows: what is removed stays as zeros."""
-        if self.n_directions is not None and self.n_directions > dim:
-            raise UserError(
-                f"n_directions: received {self.n_directions}; allowed: 1 to {dim}, the size of the embeddings"
-            )
+        at_most(dim, "n_directions", self.n_directions)
         return dim
 
     def _center(self, moments: Moments) -> Tensor:

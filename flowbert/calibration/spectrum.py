@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from flowbert.calibration.base import AffineMap, Calibration
+from flowbert.calibration.base import AffineMap, Calibration, at_most
 from flowbert.calibration.few_rows import ENOUGH, few_sentences
 from flowbert.calibration.moments import Moments
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 
 Shrinkage = float | str
 RANK_TOLERANCE = 1e-10
@@ -60,10 +60,7 @@ class SpectralCalibration(Calibration):
 
     def output_dim(self, dim: int) -> int:
         """Number of directions wanted."""
-        wanted = self.n_components or dim
-        if wanted > dim:
-            raise UserError(f"n_components: received {wanted}; allowed: 1 to {dim}, the size of the embeddings")
-        return wanted
+        return at_most(dim, "n_components", self.n_components)
 
     @property
     def flaw(self) -> str | None:

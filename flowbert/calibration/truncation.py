@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from flowbert.calibration.base import AffineMap, Calibration
+from flowbert.calibration.base import AffineMap, Calibration, at_most
 from flowbert.calibration.moments import Moments
-from flowbert.errors import UserError
 
 
 @dataclass(eq=False)
@@ -38,10 +37,7 @@ class Truncation(Calibration, method="truncation"):
 
     def output_dim(self, dim: int) -> int:
         """Number of dimensions wanted."""
-        wanted = self.n_components or dim
-        if wanted > dim:
-            raise UserError(f"n_components: received {wanted}; allowed: 1 to {dim}, the size of the embeddings")
-        return wanted
+        return at_most(dim, "n_components", self.n_components)
 
     def solve(self, moments: Moments) -> AffineMap:
         """No centre, and the first columns of the identity matrix."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from flowbert.data.sts import STSTask
 from flowbert.processes import dealt, embed_shared
 from flowbert.tasks.pairs import PairEmbeddings, TaskFigures, embed_pairs, evaluate_pairs
+from flowbert.tasks.protocol import AGGREGATIONS
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -96,13 +97,7 @@ class STSEvaluation(Callback):
 
 def _log(pl_module: LightningModule, found: MethodFigures) -> None:
     figures = found.figures
-    values = {
-        "spearman_all": figures.all,
-        "spearman_mean": figures.mean,
-        "spearman_wmean": figures.wmean,
-        "alignment": figures.alignment,
-        "uniformity": figures.uniformity,
-        "mean_cosine": figures.mean_cosine,
-    }
+    values = {f"spearman_{name}": getattr(figures, name) for name in AGGREGATIONS}
+    values |= {name: getattr(figures, name) for name in ("alignment", "uniformity", "mean_cosine")}
     prefix = f"{found.method}/{figures.task}/{figures.split}"
     pl_module.log_dict({f"{prefix}/{measure}": value for measure, value in values.items()})

@@ -20,7 +20,7 @@ def make_parser() -> ToolParser:
         "criterion that needs no labels, two lines of reason, and a YAML file that fit takes as it stands.",
         epilog=_EXAMPLE,
     )
-    add_encoder_options(parser, without=("encoder.layers", "encoder.pooling"))
+    add_encoder_options(parser, without=("encoder.layers", "encoder.pooling", "encoder.counts"))
     corpus = "Your sentences: files (a path, a glob, a comma-separated list), hub:NAME, nli, or builtin-sample."
     parser.add_argument("--corpus", type=str, default="builtin-sample", help=corpus)
     parser.add_argument("--output", type=str, default="advice.yaml", help="YAML file to write, which fit takes.")

@@ -1,8 +1,7 @@
 """``analyze``: word space, sentence space and how Gaussian the maps' results are, as tables and pictures."""
 
-from flowbert.cli.options import add_encoder_options, add_options, chosen_device
+from flowbert.cli.options import add_encoder_options, add_options, call_arguments
 from flowbert.cli.parser import ToolParser
-from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.report.analysis import analysis_to_text
 from flowbert.runs.analyze import analyze
 
@@ -35,9 +34,7 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options or files.
     """
-    options = dict(make_parser().parse_args(argv[1:]).as_dict())
-    del options["config"]
-    options |= {"encoder": EncoderSettings(**options["encoder"]), "device": chosen_device(options["device"])}
-    print(analysis_to_text(analyze(**options)))
-    if options["output"] is not None:
-        print(f"\nwritten: {options['output']}: tables as .csv, pictures as .svg and .png with their data as .csv")
+    arguments = call_arguments(make_parser().parse_args(argv[1:]))
+    print(analysis_to_text(analyze(**arguments)))
+    if arguments["output"] is not None:
+        print(f"\nwritten: {arguments['output']}: tables as .csv, pictures as .svg and .png with their data as .csv")

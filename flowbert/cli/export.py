@@ -1,6 +1,6 @@
 """``export``: a fitted model as a folder that other programs open."""
 
-from flowbert.cli.options import FITTED, add_options
+from flowbert.cli.options import FITTED, add_options, call_arguments
 from flowbert.cli.parser import ToolParser
 from flowbert.runs.export import export
 
@@ -30,13 +30,11 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options or files.
     """
-    options = dict(make_parser().parse_args(argv[1:]).as_dict())
-    del options["config"]
-    model, path = options.pop("fitted"), options.pop("encoder")["path"]
-    made = export(model, path=path, **options)
+    arguments = call_arguments(make_parser().parse_args(argv[1:]))
+    made = export(arguments.pop("fitted"), path=arguments.pop("encoder").path, **arguments)
     print(f"written: {made.folder}" + (f"; its map has {made.floats:,} numbers" if made.floats else ""))
     if made.difference is not None:
-        where = "onnxruntime" if options["format"].startswith("onnx") else "a process without flowbert"
+        where = "onnxruntime" if arguments["format"].startswith("onnx") else "a process without flowbert"
         print(f"checked in {where}: cosines differ by at most {made.difference:.1e}")
     if made.url is not None:
         print(f"pushed: {made.url}" + (f" ({made.note})" if made.note else ""))

@@ -45,20 +45,10 @@ start here:
 """
 _TRAIN = "flowbert.cli.training:train"
 _SHARING = ("evaluate", "analyze", "advise", "mteb", "encode")  # with the processes that torchrun has started
+_TOOLS = ("evaluate", "reproduce", "curve", "report", "analyze", "advise", "mteb", "encode", "export")
 COMMANDS = {  # imported when they run: --help must not wait for torch
-    "fit": _TRAIN,
-    "validate": _TRAIN,
-    "test": _TRAIN,
-    "predict": _TRAIN,
-    "evaluate": "flowbert.cli.evaluate:main",
-    "reproduce": "flowbert.cli.reproduce:main",
-    "curve": "flowbert.cli.curve:main",
-    "report": "flowbert.cli.report:main",
-    "analyze": "flowbert.cli.analyze:main",
-    "advise": "flowbert.cli.advise:main",
-    "mteb": "flowbert.cli.mteb:main",
-    "encode": "flowbert.cli.encode:main",
-    "export": "flowbert.cli.export:main",
+    **dict.fromkeys(("fit", "validate", "test", "predict"), _TRAIN),
+    **{name: f"flowbert.cli.{name}:main" for name in _TOOLS},
     "import": "flowbert.cli.import_model:main",
 }
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
-from flowbert.cli.parser import CONFIG_OPTIONS, read_config
+from flowbert.cli.parser import NOTHING, given_options
 from flowbert.datamodules.base import CorpusDataModule
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.datamodules.embedding import EmbeddingDataModule
@@ -38,14 +37,8 @@ def chosen_method(argv: Sequence[str]) -> str:
     Raises:
         UserError: If the name is unknown.
     """
-    name = "flow"
-    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
-        option, equals, joined = word.partition("=")
-        value = joined if equals else following
-        if option == "--method":
-            name = value
-        elif option in CONFIG_OPTIONS:
-            name = str(read_config(value).get("method", name))
+    asked = [value for _, option, value in given_options(argv) if option == "method" and value is not NOTHING]
+    name = str(asked[-1]) if asked else "flow"
     if name not in METHODS:
         raise UserError(f"--method: received {name!r}; {choices(METHODS, name)}")
     return name

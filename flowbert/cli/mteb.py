@@ -1,8 +1,6 @@
 """``mteb``: MTEB's own evaluation of a fitted model."""
 
-from typing import Any
-
-from flowbert.cli.options import FITTED, add_options, chosen_device
+from flowbert.cli.options import FITTED, add_options, call_arguments
 from flowbert.cli.parser import ToolParser
 from flowbert.runs.mteb import mteb
 
@@ -31,9 +29,7 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options or files.
     """
-    options: dict[str, Any] = dict(make_parser().parse_args(argv[1:]).as_dict())
-    del options["config"]
-    options["device"] = chosen_device(options["device"])
-    for name, score in mteb(options.pop("fitted"), **options).items():
+    arguments = call_arguments(make_parser().parse_args(argv[1:]))
+    for name, score in mteb(arguments.pop("fitted"), **arguments).items():
         print(f"{name:30} {100 * score:6.2f}")
-    print(f"main scores x 100; written: {options['output']}/results, scores.json")
+    print(f"main scores x 100; written: {arguments['output']}/results, scores.json")

@@ -14,6 +14,7 @@ from flowbert.data.readers import TABLES
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.embeddings import EncoderSettings
+from flowbert.processes import own_gpu
 from flowbert.vectors.formats import FORMATS
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -42,7 +43,8 @@ _CORPUS = (
 )
 _POOLING = (
     f"{', '.join(POOLINGS)}; options after colons: idf:exponent=0.5, sif:a=0.01, weighted_mean:exponent=0.5, "
-    "idf:special=true (the special tokens, too). Default: as trained, or as the folder says, else mean."
+    "zipf:cls=16 (a weight for [CLS]), zipf:special=true (the special tokens, too). Default: as trained, or as the "
+    "folder says, else mean."
 )
 _COUNTS = (
     "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
@@ -129,17 +131,24 @@ def add_encoder_options(parser: ArgumentParser, *, several: bool = False, withou
     add_options(group, *names, several=several)
 
 
-def call_arguments(options: Namespace, suffixes: tuple[str, ...]) -> dict[str, Any]:
-    """Arguments of a library call from a command's options: output checked, the encoder's settings, the device.
+def call_arguments(options: Namespace, suffixes: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Arguments of a library call from a command's options, as far as it has them: the device, the encoder's settings.
+
+    Args:
+        options: The options.
+        suffixes: Endings that the file to write may have; none: that is not looked at.
 
     Raises:
         UserError: If output or device cannot be.
     """
     arguments = dict(options.as_dict())
     del arguments["config"]
-    arguments["output"] = check_output(arguments["output"], suffixes)
-    arguments["encoder"] = EncoderSettings(**arguments["encoder"])
-    arguments["device"] = chosen_device(arguments["device"])
+    if suffixes:
+        arguments["output"] = check_output(arguments["output"], suffixes)
+    if "encoder" in arguments:
+        arguments["encoder"] = EncoderSettings(**arguments["encoder"])
+    if "device" in arguments:
+        arguments["device"] = chosen_device(arguments["device"])
     return arguments
 
 
@@ -155,7 +164,10 @@ def chosen_device(name: str) -> torch.device:
     here = [device for device, there in available.items() if there]
     if name not in ("auto", *here):
         raise UserError(f"--device: {name} is not available on this machine; allowed: {', '.join(here)}")
-    return torch.device(here[0] if name == "auto" else name)
+    device = torch.device(here[0] if name == "auto" else name)
+    if device.type == "cuda":
+        own_gpu()
+    return device
 
 
 def check_output(path: str, suffixes: tuple[str, ...]) -> Path:

@@ -2,10 +2,12 @@
 
 import difflib
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import Context, ContextVar
+from inspect import isclass, signature
 from itertools import zip_longest
 from pathlib import Path
+from pydoc import ErrorDuringImport, locate
 from typing import Any, NoReturn
 
 import yaml
@@ -25,14 +27,16 @@ RENAMED = {f"data.{name}": name for name in _OF_CORPUS} | {
     "model.temperature": "model.loss.temperature",
     "seed_everything": "seed",
 }
-CONFIG_OPTIONS = ("--config", "-c")
+_CONFIG_OPTIONS = ("--config", "-c")
 _GROUPS = ("model", "data", "whitening", "encoder")  # an argument of several options' names is meant to be one of these
 CONFIG_HELP = (
     "YAML file with any of the options below, or the name of one that comes with flowbert (quickstart), more than once "
     "if need be; the command line wins over files."
 )
 QUIET_HELP = "Show no progress; results, notes and warnings stay."
-_NOTHING = object()  # the value of an option that has none
+NOTHING = object()  # the value of an option that has none
+_A_CLASS = "allowed: the import path of a class, its own options"
+_LIGHTNING = ("pytorch_lightning.callbacks.", "pytorch_lightning.loggers.")  # whose classes may be named without it
 _OF_CLASSES = "trainer."  # values of this group may be classes, which have options of their own
 _OF_EVERY_PARSER = ("help", "config", "print_config")
 _KINDS: Mapping[str, Any] = {  # a value of each, to find out what an option takes
@@ -103,16 +107,10 @@ class ToolParser(ArgumentParser):
     def parse_args(self, args: Any = None, *rest: Any, **kwargs: Any) -> Namespace:  # type: ignore[override]
         """Parse a command line; an option that there is not is an error before any value is looked at."""
         defaults = self.get_defaults(skip_validation=True)
-        keys = defaults.keys()
-        names = tuple(name.replace(".init_args.", ".") for name in keys)
+        names = _plain(defaults.keys())
         _options_in_use.set(names)
-        self.given = list(_given(args or (), names))
-        known = {*names, *_OF_EVERY_PARSER, *(name.removesuffix(".class_path") for name in names)}
-        of_classes = tuple(_of_other_classes(defaults, self.given))
-        for source, name, _ in self.given:
-            plain = f"{name}.".replace(".init_args.", ".")
-            if plain[:-1] not in known and not plain.startswith(of_classes):
-                raise UserError(source + _unknown(name, names))
+        self.given = list(given_options(args or (), names))
+        self._check_names(tuple(_of_other_classes(defaults, self.given)))
         options = super().parse_args(args, *rest, **kwargs)
         if options.pop("quiet", False):
             hide()
@@ -134,23 +132,36 @@ class ToolParser(ArgumentParser):
         if isinstance(ex, UserError):
             raise ex
         # While it parses, jsonargparse takes any value: that is a context variable of its own.
-        raise UserError(Context().run(self._wrong_value) or " ".join(message.split()))
+        Context().run(self._check_values)
+        raise UserError(" ".join(message.split()))
 
-    def _wrong_value(self) -> str | None:
+    def _check_names(self, other_classes: tuple[str, ...] = (), listed: str = "--help lists all") -> None:
+        """Refuse an option that there is not, but for those that begin as the options of another class do."""
+        names = _plain(self.get_defaults(skip_validation=True).keys())
+        known = {*names, *_OF_EVERY_PARSER, *(name.removesuffix(".class_path") for name in names)}
+        for source, name, _ in self.given:
+            plain = f"{name}.".replace(".init_args.", ".")
+            if plain[:-1] not in known and not plain.startswith(other_classes):
+                raise UserError(f"{source}{_unknown(name, names, listed)}")
+
+    def _check_values(self) -> None:
+        """Refuse a value of the wrong type, and one that is wrong inside a mapping that names a class."""
         for number, (source, name, value) in enumerate(self.given):
+            if isinstance(value, dict | list):
+                for each in value if isinstance(value, list) else [value]:
+                    if isinstance(each, dict) and "class_path" in each:
+                        _check_class(source, name, str(each["class_path"]), each.get("init_args") or {})
+                continue
             option = self._as_kept(name, self.given[:number])
             allowed = [kind for kind, example in _KINDS.items() if self._accepts(option, example)]
-            if value is _NOTHING:
-                wrong = len(allowed) < len(_KINDS)  # a switch takes anything
-            else:
-                wrong = not isinstance(value, dict | list) and not self._accepts(option, value)
-            received = "nothing" if value is _NOTHING else value
+            # Without a value: a switch takes anything.
+            wrong = len(allowed) < len(_KINDS) if value is NOTHING else not self._accepts(option, value)
+            received = "nothing" if value is NOTHING else value
             if wrong and not {*allowed} <= {"true or false", "null"}:  # of classes the parser knows to say more
                 allowed = [kind for kind in allowed if kind != "a whole number" or "a number" not in allowed]
-                return f"{source}--{name}: received {received}; allowed: {', '.join(allowed)}"
+                raise UserError(f"{source}--{name}: received {received}; allowed: {', '.join(allowed)}")
             if wrong and (option[0] != name or name.endswith(".class_path") or name.startswith(_OF_CLASSES)):
-                return f"{source}--{name}: received {received}; allowed: the import path of a class, its own options"
-        return None
+                raise UserError(f"{source}--{name}: received {received}; {_A_CLASS}")
 
     def _as_kept(self, name: str, before: Sequence[tuple[str, str, Any]]) -> tuple[str, dict[str, Any]]:
         """The parser's own name of an option, and the class that this one is an argument of."""
@@ -174,12 +185,42 @@ class ToolParser(ArgumentParser):
         return True
 
 
-def _given(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[str, str, Any]]:
-    """Options of a command line and of its configuration files: where from, for messages, name and value."""
+def _check_class(source: str, name: str, path: str, given: Any) -> None:
+    """Refuse a class that there is not, and an option that it has not, lacks, or does not take with this value."""
+    if not isinstance(given, dict):
+        raise UserError(f"{source}--{name}.init_args: received {given}; allowed: a mapping of options")
+    try:
+        kind: Any = next(filter(isclass, (locate(f"{start}{path}") for start in ("", *_LIGHTNING))), None)
+        parameters = signature(kind).parameters.values()
+    except ErrorDuringImport as error:
+        raise UserError(f"{source}--{name}: {path} cannot be imported ({error.value})") from error
+    except (TypeError, ValueError):  # there is none, or none that says what it takes
+        raise UserError(f"{source}--{name}: received {path}; {_A_CLASS}") from None
+    parser = ToolParser()
+    parser.add_class_arguments(kind, name, fail_untyped=False)
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    options = {p.name: NOTHING for p in needed} | given
+    parser.given = [(source, f"{name}.{key}", value) for key, value in options.items()]
+    parser._check_names(listed=f"allowed: those of {path}")
+    parser._check_values()
+
+
+def _plain(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of options as the command line has them."""
+    return tuple(name.replace(".init_args.", ".") for name in names)
+
+
+def given_options(words: Sequence[str], names: Collection[str] = ()) -> Iterator[tuple[str, str, Any]]:
+    """Options of a command line and of its configuration files: where from, for messages, name and value.
+
+    Args:
+        words: The command line.
+        names: Names of the options that there are: the value of one may be a mapping.
+    """
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         option, equals, joined = word.partition("=")
-        value: Any = joined if equals else following if following and not following.startswith("--") else _NOTHING
-        if option in CONFIG_OPTIONS and value is not _NOTHING:
+        value: Any = joined if equals else following if following and not following.startswith("--") else NOTHING
+        if option in _CONFIG_OPTIONS and value is not NOTHING:
             for name, content in _flattened(read_config(value), names, value):
                 yield f"{value}: ", name, content
         elif option.startswith("--"):
@@ -210,12 +251,12 @@ def _of_other_classes(defaults: Namespace, given: Sequence[tuple[str, str, Any]]
             yield f"{option}."
 
 
-def _unknown(name: str, names: Collection[str]) -> str:
+def _unknown(name: str, names: Collection[str], listed: str) -> str:
     if RENAMED.get(name) in names:
         return f"--{name}: no longer an option; it is --{RENAMED[name]} now"
     near = [f"--{option}" for option in _nearest(name, names)]
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"unknown option --{name}{hint}; --help lists all"
+    return f"unknown option --{name}{hint}; {listed}"
 
 
 def _nearest(name: str, names: Collection[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from inspect import signature
 
-from flowbert.cli.options import OPTIONS, add_options, check_output, chosen_device
+from flowbert.cli.options import OPTIONS, add_options, call_arguments
 from flowbert.cli.parser import ToolParser
 from flowbert.errors import UserError
 from flowbert.reproduction import published_row, published_rows
@@ -43,8 +43,7 @@ def main(argv: list[str]) -> None:
     Raises:
         UserError: For every mistake in the options, or if no row can be run.
     """
-    options = make_parser().parse_args(argv[1:]).as_dict()
-    options.pop("config")
+    options = make_parser().parse_args(argv[1:])
     show_all, row = options.pop("list"), options.pop("explain")
     if show_all:
         for each in published_rows():
@@ -53,9 +52,9 @@ def main(argv: list[str]) -> None:
     if row is not None:
         print(published_row(row).explain())
         return
-    output = check_output(options.pop("output"), (".json",))
-    encoder, device = options.pop("encoder")["path"], chosen_device(options.pop("device"))
-    found = reproduce(encoder=encoder, output=output, device=device, **options)
+    arguments = call_arguments(options, (".json",))
+    output = arguments["output"]
+    found = reproduce(encoder=arguments.pop("encoder").path, **arguments)
     for reproduction in found:
         print(reproduction.text())
     files = write_reproductions(found, output)

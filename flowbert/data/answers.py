@@ -81,10 +81,7 @@ def load_answers(source: str | Path, vectors: int | None = None) -> AnswerTask:
 
 def _task(name: str, table: Table, vectors: int | None = None) -> AnswerTask:
     question, label, answer = table.columns
-    questions, answers = (
-        table.sentences(column) if vectors is None else table.row_numbers(column, vectors)
-        for column in (question, answer)
-    )
+    questions, answers = (table.sentences(column, vectors) for column in (question, answer))
     numbers: dict[str, int] = {}
     asked = [numbers.setdefault(text, len(numbers)) for text in questions]
     meaning = _QNLI_LABELS if tuple(table.columns) == _QNLI else _ANSWER_LABELS

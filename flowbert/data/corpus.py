@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 from flowbert.data.files import expand_files
-from flowbert.data.hub import hub_name, read_hub
+from flowbert.data.hub import hub_name, hub_options, read_hub
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.readers import FORMATS, file_format, read_table
 from flowbert.data.sample import sample_corpus
@@ -16,7 +15,6 @@ from flowbert.errors import UserError, choices
 from flowbert.io.digest import digest_chunks
 from flowbert.seeding import Stream
 
-_HUB_OPTIONS = ("config", "split", "revision", "data_files")
 NAMED = ("target", "train_only", "nli")
 _WITH_TRAIN = ("STSB", "SICKR", SAMPLE)
 
@@ -134,22 +132,11 @@ def load_corpus(
     if corpus == BUILTIN:
         return Corpus.of(corpus, sample_corpus())
     if hub_name(corpus) is not None:
-        return _hub_corpus(corpus, column)
+        name, options = hub_options(corpus)
+        return _column(corpus, [read_hub(name, [] if column is None else [[column]], **options)])
     if not any(mark in corpus for mark in "./\\*?[,") and not Path(corpus).exists():
         raise UserError(f"corpus: received {corpus!r}; {choices((*NAMED, BUILTIN), corpus)}, hub:NAME, or files")
     return read_sentences(corpus, column)
-
-
-def _hub_corpus(source: str, column: str | None) -> Corpus:
-    """The column of ``hub:NAME?option=value&...``."""
-    name, _, query = source.removeprefix("hub:").partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    for option in options:
-        if option not in _HUB_OPTIONS:
-            raise UserError(
-                f"corpus: received {source!r} with the unknown option {option!r}; {choices(_HUB_OPTIONS, option)}"
-            )
-    return _column(source, [read_hub(name, [] if column is None else [[column]], **options)])
 
 
 def corpus_of_task(corpus: str, task: STSTask) -> Corpus:

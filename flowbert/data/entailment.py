@@ -108,11 +108,8 @@ def _parted(data: NLIData, where: str) -> dict[str, NLIData]:
     numbers = {premises[row]: number for number, row in enumerate(drawn)}
     split_of = [min(numbers[premise] // held_out, 2) for premise in data.premises]
     places = {"train": 2, "dev": 1, "test": 0}
-    return {split: _where(data, [number == place for number in split_of]) for split, place in places.items()}
-
-
-def _where(data: NLIData, chosen: Sequence[bool]) -> NLIData:
-    premises, hypotheses, labels = (
-        tuple(compress(column, chosen)) for column in (data.premises, data.hypotheses, data.labels)
-    )
-    return NLIData(premises, hypotheses, labels)
+    found = {}
+    for split, place in places.items():
+        chosen = [number == place for number in split_of]
+        found[split] = NLIData(*(tuple(compress(column, chosen)) for column in data.columns))
+    return found

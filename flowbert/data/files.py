@@ -15,6 +15,25 @@ def listing(names: Sequence[str], limit: int = 8) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
+    """Items of a list, or of a comma-separated text, each once; none for None.
+
+    Raises:
+        UserError: If there is none.
+
+    Example:
+        >>> as_list("raw, whitening", "methods"), as_list(["raw"], "methods"), as_list(None, "methods")
+        (['raw', 'whitening'], ['raw'], [])
+    """
+    if value is None:
+        return []
+    items = value.split(",") if isinstance(value, str) else value
+    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
+    if not names:
+        raise UserError(f"{argument}: received {value!r}; allowed: one name or more, comma-separated")
+    return names
+
+
 def folder_names(folder: Path) -> list[str]:
     """Sorted names in a folder; empty if there is no such folder."""
     return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []

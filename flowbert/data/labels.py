@@ -13,45 +13,34 @@ Measured = Callable[[], tuple[Sequence[str], Sequence[str]]]
 _SHOWN = 60  # characters of a sentence in a message
 
 
-def check_overlap(labels: Sequence[Subset], measured: Measured, where: str) -> None:
-    """Refuse labelled pairs that are measured, too, in either order; case and white space play no role.
+def unmeasured(
+    labels: Sequence[Subset], measured: Measured, where: str, *, drop_overlap: bool = False
+) -> tuple[Subset, ...]:
+    """Labelled pairs to learn from, none of which may be measured in either order; case and white space play no role.
 
     Args:
         labels: What would be learned from.
         measured: Gives first and second sentences of the pairs measured; called only if there are labels.
         where: Task and split of these, for the message.
+        drop_overlap: Leave out those that are measured, with a warning that says how many, in place of refusing.
+
+    Returns:
+        The labels, or what is left of them.
 
     Raises:
         UserError: If a pair is in both; the message gives the number and an example.
     """
     shared = _measured_rows(labels, measured)
     found = [(subset, row) for subset, rows in zip(labels, shared, strict=True) for row in np.flatnonzero(rows)]
-    if found:
+    if not found:
+        return tuple(labels)
+    told = f"{len(found)} of {sum(map(len, labels))} labelled pairs are among those measured, {where}"
+    if not drop_overlap:
         subset, row = found[0]
         example = " | ".join(_cut(sentences[row]) for sentences in (subset.sentences1, subset.sentences2))
-        raise UserError(
-            f"{len(found)} of {sum(map(len, labels))} labelled pairs are among those measured, {where} (the first: "
-            f"{example}); allowed: other labels, or drop_overlap, which learns without these"
-        )
-
-
-def without_overlap(labels: Sequence[Subset], measured: Measured, where: str) -> tuple[Subset, ...]:
-    """Labels without the pairs that are measured, too; a warning says how many were left out.
-
-    Args:
-        labels: What would be learned from.
-        measured: Gives first and second sentences of the pairs measured.
-        where: Task and split of these, for the message.
-    """
-    shared = _measured_rows(labels, measured)
-    dropped = sum(int(rows.sum()) for rows in shared)
-    if not dropped:
-        return tuple(labels)
-    warnings.warn(
-        f"{dropped} of {sum(map(len, labels))} labelled pairs are among those measured, {where}: learning without them",
-        FlowbertWarning,
-        stacklevel=2,
-    )
+        allowed = "allowed: other labels, or drop_overlap, which learns without these"
+        raise UserError(f"{told} (the first: {example}); {allowed}")
+    warnings.warn(f"{told}: learning without them", FlowbertWarning, stacklevel=2)
     return tuple(subset.where(~rows) for subset, rows in zip(labels, shared, strict=True) if not rows.all())
 
 

@@ -1,6 +1,6 @@
 """Natural language inference pairs: premise, hypothesis, and whether the one entails or contradicts the other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from flowbert.data.files import expand_files
@@ -34,10 +34,15 @@ class NLIData:
     premises: tuple[str, ...]
     hypotheses: tuple[str, ...]
     labels: tuple[str, ...]
-    unlabelled: int = 0
+    unlabelled: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """Premises, hypotheses, labels."""
+        return self.premises, self.hypotheses, self.labels
 
     def triples(self) -> list[tuple[str, str, str]]:
         """(premise, entailment, contradiction) of every premise that has both.
@@ -46,7 +51,7 @@ class NLIData:
         Premises come in the order of their first pair.
         """
         groups: dict[str, dict[str, list[str]]] = {}
-        for premise, hypothesis, label in zip(self.premises, self.hypotheses, self.labels, strict=True):
+        for premise, hypothesis, label in zip(*self.columns, strict=True):
             groups.setdefault(premise, {name: [] for name in LABELS})[label].append(hypothesis)
         return [
             (premise, entailed, contradicted)
@@ -74,8 +79,7 @@ def load_nli(source: str) -> NLIData:
         (12000, 4000)
     """
     if source == BUILTIN:
-        premises, hypotheses, labels = zip(*sample_nli(), strict=True)
-        return NLIData(premises, hypotheses, labels)
+        return NLIData(*zip(*sample_nli(), strict=True))
     hub = hub_name(source)
     if hub is None:
         tables = [read_table(path, *_FILE_LAYOUTS) for path in expand_files(source)]
@@ -86,10 +90,9 @@ def load_nli(source: str) -> NLIData:
     if not any(data):
         raise UserError(f"{source}: no labelled pair, only {unlabelled} without a gold label")
     premises, hypotheses, labels = (
-        tuple(chain.from_iterable(getattr(part, column) for part in data))
-        for column in ("premises", "hypotheses", "labels")
+        tuple(chain.from_iterable(columns)) for columns in zip(*(part.columns for part in data), strict=True)
     )
-    return NLIData(premises, hypotheses, labels, unlabelled)
+    return NLIData(premises, hypotheses, labels, unlabelled=unlabelled)
 
 
 def _pairs(table: Table) -> NLIData:
@@ -103,7 +106,7 @@ def _pairs(table: Table) -> NLIData:
     labelled = table.rows([row for row, name in enumerate(meanings) if name is not None])
     labels = tuple(name for name in meanings if name is not None)
     unlabelled = len(table) - len(labelled)
-    return NLIData(labelled.stripped(premise), labelled.stripped(hypothesis), labels, unlabelled)
+    return NLIData(labelled.stripped(premise), labelled.stripped(hypothesis), labels, unlabelled=unlabelled)
 
 
 def _label(value: object, where: str) -> str | None:

@@ -7,6 +7,7 @@ entry in :data:`FORMATS`.
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,19 +117,26 @@ def _read_jsonl(path: Path, layouts: Layouts) -> Table:
 
 
 def _read_parquet(path: Path, layouts: Layouts) -> Table:
-    import pyarrow
     import pyarrow.parquet
 
     check_file(path)
-    try:
-        names = pyarrow.parquet.read_schema(path).names
-        columns = choose_columns(names, layouts, str(path))
+    with parquet_errors(path):
+        columns = choose_columns(pyarrow.parquet.read_schema(path).names, layouts, str(path))
         table = pyarrow.parquet.read_table(path, columns=list(columns))
+    return arrow_columns(path, table, columns)
+
+
+@contextmanager
+def parquet_errors(path: Path) -> Iterator[None]:
+    """Turn what pyarrow says of a parquet file into a UserError that names it."""
+    import pyarrow
+
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: the name of a column is not UTF-8 ({error})") from error
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a parquet file, or damaged ({str(error).splitlines()[0]})") from error
-    return arrow_columns(path, table, columns)
 
 
 def arrow_columns(path: Path, table: Any, columns: Sequence[str]) -> Table:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 from flowbert.data.files import check_file, expand_files
-from flowbert.data.hub import hub_name
-from flowbert.data.readers import FORMATS, file_format, read_table
-from flowbert.data.table import choose_columns
+from flowbert.data.hub import hub_name, hub_options, open_hub
+from flowbert.data.readers import FORMATS, file_format, parquet_errors, read_table
+from flowbert.data.table import Layouts, choose_columns
 from flowbert.data.text import iterate_lines
 from flowbert.errors import UserError
 
@@ -42,20 +41,20 @@ def stream_shards(source: str, column: str | None = None) -> list[Shard]:
     Raises:
         UserError: If a file is missing or of an unknown kind, or the data set cannot be found.
     """
+    layouts = [] if column is None else [[column]]
     if hub_name(source) is not None:
-        return _hub_shards(source, column)
-    return [_file_shard(path, column) for path in expand_files(source)]
+        return _hub_shards(source, layouts)
+    return [_file_shard(path, column, layouts) for path in expand_files(source)]
 
 
-def _file_shard(path: Path, column: str | None) -> Shard:
+def _file_shard(path: Path, column: str | None, layouts: Layouts) -> Shard:
     check_file(path)
     kind, status = file_format(path), path.stat()
     source = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, "column": column}
     if not FORMATS[kind].columns:
         return Shard(source, lambda: _filled(iterate_lines(path)))
-    if kind == ".parquet":
-        return Shard(source, lambda: _filled(_parquet_texts(path, column)))
-    return Shard(source, lambda: _filled(_table_texts(path, column)))
+    texts = _parquet_texts if kind == ".parquet" else _table_texts
+    return Shard(source, lambda: _filled(texts(path, layouts)))
 
 
 def _filled(texts: Iterator[Any]) -> Iterator[str]:
@@ -66,39 +65,25 @@ def _filled(texts: Iterator[Any]) -> Iterator[str]:
             yield stripped
 
 
-def _parquet_texts(path: Path, column: str | None) -> Iterator[Any]:
-    import pyarrow
+def _parquet_texts(path: Path, layouts: Layouts) -> Iterator[Any]:
     import pyarrow.parquet
 
-    try:
-        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
-            (name,) = choose_columns(file.schema_arrow.names, [] if column is None else [[column]], str(path))
-            for batch in file.iter_batches(batch_size=_AT_ONCE, columns=[name]):
-                yield from batch.column(0).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a parquet file, or damaged ({str(error).splitlines()[0]})") from error
+    with parquet_errors(path), pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+        (name,) = choose_columns(file.schema_arrow.names, layouts, str(path))
+        for batch in file.iter_batches(batch_size=_AT_ONCE, columns=[name]):
+            yield from batch.column(0).to_pylist()
 
 
-def _table_texts(path: Path, column: str | None) -> Iterator[Any]:
-    table = read_table(path, *([] if column is None else [[column]]))
+def _table_texts(path: Path, layouts: Layouts) -> Iterator[Any]:
+    table = read_table(path, *layouts)
     (name,) = table.columns
     yield from table.texts(name)
 
 
-def _hub_shards(source: str, column: str | None) -> list[Shard]:
-    import datasets
-
-    name, _, query = source.removeprefix("hub:").partition("?")
-    options: dict[str, Any] = {"config": None, "split": "train", **dict(parse_qsl(query))}
-    config = options.pop("config")
-    local = Path(name).expanduser()
-    try:
-        data = datasets.load_dataset(str(local) if local.is_dir() else name, config, streaming=True, **options)
-        names = data.column_names or list(next(iter(data)))
-    except (OSError, ValueError, TypeError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"hub data set {source!r} cannot be streamed: {reason}") from error
-    (chosen,) = choose_columns(names, [] if column is None else [[column]], f"hub data set {name!r}")
+def _hub_shards(source: str, layouts: Layouts) -> list[Shard]:
+    name, options = hub_options(source)
+    data, names = open_hub(name, streaming=True, **options)
+    (chosen,) = choose_columns(names, layouts, f"hub data set {name!r}")
 
     def shard(index: int) -> Shard:
         part = data.shard(num_shards=data.num_shards, index=index)

@@ -170,11 +170,7 @@ def _subset(name: str, table: Table, score_range: tuple[float, float], vectors: 
             f"{table.where(0)}: the {score} of this and all other pairs ({len(numbers)}) is {numbers[0]:g}; "
             "allowed: at least two different values"
         )
-
-    def side(column: str) -> tuple[str, ...]:
-        return table.sentences(column) if vectors is None else table.row_numbers(column, vectors)
-
-    return Subset(name, side(first), side(second), numbers)
+    return Subset(name, table.sentences(first, vectors), table.sentences(second, vectors), numbers)
 
 
 def _own_task(

@@ -73,8 +73,10 @@ class Table:
                 raise UserError(f"{self.where(row)}: column {column!r} is empty; allowed: a sentence")
         return texts
 
-    def sentences(self, column: str) -> tuple[str, ...]:
-        """The same with single spaces within: the sentences of a task."""
+    def sentences(self, column: str, vectors: int | None = None) -> tuple[str, ...]:
+        """The same with single spaces within: the sentences of a task, or the row numbers of so many vectors."""
+        if vectors is not None:
+            return self.row_numbers(column, vectors)
         return tuple(" ".join(text.split()) for text in self.stripped(column))
 
     def row_numbers(self, column: str, rows: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from flowbert.datamodules.options import CorpusOptions
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.counting import Counted, choose_counted, weigh_tokens
 from flowbert.errors import UserError
+from flowbert.processes import ALONE, Processes
 from flowbert.store.embedding_store import Encoder
 from flowbert.training.lightning_adapter import batches_processed
 from flowbert.training.limits import check_limits
@@ -90,6 +91,11 @@ class CorpusDataModule(LightningDataModule, ABC):
             raise UserError("data: no encoder was given; allowed: one here, or one of the module beside it")
         return found
 
+    @property
+    def processes(self) -> Processes:
+        """Those that the trainer runs on; without one this one alone."""
+        return ALONE if self.trainer is None else cast(Processes, self.trainer.strategy)
+
     # ---------------------------------------------------------------- set-up
 
     def read_examples(self) -> Examples:
@@ -132,14 +138,7 @@ class CorpusDataModule(LightningDataModule, ABC):
         there = self._encoder is not None or getattr(module, "has_encoder", False)  # else it is made later
         if not there or not isinstance(self.encoder, SentenceEncoder):
             return
-        strategy = None if self.trainer is None else self.trainer.strategy
-
-        def merge(counts: Tensor) -> Tensor:
-            return (
-                counts if strategy is None else strategy.reduce(counts.to(strategy.root_device), reduce_op="sum").cpu()
-            )
-
-        weigh_tokens(self.encoder, lambda: self.counted(self.encoder), self._processes(), merge)
+        weigh_tokens(self.encoder, lambda: self.counted(self.encoder), self.processes)
 
     def counted(self, encoder: SentenceEncoder) -> Counted:
         """What an encoder's token weights are counted over, read once; held-out sentences are part of the corpus.
@@ -190,7 +189,7 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled batches of the fitting examples, see :class:`flowbert.datamodules.batches.BatchSampler`."""
-        index, (rank, world_size) = self._fit_index, self._processes()
+        index, rank, world_size = self._fit_index, self.processes.global_rank, self.processes.world_size
         if len(index) < world_size:
             allowed = f"allowed: at most {len(index)}, one for each example that is fitted on"
             raise UserError(f"devices: received {world_size} processes; {allowed}")
@@ -231,12 +230,7 @@ class CorpusDataModule(LightningDataModule, ABC):
 
     def _share(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """This process's part of some rows: one after another, so that files are read from end to end."""
-        rank, world_size = self._processes()
-        return np.array_split(rows, world_size)[rank]
-
-    def _processes(self) -> tuple[int, int]:
-        """Number of this process, and of all."""
-        return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
+        return np.array_split(rows, self.processes.world_size)[self.processes.global_rank]
 
     def _position(self, sampler: BatchSampler) -> Position:
         if self.trainer is None:

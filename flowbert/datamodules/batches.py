@@ -11,10 +11,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from flowbert.errors import UserError
+from flowbert.processes import Processes
 from flowbert.seeding import Stream
 
 _LEAST = 32  # sentences of a chunk: below, the fixed cost of a forward pass outweighs the padding saved
 _SHORTER = 0.8  # a chunk ends where sentences fall below this share of its longest
+
+Build = Callable[[int, list[int]], Any]
+"""Makes the batch of an epoch and indices."""
 
 Position = tuple[int, int]
 """Epoch and batch in it, both from 0."""
@@ -79,7 +83,7 @@ class BatchSampler(DistributedSampler[Any]):
 class BatchDataset(Dataset[Any]):
     """Whole batches by the ``(epoch, indices)`` of :class:`BatchSampler`."""
 
-    def __init__(self, build: Callable[[int, list[int]], Any]) -> None:
+    def __init__(self, build: Build) -> None:
         self._build = build
 
     def __getitem__(self, key: tuple[int, list[int]]) -> Any:
@@ -94,21 +98,16 @@ class TrainingLoader(DataLoader[Any]):
         sampler: Which indices, in which order.
         position: Tells the epoch and batch that training has come to; batches fetched ahead do not count.
         workers: Processes that build batches ahead; 0: none.
-        pin_memory: Whether to copy tensors into memory that a GPU reads fast.
+        **fetching: ``pin_memory``: whether to copy tensors into memory that a GPU reads fast.
     """
 
     sampler: BatchSampler
 
     def __init__(
-        self,
-        build: Callable[[int, list[int]], Any],
-        sampler: BatchSampler,
-        position: Callable[[], Position],
-        workers: int = 0,
-        pin_memory: bool = False,
+        self, build: Build, sampler: BatchSampler, position: Callable[[], Position], workers: int = 0, **fetching: Any
     ) -> None:
-        fetching = _fetching(workers, pin_memory) | {"persistent_workers": workers > 0}
-        super().__init__(BatchDataset(build), sampler=sampler, **fetching)
+        options = _fetching(workers, **fetching) | {"persistent_workers": workers > 0}
+        super().__init__(BatchDataset(build), sampler=sampler, **options)
         self._position = position
 
     def state_dict(self) -> dict[str, Any]:
@@ -150,40 +149,28 @@ class _Keys(DistributedSampler[Any]):
 
 
 def in_order(
-    build: Callable[[int, list[int]], Any],
-    index: npt.NDArray[np.int64],
-    size: int,
-    *,
-    drop_last: bool = False,
-    workers: int = 0,
-    pin_memory: bool = False,
+    build: Build, index: npt.NDArray[np.int64], size: int, *, drop_last: bool = False, **fetching: Any
 ) -> DataLoader[Any]:
     """Batches of some examples in their order, the same every time: ``build`` is told epoch 0."""
     end = len(index) - size + 1 if drop_last else len(index)
     keys = [(0, index[start : start + size].tolist()) for start in range(0, end, size)]
-    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
+    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(**fetching))
 
 
 def shared_in_order(
-    build: Callable[[int, list[int]], Any],
-    index: npt.NDArray[np.int64],
-    size: int,
-    rank: int,
-    world_size: int,
-    *,
-    workers: int = 0,
-    pin_memory: bool = False,
+    build: Build, index: npt.NDArray[np.int64], size: int, processes: Processes, **fetching: Any
 ) -> DataLoader[Any]:
     """The same for one of W processes: its share of each batch of ``W * size`` examples, none twice.
 
     All have equally many batches. Fewer examples than processes are one batch, the whole of it for each.
     """
+    rank, world_size = processes.global_rank, processes.world_size
     if world_size == 1:
-        return in_order(build, index, size, workers=workers, pin_memory=pin_memory)
+        return in_order(build, index, size, **fetching)
     batches = np.array_split(index, -(-len(index) // (size * world_size)))
     shares = [batch[rank::world_size] if len(index) >= world_size else batch for batch in batches]
     keys = _Keys([(0, share.tolist()) for share in shares])
-    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(workers, pin_memory))
+    return DataLoader(BatchDataset(build), sampler=keys, **_fetching(**fetching))
 
 
 def rows_in_order(shares: Sequence[Sequence[Tensor]], count: int) -> Tensor:
@@ -212,7 +199,7 @@ def rows_in_order(shares: Sequence[Sequence[Tensor]], count: int) -> Tensor:
     return torch.cat(joined)
 
 
-def _fetching(workers: int, pin_memory: bool) -> dict[str, Any]:
+def _fetching(workers: int = 0, pin_memory: bool = False) -> dict[str, Any]:
     options: dict[str, Any] = {
         "batch_size": None,
         "collate_fn": _as_is,

@@ -15,7 +15,6 @@ from flowbert.datamodules.batches import shared_in_order
 from flowbert.datamodules.examples import Examples
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.errors import UserError, choices
-from flowbert.processes import ALONE
 from flowbert.seeding import Stream
 from flowbert.store.embedding_store import EmbeddingStore, Encoder, MemoryStore
 from flowbert.training.limits import check_limits
@@ -94,13 +93,10 @@ class EmbeddingDataModule(CorpusDataModule):
             store = EmbeddingStore(None if root is None else Path(root), self.encoder)
         else:
             store = MemoryStore(self.encoder)
-        store.share(self._to_encode(), self._strategy())
+        store.share(self._to_encode(), self.processes)
         self._store = store
         if self.store != "none":
             self._corpus_rows = store.rows(self.examples.columns[0])
-
-    def _strategy(self) -> Any:
-        return ALONE if self.trainer is None else self.trainer.strategy
 
     def _to_encode(self) -> list[str]:
         evaluated = [(task, [split for split in ("dev", "test") if split in task.splits]) for task in self.tasks]
@@ -181,12 +177,12 @@ class EmbeddingDataModule(CorpusDataModule):
         """Two likelihood samples: fitting sentences (at most as many as held out or 2,048) and held-out ones."""
         size = min(len(self._fit_index), max(_LIKELIHOOD_SAMPLE, len(self._held_index)))
         indices = [index for index in (self._sampled(size), self._held_index) if len(index)]
-        batch, processes = 4 * self.batch_size, self._processes()
-        return [shared_in_order(self.batch, index, batch, *processes, **self.fetching()) for index in indices]
+        size, fetching = 4 * self.batch_size, self.fetching()
+        return [shared_in_order(self.batch, index, size, self.processes, **fetching) for index in indices]
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Embeddings of the file ``predict``, or of the whole corpus, in order."""
         store = self._embedder()
-        store.share(self.predict_sentences(), self._strategy())
+        store.share(self.predict_sentences(), self.processes)
         rows = store.rows(self.predict_sentences())
-        return shared_in_order(lambda _, chosen: store.take(chosen), rows, self.batch_size, *self._processes())
+        return shared_in_order(lambda _, chosen: store.take(chosen), rows, self.batch_size, self.processes)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.files import as_list
 from flowbert.data.sts import SAMPLE, STSTask, load_task
-from flowbert.errors import UserError
 from flowbert.training.limits import check_limits
 
 
@@ -45,14 +45,12 @@ class CorpusOptions:
 
     def __post_init__(self) -> None:
         check_limits(max_sentences=self.max_sentences)
-        if not self.task_names:
-            raise UserError(f"tasks: received {self.tasks!r}; allowed: one name or more, comma-separated")
+        as_list(self.tasks, "tasks")  # there is one, and it shows early
 
     @property
     def task_names(self) -> list[str]:
         """Names of the tasks, each once; the first one's sentences are ``target``."""
-        given = self.tasks.split(",") if isinstance(self.tasks, str) else self.tasks
-        return list(dict.fromkeys(name.strip() for name in given if name.strip()))
+        return as_list(self.tasks, "tasks")
 
     def load_tasks(self) -> list[STSTask]:
         """The tasks.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowbert.data.labels import check_overlap, without_overlap
+from flowbert.data.labels import unmeasured
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sts import Subset, load_task, sentence_pairs
 from flowbert.datamodules.examples import Examples
@@ -66,11 +66,9 @@ class SiameseDataModule(TextDataModule):
 
     def _unmeasured(self, subsets: Sequence[Subset]) -> Sequence[Subset]:
         """Labelled pairs that the evaluation does not measure."""
+        drop = self.options.drop_overlap
         for task in self.tasks:
             for split in ("dev", "test"):
-                measured, where = task.splits.get(split, []), f"{task.name} {split}"
-                if self.options.drop_overlap:
-                    subsets = without_overlap(subsets, partial(sentence_pairs, measured), where)
-                else:
-                    check_overlap(subsets, partial(sentence_pairs, measured), where)
+                measured = partial(sentence_pairs, task.splits.get(split, []))
+                subsets = unmeasured(subsets, measured, f"{task.name} {split}", drop_overlap=drop)
         return subsets

@@ -71,7 +71,7 @@ class TextDataModule(CorpusDataModule):
     def setup(self, stage: str) -> None:
         """Read what :meth:`load` reads, if it was not called."""
         self.load()
-        self.check_size(self.examples, self._processes()[1])
+        self.check_size(self.examples, self.processes.world_size)
         self.weigh_tokens()
 
     def training_encoder(self) -> SentenceEncoder:
@@ -143,4 +143,4 @@ class TextDataModule(CorpusDataModule):
         def texts(_: int, chosen: list[int]) -> list[str]:
             return [sentences[i] for i in chosen]
 
-        return shared_in_order(texts, np.arange(len(sentences)), _CHUNK, *self._processes())
+        return shared_in_order(texts, np.arange(len(sentences)), _CHUNK, self.processes)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.calibration.few_rows import DistinctRows
+from flowbert.data.files import as_list
 from flowbert.data.sts import load_task
 from flowbert.datamodules.batches import in_order
 from flowbert.datamodules.embedding import SCALE_SAMPLE, EmbeddingDataModule
@@ -62,8 +63,7 @@ class VectorDataModule(EmbeddingDataModule):
             workers=workers,
             seed=seed,
         )
-        given = tasks.split(",") if isinstance(tasks, str) else tasks
-        self._task_names = list(dict.fromkeys(name.strip() for name in given if name.strip()))
+        self._task_names = as_list(tasks or None, "tasks")
         self._sample: Tensor | None = None
 
     # ---------------------------------------------------------------- set-up
@@ -117,7 +117,7 @@ class VectorDataModule(EmbeddingDataModule):
         One pass over the file gives the digest and the sample for int8, too. Where the digest is known, several
         processes read their shares alone.
         """
-        rank, world_size = self._processes()
+        rank, world_size = self.processes.global_rank, self.processes.world_size
         if world_size > 1 and self.table.needs_no_pass:
             yield from super().corpus_chunks()
             return

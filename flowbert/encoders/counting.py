@@ -1,11 +1,11 @@
 """Which sentences token weights are counted over, as an option names them."""
 
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterable
+from functools import reduce
 from pathlib import Path
-
-from torch import Tensor
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.readers import FORMATS
@@ -15,6 +15,7 @@ from flowbert.encoders.token_counts import COUNTS_SUFFIX, FITTED_ON, OF_RUN, Tok
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io.hub import is_hub_name, split_revision
 from flowbert.io.run_folder import RunFolder
+from flowbert.processes import ALONE, Processes, exchanged
 
 Counted = Corpus | TokenCounts
 """What is counted, or was."""
@@ -50,19 +51,13 @@ def choose_counted(
     return load(source) if found is None else found
 
 
-def weigh_tokens(
-    encoder: SentenceEncoder,
-    counted: Callable[[], Counted],
-    share: tuple[int, int] = (0, 1),
-    merge: Callable[[Tensor], Tensor] = lambda counts: counts,
-) -> None:
+def weigh_tokens(encoder: SentenceEncoder, counted: Callable[[], Counted], processes: Processes = ALONE) -> None:
     """Give an encoder the token counts that its pooling needs; nothing is counted if it needs none, or has them.
 
     Args:
         encoder: The encoder.
         counted: Gives what to count.
-        share: Number of this process, and of all: each counts its share.
-        merge: Sums whole numbers over all processes.
+        processes: Each counts its share; every one must call.
     """
     if not encoder.needs_counts:
         if encoder.counts is None and encoder.count_over not in ("", FITTED_ON):
@@ -73,10 +68,8 @@ def weigh_tokens(
         return
     counts = counted()
     if isinstance(counts, Corpus):
-        rank, world_size = share
-        mine = encoder.count_tokens(counts.sentences[rank::world_size])
-        summed = {name: merge(of) for name, of in mine.tensors().items()}
-        counts = TokenCounts(**summed, sentences=len(counts.sentences), name=counts.name)
+        share = counts.sentences[processes.global_rank :: processes.world_size]
+        counts = reduce(operator.add, exchanged(processes, encoder.count_tokens(share, counts.name)))
     encoder.use_counts(counts)
 
 

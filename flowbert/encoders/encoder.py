@@ -98,7 +98,7 @@ class SentenceEncoder(nn.Module):
         self.dim: int = self.after_pooling.out_features or config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.layers = resolve_layers(layers, self.num_layers)
-        self._pooling = make_pooling(pooling)
+        self._pooling = make_pooling(pooling, tokenizer)
         self.settings: tuple[Setting, ...] = ((self.layers, self._pooling),)
         self.counts: TokenCounts | None = None
         self.count_over = counts if isinstance(counts, str) else ""

@@ -33,9 +33,8 @@ def embed(backbone: nn.Module, features: Features, settings: Sequence[Setting], 
     output = _states(backbone, features)
     if settings[0][1].name == POOLER:
         return after(output.pooler_output.float())
-    mask, ids = features["attention_mask"], features["input_ids"]
     mixed = {layers: mix_layers(output.hidden_states, layers) for layers, _ in settings}
-    return torch.cat([after(pool(mixed[layers], mask, ids)) for layers, pool in settings], dim=1)
+    return _pooled(mixed, features, settings, after)
 
 
 def embed_packed(
@@ -44,10 +43,10 @@ def embed_packed(
     """The same of chunks that went through the network as one sequence without padding, one after another."""
     states = _states(backbone, packing.inputs()).hidden_states
     mixed = {layers: packing.unpack(mix_layers(states, layers)) for layers, _ in settings}
-    rows = []
-    for number, chunk in enumerate(chunks):
-        mask, ids = chunk["attention_mask"], chunk["input_ids"]
-        rows.append(torch.cat([after(pool(mixed[layers][number], mask, ids)) for layers, pool in settings], dim=1))
+    rows = [
+        _pooled({layers: parts[number] for layers, parts in mixed.items()}, chunk, settings, after)
+        for number, chunk in enumerate(chunks)
+    ]
     return torch.cat(rows)
 
 
@@ -62,6 +61,13 @@ def evaluating(encoder: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def _pooled(
+    mixed: Mapping[tuple[int, ...], Tensor], features: Features, settings: Sequence[Setting], after: After
+) -> Tensor:
+    mask, ids = features["attention_mask"], features["input_ids"]
+    return torch.cat([after(pool(mixed[layers], mask, ids)) for layers, pool in settings], dim=1)
 
 
 def _states(backbone: nn.Module, features: Features) -> Any:

@@ -1,6 +1,7 @@
 """From hidden states to one vector per sentence: average layers, then pool over tokens."""
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -9,13 +10,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from flowbert.encoders.token_counts import TokenCounts, frequencies
+from flowbert.encoders.token_counts import TokenCounts
+from flowbert.encoders.token_weights import COUNTED, RANKED, WEIGHTINGS, ranks_of
 from flowbert.encoders.tokens import special_tokens
 from flowbert.errors import UserError, choices
 from flowbert.spec import parse_spec
 
 POOLER = "cls_pooler"
-_SMOOTHING = 1e-6  # added to frequencies, so that a token that was never counted has a weight
+_OF_SPECIAL_TOKENS = {"special": False, "cls": 0.0}  # options of every weighting
 
 
 def mix_layers(hidden_states: Sequence[Tensor], layers: Sequence[int]) -> Tensor:
@@ -74,43 +76,6 @@ TOKEN_POOLINGS = {
 }
 """Every pooling that is a function of the tokens' vectors and places; a new one is one entry here."""
 
-
-def idf(counts: TokenCounts, exponent: float = 1.0) -> Tensor:
-    r"""Inverse document frequency :math:`\log^e \frac{N + 1}{df(t) + 1}`, a sentence being a document.
-
-    A token of every sentence weighs nothing, one that was never counted :math:`\log^e(N + 1)`. That frequent words
-    disturb the space is of the paper below; that idf weights mend much of it is measured here.
-
-    References:
-        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
-        https://arxiv.org/abs/2011.05864
-    """
-    return torch.log((counts.sentences + 1) / (counts.documents.double() + 1)) ** exponent
-
-
-def sif(counts: TokenCounts, a: float = 1e-3) -> Tensor:
-    r"""Smooth inverse frequency :math:`a / (a + p(t))`; a token that was never counted weighs 1.
-
-    The removal of the first direction that the paper adds is a calibration of its own (``nulling-1``).
-
-    References:
-        A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
-        https://openreview.net/forum?id=SyK00v5xx
-    """
-    return a / (a + frequencies(counts))
-
-
-def weighted_mean(counts: TokenCounts, exponent: float = 0.25) -> Tensor:
-    r"""A power of the frequency, :math:`(p(t) + 10^{-6})^{-e}`; a token that was never counted weighs :math:`10^{6e}`.
-
-    Ours: between the plain mean (e = 0) and the inverse frequency (e = 1).
-    """
-    return (frequencies(counts) + _SMOOTHING) ** -exponent
-
-
-WEIGHTINGS: dict[str, Callable[..., Tensor]] = {"idf": idf, "sif": sif, "weighted_mean": weighted_mean}
-"""Every weighting of tokens by their counts: arguments after the counts are options; a new one is one entry here."""
-
 POOLINGS = (*TOKEN_POOLINGS, *WEIGHTINGS, POOLER)
 """Names of all poolings; ``cls_pooler`` is a layer of the backbone."""
 
@@ -119,8 +84,8 @@ POOLINGS = (*TOKEN_POOLINGS, *WEIGHTINGS, POOLER)
 class Pooling:
     """A pooling as it is written, ``mean``, ``sif:a=0.01``, with the weights of the tokens if it has any.
 
-    Special tokens have no part in the weightings by counts unless ``special=true``. A sentence whose tokens weigh
-    nothing all together, such as an empty one, gets its plain mean.
+    Special tokens have no part in the weightings unless ``special=true``; ``cls=16`` gives [CLS] that weight. A
+    sentence whose tokens weigh nothing all together, such as an empty one, gets its plain mean.
 
     Attributes:
         text: The option, what is default left out: equal poolings have equal texts.
@@ -152,14 +117,24 @@ class Pooling:
         return hash((self.text, self.digest))
 
     @property
+    def weighted(self) -> bool:
+        """Whether some tokens weigh more than others."""
+        return self.name in WEIGHTINGS
+
+    @property
     def counted(self) -> bool:
         """Whether it weighs tokens by their counts."""
-        return self.name in WEIGHTINGS
+        return self.name in COUNTED
+
+    @property
+    def cls_weight(self) -> float:
+        """Weight of [CLS] that was asked for; 0 without."""
+        return float(dict(self.options).get("cls", 0.0))
 
     @property
     def linear(self) -> bool:
         """Whether averaging layers before and after it is the same."""
-        return self.counted or (self.name in TOKEN_POOLINGS and TOKEN_POOLINGS[self.name].linear)
+        return self.weighted or (self.name in TOKEN_POOLINGS and TOKEN_POOLINGS[self.name].linear)
 
     @property
     def label(self) -> str:
@@ -183,11 +158,31 @@ class Pooling:
                 f"counts: received counts of {len(counts.occurrences)} tokens in {counts.sentences} sentences; "
                 f"allowed: of the encoder's {len(tokenizer)} tokens, in at least one sentence"
             )
-        options = dict(self.options)
-        left_out = [] if options.pop("special", False) else sorted(special_tokens(tokenizer))
-        weights = WEIGHTINGS[self.name](counts.without(left_out), **options).float()
-        weights[left_out] = 0.0
+        weights = self._weights(counts.without(self._left_out(tokenizer)), tokenizer)
         return replace(self, digest=counts.digest, counted_over=counts.name, weights=weights)
+
+    def with_vocabulary(self, tokenizer: PreTrainedTokenizerBase) -> "Pooling":
+        """The same with the weights that the vocabulary gives the tokens; itself if it has none."""
+        if self.name not in RANKED:
+            return self
+        size = max(tokenizer.get_vocab().values()) + 1  # numbers may have holes
+        tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
+        return replace(self, weights=self._weights(ranks_of(tokens, tokenizer.unk_token), tokenizer))
+
+    def _left_out(self, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+        return [] if dict(self.options)["special"] else sorted(special_tokens(tokenizer))
+
+    def _weights(self, known: TokenCounts | Tensor, tokenizer: PreTrainedTokenizerBase) -> Tensor:
+        options = {name: value for name, value in self.options if name not in _OF_SPECIAL_TOKENS}
+        weights = WEIGHTINGS[self.name](known, **options).float()
+        weights[self._left_out(tokenizer)] = 0.0
+        if self.cls_weight:
+            if tokenizer.cls_token_id is None:
+                raise UserError(
+                    f"pooling: received {self.text!r}, and the tokenizer has no [CLS]; allowed: without cls"
+                )
+            weights[tokenizer.cls_token_id] = self.cls_weight
+        return weights
 
     def halves(self, tokenizer: PreTrainedTokenizerBase) -> tuple["Pooling", "Pooling"]:
         """The same over the tokens at even and at odd places, special ones left out: two views of one pass.
@@ -197,7 +192,7 @@ class Pooling:
         Raises:
             ValueError: If it is no mean over tokens.
         """
-        if not (self.counted or self.name == "mean"):
+        if not (self.weighted or self.name == "mean"):
             raise ValueError(f"halves of pooling {self.text!r}; allowed: mean, {', '.join(WEIGHTINGS)}")
         special = tuple(sorted(special_tokens(tokenizer)))
         even, odd = (
@@ -230,10 +225,11 @@ class Pooling:
             UserError: If it needs counts and has none.
         """
         mask = self._chosen(mask, ids)
-        if not self.counted:
+        if not self.weighted:
             return pool(tokens, mask, self.name)
         if self.weights is None:
-            raise UserError(f"pooling: {self.text} needs token counts; allowed without: {', '.join(TOKEN_POOLINGS)}")
+            allowed = ", ".join([*TOKEN_POOLINGS, *RANKED])
+            raise UserError(f"pooling: {self.text} needs token counts; allowed without: {allowed}")
         real = mask.bool()
         # Where the tokens are: the table is small, and one encoder may move between devices.
         weights = self.weights.to(ids.device)[ids] * real
@@ -241,8 +237,12 @@ class Pooling:
         return _weighted(tokens, real.unsqueeze(-1), weights.unsqueeze(-1))
 
 
-def make_pooling(text: str) -> Pooling:
+def make_pooling(text: str, tokenizer: PreTrainedTokenizerBase | None = None) -> Pooling:
     """A pooling from ``name[:option=value]...``.
+
+    Args:
+        text: The option.
+        tokenizer: Gives the weights of a pooling that takes them from the vocabulary; None leaves them open.
 
     Raises:
         UserError: If the name or an option is unknown, or a value is not allowed.
@@ -250,17 +250,25 @@ def make_pooling(text: str) -> Pooling:
     spec = parse_spec(text, POOLINGS, "pooling")
     usual: dict[str, Any] = {}
     if spec.name in WEIGHTINGS:
-        parameters = inspect.signature(WEIGHTINGS[spec.name]).parameters
-        usual = {name: each.default for name, each in parameters.items() if name != "counts"} | {"special": False}
-    options = {**usual, **spec.arguments(usual)}
-    for name, value in options.items():
-        if name == "special" and not isinstance(value, bool):
-            raise UserError(f"pooling: received {text!r}, special {value!r}; allowed: true, false")
-        if name != "special" and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+        _, *parameters = inspect.signature(WEIGHTINGS[spec.name]).parameters.values()
+        usual = {each.name: each.default for each in parameters} | _OF_SPECIAL_TOKENS
+    given = spec.arguments(usual)
+    for name, value in given.items():
+        if name == "special":
+            if not isinstance(value, bool):
+                raise UserError(f"pooling: received {text!r}, special {value!r}; allowed: true, false")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise UserError(f"pooling: received {text!r}, {name} {value!r}; allowed: a number above 0")
+    options = {**usual, **given}
     changed = {name: value for name, value in options.items() if value != usual[name]}
-    written = [f":{name}={str(value).lower()}" for name, value in changed.items()]
-    return Pooling("".join([spec.name, *written]), spec.name, tuple(options.items()))
+    written = [f":{name}={_written(value)}" for name, value in changed.items()]
+    made = Pooling("".join([spec.name, *written]), spec.name, tuple(options.items()))
+    return made if tokenizer is None else made.with_vocabulary(tokenizer)
+
+
+def _written(value: bool | float) -> str:
+    """Every digit, as stores tell poolings apart by it: ``true``, ``16``, ``0.5``."""
+    return "true" if value is True else repr(float(value)).removesuffix(".0")
 
 
 def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:

@@ -21,20 +21,20 @@ _RULES = "static-1"
 _BATCH = 1024
 
 
-def words_of(sentence: str, lowercase: bool = True) -> list[str]:
-    r"""Words of a sentence: runs of letters, digits and underscores; every other sign is a word of its own.
+def words_of(sentence: str) -> list[str]:
+    r"""Words of a sentence in lower case: runs of letters, digits, underscores; every other sign is a word of its own.
 
     Example:
         >>> words_of("A dog's life.")
         ['a', 'dog', "'", 's', 'life', '.']
     """
-    return _TOKEN.findall(sentence.lower() if lowercase else sentence)
+    return _TOKEN.findall(sentence.lower())
 
 
-def count_words(sentences: Iterable[str], lowercase: bool = True) -> dict[str, int]:
+def count_words(sentences: Iterable[str]) -> dict[str, int]:
     """How often each word occurs in a corpus, for the weights of :class:`StaticEncoder`."""
     read = tracked(sentences, "Counting words", "sentences")
-    return dict(Counter(word for sentence in read for word in words_of(sentence, lowercase)))
+    return dict(Counter(word for sentence in read for word in words_of(sentence)))
 
 
 class StaticEncoder:
@@ -53,7 +53,6 @@ class StaticEncoder:
     Args:
         words: V distinct words.
         vectors: Their vectors, shape ``(V, D)``.
-        lowercase: Lower the case of the sentences before they are cut into words.
         counts: Word -> occurrences in a corpus, for the SIF weights; a word that is not in it gets the weight 1. None
             gives the plain mean.
         sif_a: The constant a of the weights, above 0.
@@ -74,7 +73,6 @@ class StaticEncoder:
         words: Sequence[str],
         vectors: NDArray[np.floating],
         *,
-        lowercase: bool = True,
         counts: Mapping[str, int] | None = None,
         sif_a: float = 1e-3,
         digest: str | None = None,
@@ -86,7 +84,6 @@ class StaticEncoder:
         if counts is not None and sum(counts.values()) < 1:
             raise UserError("counts: received no word; allowed: at least one occurrence")
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self.lowercase = lowercase
         self.sif_a = sif_a
         self._rows = {word: row for row, word in enumerate(words)}
         if len(self._rows) != len(words):
@@ -98,15 +95,7 @@ class StaticEncoder:
         self._digest = digest or digest_bytes(self.vectors.tobytes(), "\n".join(words).encode())
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        max_words: int | None = None,
-        lowercase: bool = True,
-        counts: Mapping[str, int] | None = None,
-        sif_a: float = 1e-3,
-    ) -> Self:
+    def from_file(cls, path: str | Path, *, max_words: int | None = None) -> Self:
         """Read a text file, plain or ``.gz``: a word and its D numbers a line, parted by single spaces.
 
         A first line of two whole numbers (words, D) is word2vec's header. A word may hold spaces, as a few of GloVe's
@@ -115,9 +104,6 @@ class StaticEncoder:
         Args:
             path: The file, UTF-8.
             max_words: Read only the first ones, in such files the most frequent; None reads all.
-            lowercase: As in the constructor.
-            counts: As in the constructor.
-            sif_a: As in the constructor.
 
         Raises:
             UserError: If the file is missing, empty or not UTF-8, has a ragged row, a value that is not a finite
@@ -126,15 +112,11 @@ class StaticEncoder:
         path = Path(path).expanduser()
         if max_words is not None and max_words < 1:
             raise UserError(f"max_words: received {max_words}; allowed: 1 or more, or none for all")
-        words, vectors = _read_vectors(path, max_words)
-        return cls(words, vectors, lowercase=lowercase, counts=counts, sif_a=sif_a)
+        return cls(*_read_vectors(path, max_words))
 
     def with_counts(self, counts: Mapping[str, int], sif_a: float = 1e-3) -> "StaticEncoder":
         """The same vectors with SIF weights of these counts."""
-        words = list(self._rows)
-        return StaticEncoder(
-            words, self.vectors, lowercase=self.lowercase, counts=counts, sif_a=sif_a, digest=self._digest
-        )
+        return StaticEncoder(list(self._rows), self.vectors, counts=counts, sif_a=sif_a, digest=self._digest)
 
     @property
     def dim(self) -> int:
@@ -147,7 +129,7 @@ class StaticEncoder:
     def key(self) -> dict[str, Any]:
         """Identity of the embeddings as JSON values: equal keys, equal embeddings."""
         weighting = {"weighting": "mean"} if self._counts is None else {"weighting": "sif", "a": self.sif_a}
-        identity = {"kind": _RULES, "vectors": self._digest, "lowercase": self.lowercase, "counts": self._counts}
+        identity = {"kind": _RULES, "vectors": self._digest, "lowercase": True, "counts": self._counts}
         return identity | weighting
 
     def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], None] | None = None) -> NDArray[np.float32]:
@@ -162,7 +144,7 @@ class StaticEncoder:
         for start in range(0, len(sentences), _BATCH):
             batch = sentences[start : start + _BATCH]
             for row, sentence in enumerate(batch, start=start):
-                rows = self._known(sentence)
+                rows = [known for word in words_of(sentence) if (known := self._rows.get(word)) is not None]
                 unknown += not rows
                 embeddings[row] = self._mean(rows) if rows else self._unknown
             if on_batch is not None:
@@ -175,9 +157,6 @@ class StaticEncoder:
                 stacklevel=2,
             )
         return embeddings
-
-    def _known(self, sentence: str) -> list[int]:
-        return [row for word in words_of(sentence, self.lowercase) if (row := self._rows.get(word)) is not None]
 
     def _mean(self, rows: list[int]) -> NDArray[np.float64]:
         weighted: NDArray[np.float64] = self._weights[rows] @ self.vectors[rows].astype(np.float64)

@@ -76,6 +76,12 @@ def count_tokens(
     return counts
 
 
+def begins_with_cls(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer puts a [CLS] before every sentence."""
+    cls = tokenizer.cls_token_id
+    return cls is not None and tokenizer("a")["input_ids"][:1] == [cls]
+
+
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """Numbers of the tokens that stand for no text; the one for unknown text does."""
     return set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}

@@ -1,5 +1,6 @@
-"""What the calibrations have in common as scikit-learn transformers."""
+"""What the maps, and what the calibrations among them, have in common as scikit-learn transformers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -12,10 +13,37 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from flowbert.calibration import Calibration
 
 FLOATS = (np.float64, np.float32)  # what rows may be; others become the first
-NAMES = "feature_names_in"  # beside a saved map
+_NAMES = "feature_names_in"  # beside a saved map
 
 
-class CalibrationTransformer(TransformerMixin, BaseEstimator):
+class MapTransformer(TransformerMixin, BaseEstimator):
+    """What every map has under scikit-learn's contract: rows that are looked at, and the names of their columns."""
+
+    def _rows(self, X: Any, *, fitting: bool = False, **least: int) -> npt.NDArray[Any]:
+        if not fitting:
+            check_is_fitted(self)
+        rows: npt.NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=fitting, **least)
+        return rows
+
+    def _saved_names(self) -> dict[str, list[str] | None]:
+        """Names of the columns that were fitted on, as JSON, beside a saved map; None without."""
+        names = getattr(self, "feature_names_in_", None)
+        return {_NAMES: None if names is None else list(map(str, names))}
+
+    def _restore_features(self, count: int, metadata: Mapping[str, Any]) -> None:
+        """Say of the columns what scikit-learn's ``fit`` says."""
+        self.n_features_in_ = count
+        names = metadata.get(_NAMES)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = [np.dtype(kind).name for kind in FLOATS]
+        return tags
+
+
+class CalibrationTransformer(MapTransformer):
     """A :class:`flowbert.calibration.Calibration` under scikit-learn's contract.
 
     The constructor only stores its arguments, ``fit`` looks at them. Rows in float32 give rows in float32, others
@@ -36,7 +64,7 @@ class CalibrationTransformer(TransformerMixin, BaseEstimator):
         Raises:
             ValueError: If an argument is out of range, or the rows are not finite numbers of shape ``(N, D)``.
         """
-        rows = self._rows(X, reset=True)
+        rows = self._rows(X, fitting=True, ensure_min_features=self.least_features)
         self.calibration_ = self._unfitted().fit(rows)
         return self
 
@@ -47,7 +75,7 @@ class CalibrationTransformer(TransformerMixin, BaseEstimator):
             ValueError: As ``fit`` does.
         """
         first = not hasattr(self, "calibration_")
-        rows = self._rows(X, reset=first)
+        rows = self._rows(X, fitting=first, ensure_min_features=self.least_features if first else 1)
         if first:
             self.calibration_ = self._unfitted()
         self.calibration_.partial_fit(rows)
@@ -55,8 +83,7 @@ class CalibrationTransformer(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Map rows ``(N, D)`` to ``(N, k)``."""
-        check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+        rows = self._rows(X)
         return self.calibration_.transform(rows, dtype=_torch_dtype(rows)).numpy()
 
     def inverse_transform(self, X: Any) -> npt.NDArray[Any]:
@@ -68,7 +95,7 @@ class CalibrationTransformer(TransformerMixin, BaseEstimator):
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file, which flowbert's calibration of the same name loads, too. Returns the path."""
         check_is_fitted(self)
-        return self.calibration_.save(path, {NAMES: saved_names(self)})
+        return self.calibration_.save(path, self._saved_names())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -81,38 +108,15 @@ class CalibrationTransformer(TransformerMixin, BaseEstimator):
         estimator = cls(**calibration.config)
         if calibration.fitted:
             estimator.calibration_ = calibration
-            restore_features(estimator, cast(int, calibration.dim), metadata.get(NAMES))
+            estimator._restore_features(cast(int, calibration.dim), metadata)
         return estimator
 
     def _unfitted(self) -> Calibration:
         return self.kind(**self.get_params(deep=False))
 
-    def _rows(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
-        least = self.least_features if reset else 1
-        rows: npt.NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=reset, ensure_min_features=least)
-        return rows
-
     @property
     def _n_features_out(self) -> int:
         return self.calibration_.affine_map().weight.shape[1]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = [np.dtype(kind).name for kind in FLOATS]
-        return tags
-
-
-def saved_names(estimator: Any) -> list[str] | None:
-    """Names of the columns that an estimator was fitted on, as JSON; None without."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else list(map(str, names))
-
-
-def restore_features(estimator: Any, count: int, names: list[str] | None) -> None:
-    """Give a loaded estimator what scikit-learn's ``fit`` says of the columns."""
-    estimator.n_features_in_ = count
-    if names is not None:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _torch_dtype(rows: npt.NDArray[Any]) -> torch.dtype:

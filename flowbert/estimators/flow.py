@@ -9,12 +9,12 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
-from flowbert.estimators.base import FLOATS, NAMES, restore_features, saved_names
+from flowbert.estimators.base import FLOATS, MapTransformer
 from flowbert.flows import Glow, load_flow, save_flow
 from flowbert.flows.glow import most_levels
 
@@ -22,7 +22,7 @@ _BLOCK = 8192  # rows per pass: bounds the activations
 _PARAMETERS = "parameters"  # beside a saved flow: the estimator's arguments
 
 
-class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FlowTransformer(ClassNamePrefixFeaturesOutMixin, MapTransformer):
     """A Glow-style flow fitted by maximum likelihood: :func:`flowbert.fit_flow` under scikit-learn's contract.
 
     It is fitted in float32, as everywhere here, and applied in float64; rows in float32 give rows in float32. Any D
@@ -40,6 +40,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         mixing_init: Start of the learned mixing: ``identity`` or ``rotation``.
         noise: Variance of the Gaussian noise added while fitting, as a share of the mean variance.
         epochs: Passes over the rows; less than one is one pass over that share of them.
+        steps: Steps in place of epochs, as many on few rows as on many; None goes by epochs.
         batch_size: Rows per step.
         start_size: Rows that drive the data-dependent start.
         learning_rate: Step size.
@@ -73,6 +74,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         mixing_init: str = "identity",
         noise: float = 0.05,
         epochs: float = 3,
+        steps: int | None = None,
         batch_size: int = 64,
         start_size: int = 1024,
         learning_rate: float = 5e-4,
@@ -90,6 +92,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.mixing_init = mixing_init
         self.noise = noise
         self.epochs = epochs
+        self.steps = steps
         self.batch_size = batch_size
         self.start_size = start_size
         self.learning_rate = learning_rate
@@ -107,7 +110,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         from flowbert.methods.flow import fit_flow  # Lightning takes a second to import: the maps do without
 
-        rows = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        rows = self._rows(X, fitting=True, ensure_min_samples=2)
         options = self.get_params(deep=False)
         options["levels"] = min(options["levels"], most_levels(rows.shape[1]))
         self.seed_ = _seed(options.pop("random_state"))
@@ -137,7 +140,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Write one safetensors file, which :func:`flowbert.flows.load_flow` reads, too. Returns its path."""
         check_is_fitted(self)
         parameters = self.get_params(deep=False) | {"random_state": self.seed_}
-        metadata = {_PARAMETERS: parameters, NAMES: saved_names(self), "flaw": self.flaw_}
+        metadata = {_PARAMETERS: parameters, "flaw": self.flaw_, **self._saved_names()}
         # Every number is one of float32: nothing is lost.
         return save_flow(copy.deepcopy(self.flow_).float(), path, metadata)
 
@@ -154,13 +157,8 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         estimator.seed_ = estimator.random_state
         estimator.flaw_ = metadata.get("flaw")
         estimator.flow_ = flow.double()
-        restore_features(estimator, flow.dim, metadata.get(NAMES))
+        estimator._restore_features(flow.dim, metadata)
         return estimator
-
-    def _rows(self, X: Any) -> npt.NDArray[Any]:
-        check_is_fitted(self)
-        rows: npt.NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=False)
-        return rows
 
     @torch.no_grad()
     def _apply(self, function: Callable[[Tensor], Tensor], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -171,11 +169,6 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @property
     def _n_features_out(self) -> int:
         return self.flow_.dim
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = [np.dtype(kind).name for kind in FLOATS]
-        return tags
 
 
 def _seed(random_state: Any) -> int:

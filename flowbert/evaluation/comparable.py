@@ -1,16 +1,12 @@
 """What may be averaged, ranked and called better: finite figures over the same columns, e.g. tasks."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-R = TypeVar("R", bound=Hashable)
-C = TypeVar("C", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Comparable(Generic[R, C]):
+class Comparable:
     """Rows with a finite figure in each of the columns that any row has one in.
 
     Attributes:
@@ -20,13 +16,13 @@ class Comparable(Generic[R, C]):
         empty: Columns in which no row has one.
     """
 
-    rows: tuple[R, ...]
-    columns: tuple[C, ...]
-    left_out: Mapping[R, tuple[C, ...]]
-    empty: tuple[C, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    left_out: Mapping[str, tuple[str, ...]]
+    empty: tuple[str, ...]
 
     @classmethod
-    def of(cls, figures: Mapping[R, Mapping[C, float]], columns: Sequence[C]) -> "Comparable[R, C]":
+    def of(cls, figures: Mapping[str, Mapping[str, float]], columns: Sequence[str]) -> "Comparable":
         """Find them; a figure that is missing, NaN or infinite is none.
 
         Example:
@@ -49,10 +45,8 @@ class Comparable(Generic[R, C]):
         """What is left out of ``what``, a line each for rows and columns; nothing if nothing is."""
         lines = []
         if self.left_out:
-            rows = "; ".join(
-                f"{row} (no figure on {', '.join(map(str, lacking))})" for row, lacking in self.left_out.items()
-            )
+            rows = "; ".join(f"{row} (no figure on {', '.join(lacking)})" for row, lacking in self.left_out.items())
             lines.append(f"left out of {what}: {rows}")
         if self.empty and self.columns:
-            lines.append(f"left out of {what}, as nothing has a figure there: {', '.join(map(str, self.empty))}")
+            lines.append(f"left out of {what}, as nothing has a figure there: {', '.join(self.empty)}")
         return lines

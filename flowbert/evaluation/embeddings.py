@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from flowbert.data.corpus import Corpus
+from flowbert.data.files import as_list
 from flowbert.encoders import SentenceEncoder, StaticEncoder, count_words, name_layers
 from flowbert.encoders.after_pooling import NONE
 from flowbert.encoders.counting import Counted
@@ -16,9 +17,9 @@ from flowbert.encoders.forward import Setting
 from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
 from flowbert.encoders.pooling import POOLER, Pooling, make_pooling
 from flowbert.encoders.token_counts import TokenCounts
+from flowbert.encoders.tokens import begins_with_cls
 from flowbert.errors import UserError
 from flowbert.evaluation.grid import Source
-from flowbert.evaluation.request import as_list
 from flowbert.processes import current
 from flowbert.store.embedding_store import EmbeddingStore, Encoder
 from flowbert.store.setting_stores import SettingStores
@@ -131,10 +132,10 @@ def _settings_of(
     first = next((spec for spec in specs if spec not in ("singles", "pairs", "triples")), "last" if specs else None)
     encoder = LayerwiseEncoder.from_pretrained(
         path,
-        revision=settings.revision,
         layers=first,
         pooling=None if poolings is None else poolings[0],
         max_length=settings.max_length or None,
+        revision=settings.revision,
         dtype=settings.dtype,
         counts=settings.counts,
         prompt=settings.prompt,
@@ -146,7 +147,7 @@ def _settings_of(
     stores = SettingStores(encoder, lambda each: EmbeddingStore(store_dir, each))
     # What follows the pooling need not be linear: then an average of layers is no average of vectors.
     found = _Settings(encoder, stores, alone=len(wanted) == 1 or len(encoder.after_pooling) > 0)
-    of = [make_pooling(each) for each in ([encoder.pooling] if poolings is None else poolings)]
+    of = [make_pooling(each, encoder.tokenizer) for each in ([encoder.pooling] if poolings is None else poolings)]
     if encoder.counts is not None:
         of = [pooling.with_counts(encoder.counts, encoder.tokenizer) for pooling in of]
     return [found.source((layers, pooling)) for pooling in of for layers in wanted]
@@ -180,6 +181,7 @@ class _Settings:
             expect=lambda sentences: self._stores.expect(sentences, averaged),
             with_counts=with_counts if pooling.counted and pooling.weights is None else None,
             halves=lambda: [self.source((layers, half)) for half in pooling.halves(encoder.tokenizer)],
+            begins_with_cls=begins_with_cls(encoder.tokenizer),
         )
 
     def _count(self, counted: Counted) -> TokenCounts:
@@ -190,8 +192,11 @@ class _Settings:
 
 def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_dir: str | Path | None) -> Source:
     columns = {"encoder": path, "layers": "words", "pooling": pooling.text, "dtype": "float32"}
-    if pooling.name not in ("mean", "sif"):
-        raise UserError(f"pooling: received {pooling.text!r}; allowed with word vectors ({path}): mean, sif")
+    options = dict(pooling.options)
+    if pooling.name not in ("mean", "sif") or options.get("special") or options.get("cls"):
+        raise UserError(
+            f"pooling: received {pooling.text!r}; allowed with word vectors ({path}): mean, sif, sif:a=0.01"
+        )
     if settings.prompt:
         raise UserError(f"prompt: received {settings.prompt!r}; allowed with word vectors ({path}): none")
     encoder = StaticEncoder.from_file(path, max_words=settings.max_words)
@@ -202,7 +207,7 @@ def _word_vectors(path: str, pooling: Pooling, settings: EncoderSettings, store_
     def with_counts(counted: Counted) -> Source:
         if not isinstance(counted, Corpus):
             raise UserError("counts: received counts of an encoder's tokens; allowed with word vectors: a corpus")
-        weighted = encoder.with_counts(count_words(counted.sentences), dict(pooling.options)["a"])
+        weighted = encoder.with_counts(count_words(counted.sentences), options["a"])
         return _stored(weighted, columns | {"pooling": f"{pooling.text} of {counted.name}"}, store_dir)
 
     return replace(_stored(encoder, columns, store_dir), with_counts=with_counts)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from flowbert.calibration.moments import Moments
 from flowbert.data.corpus import Corpus, sentences_digest
-from flowbert.data.labels import check_overlap, without_overlap
+from flowbert.data.labels import unmeasured
 from flowbert.data.sts import Subset, sentence_pairs
 from flowbert.encoders.counting import Counted
 from flowbert.errors import UserError
@@ -41,6 +41,7 @@ class Source:
         expect: Notes sentences that are going to be asked for: the next pass of the encoder serves all sources.
         with_counts: The source with the token counts of some sentences, where its pooling needs them; else None.
         halves: Sources of the same encoder over every second token; None where there are none.
+        begins_with_cls: Whether its sentences begin with [CLS].
     """
 
     columns: Mapping[str, Any]
@@ -51,6 +52,7 @@ class Source:
     expect: Callable[[Iterable[str]], None] = lambda _: None
     with_counts: Callable[[Counted], "Source"] | None = None
     halves: Callable[[], Sequence["Source"]] | None = None
+    begins_with_cls: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,7 @@ class Cell:
                 f"{self.task.name} has no train split, or none beside what is measured; allowed: a task that has one, "
                 "or a file of pairs"
             )
-        check_overlap(self.labels, self.task.pairs, f"{self.task.name} {self.task.split}")
+        unmeasured(self.labels, self.task.pairs, f"{self.task.name} {self.task.split}")
 
     @cached_property
     def fit_key(self) -> str:
@@ -175,7 +177,8 @@ class Request:
 
     def _labels(self, task: Task) -> tuple[Subset, ...]:
         labels = tuple(self.labels_of(task))
-        return without_overlap(labels, task.pairs, f"{task.name} {task.split}") if self.drop_overlap else labels
+        where = f"{task.name} {task.split}"
+        return unmeasured(labels, task.pairs, where, drop_overlap=True) if self.drop_overlap else labels
 
 
 def encode(cells: Sequence[Cell]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import torch
 
 from flowbert.data.corpus import NAMED, Corpus, load_corpus, sentences_digest
+from flowbert.data.files import as_list
 from flowbert.data.hub import hub_name
 from flowbert.data.nli import BUILTIN
 from flowbert.data.sts import STSTask, Subset, is_table
@@ -22,25 +23,6 @@ from flowbert.vectors import VectorCorpus, VectorTable
 Number = TypeVar("Number", int, float)
 Names = str | list[str]
 Methods = str | list[str | list[str]]
-
-
-def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Items of a list, or of a comma-separated text, each once; none for None.
-
-    Raises:
-        UserError: If there is none.
-
-    Example:
-        >>> as_list("raw, whitening", "methods"), as_list(["raw"], "methods"), as_list(None, "methods")
-        (['raw', 'whitening'], ['raw'], [])
-    """
-    if value is None:
-        return []
-    items = value.split(",") if isinstance(value, str) else value
-    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
-    if not names:
-        raise UserError(f"{argument}: received {value!r}; allowed: one name or more, comma-separated")
-    return names
 
 
 def as_numbers(value: str | Number | Sequence[Number], argument: str, kind: type[Number]) -> list[Number]:

@@ -69,7 +69,8 @@ class ResumableRun:
 
     def rows(self) -> list[Row]:
         """The rows there are, in the order of the cells."""
-        return [row for cell in _distinct(self.cells) for row in self.by_setting.get(cell.setting, [])]
+        settings = dict.fromkeys(cell.setting for cell in self.cells)
+        return [row for setting in settings for row in self.by_setting.get(setting, [])]
 
     def compute(self, cells: Sequence[Cell] | None = None) -> None:
         """Compute what is missing, of all cells or of some; an interruption loses nothing that was finished.
@@ -131,7 +132,3 @@ class ResumableRun:
         """
         self.scores.save()
         return merge_results(self.output, rows, self.record | {"rows": len(rows)})
-
-
-def _distinct(cells: Sequence[Cell]) -> list[Cell]:
-    return list({cell.setting: cell for cell in cells}.values())

@@ -20,6 +20,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.after_pooling import Dense
 from flowbert.encoders.pooling import Pooling
 from flowbert.encoders.saving import write_encoder
+from flowbert.encoders.token_weights import WEIGHTINGS
 from flowbert.errors import UserError
 from flowbert.exports.compiled import Affine, CompiledMap, compile_behind
 from flowbert.methods.chain import Chain
@@ -104,12 +105,12 @@ def stock_modules(
         raise UserError(f"dtype: received {dtype}; allowed in a sentence-transformers folder: float32")
     config: Any = encoder.backbone.config
     ((layers, pooling),) = encoder.settings
-    if not (pooling.counted or pooling.name in MODES):
-        allowed = f"{', '.join(MODES)}, idf, sif, weighted_mean"
+    if not (pooling.weighted or pooling.name in MODES):
+        allowed = ", ".join([*MODES, *WEIGHTINGS])
         raise UserError(f"pooling: received {pooling.text}, which no stock module does; allowed: {allowed}")
     modules = [] if layers == (encoder.num_layers,) else [_layer_mixing(encoder.num_layers, layers, config.hidden_size)]
     flow = compiled is not None and len(compiled.outer) > 0
-    weights = _position_0(encoder) if flow and pooling.name == "cls" else _counted(pooling)
+    weights = _position_0(encoder) if flow and pooling.name == "cls" else _token_weights(pooling)
     if weights is not None:
         modules.append(_word_weights(encoder, weights))
     mode = MODES[pooling.name] if weights is None else "mean"
@@ -126,8 +127,8 @@ def _layer_mixing(num_layers: int, layers: Sequence[int], dim: int) -> StockModu
     return StockModule("WeightedLayerPooling", config, {"layer_weights": weights})
 
 
-def _counted(pooling: Pooling) -> Tensor | None:
-    if not pooling.counted:
+def _token_weights(pooling: Pooling) -> Tensor | None:
+    if not pooling.weighted:
         return None
     if pooling.weights is None:
         raise UserError(f"pooling: {pooling.text} needs token counts; allowed: an encoder that has them")

@@ -25,6 +25,7 @@ from flowbert.exports.check import compared, trial_sentences
 from flowbert.exports.compiled import Affine, CompiledMap, compile_map, steps_of
 from flowbert.flows import Glow
 from flowbert.methods.embedder import Embedder, Fitted
+from flowbert.notices import loggers_at
 from flowbert.progress import progress
 
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -228,14 +229,6 @@ def _write_tokenizer(path: Path, encoder: SentenceEncoder) -> None:
 @contextmanager
 def _exporter_quiet() -> Iterator[None]:
     """Without the exporter's notes on itself, and on operators of packages that are not installed."""
-    logger = logging.getLogger("torch.onnx")
-    root, level, before = logging.getLogger(), logging.getLogger().level, logger.level
-    logger.setLevel(logging.ERROR)
-    root.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(before)
-        root.setLevel(level)
+    with loggers_at(logging.ERROR, "torch.onnx", ""), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

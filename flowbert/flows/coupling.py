@@ -4,6 +4,7 @@ Of an odd number of dimensions the first half, which passes unchanged, has one m
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +55,20 @@ class CouplingNet(nn.Module):
         return torch.addmm(self.bias_out, hidden, self.weight_out) * (LOGSCALE_FACTOR * self.log_scale_out).exp()
 
 
-class AdditiveCoupling(Bijection):
+class _Coupling(Bijection):
+    """A network from one half of the dimensions to some outputs for each of the other half."""
+
+    outputs: ClassVar[int]
+
+    def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
+        super().__init__()
+        if dim < 2:
+            raise UserError(f"coupling halves its vector: dim {dim} received, allowed: at least 2")
+        changed = dim // 2
+        self.net = CouplingNet(dim - changed, hidden_dim, self.outputs * changed, seed)
+
+
+class AdditiveCoupling(_Coupling):
     r"""Additive coupling: :math:`z = [x_a, x_b + g(x_a)]`, log-det 0.
 
     References:
@@ -79,9 +93,7 @@ class AdditiveCoupling(Bijection):
         torch.Size([5])
     """
 
-    def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
-        super().__init__()
-        self.net = _half_net(dim, hidden_dim, 1, seed)
+    outputs = 1
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Add the shift to the second half."""
@@ -94,7 +106,7 @@ class AdditiveCoupling(Bijection):
         return torch.cat([fixed, changed - self.net(fixed)], dim=1), z.new_zeros(z.shape[0])
 
 
-class AffineCoupling(Bijection):
+class AffineCoupling(_Coupling):
     r"""Affine coupling: :math:`z = [x_a, (x_b + h) \odot \sigma(r + 2)]`, log-det :math:`\sum \log\sigma(r + 2)`.
 
     The network's even outputs are the shift h, its odd outputs r.
@@ -121,9 +133,7 @@ class AffineCoupling(Bijection):
         True
     """
 
-    def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
-        super().__init__()
-        self.net = _half_net(dim, hidden_dim, 2, seed)
+    outputs = 2
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shift, then scale the second half."""
@@ -144,11 +154,3 @@ class AffineCoupling(Bijection):
 
 COUPLINGS: dict[str, Callable[[int, int, int], Bijection]] = {"additive": AdditiveCoupling, "affine": AffineCoupling}
 """What makes each coupling of vector size D, network width and seed."""
-
-
-def _half_net(dim: int, hidden_dim: int, outputs: int, seed: int) -> CouplingNet:
-    """The network from one half of the dimensions to so many outputs for each of the other half."""
-    if dim < 2:
-        raise UserError(f"coupling halves its vector: dim {dim} received, allowed: at least 2")
-    changed = dim // 2
-    return CouplingNet(dim - changed, hidden_dim, outputs * changed, seed)

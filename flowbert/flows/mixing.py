@@ -128,16 +128,13 @@ MIXINGS: dict[str, Callable[[int, str, int], Bijection]] = {
 
 def _initial_factors(dim: int, init: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Permutation as column indices (x P = x[:, indices]), packed triangles and diagonal of the starting W."""
+    if init not in LU_INITS:
+        raise UserError(f"mixing_init: received {init!r}; {choices(LU_INITS, init)}")
     generator = Stream(seed, "mixing").generator()
-    if init == "identity":
-        return torch.arange(dim), torch.zeros(dim, dim), torch.ones(dim)
-    if init == "reverse":
-        return torch.arange(dim).flip(0), torch.zeros(dim, dim), torch.ones(dim)
-    if init == "random":
-        return torch.randperm(dim, generator=generator), torch.zeros(dim, dim), torch.ones(dim)
     if init == "rotation":
         # In float64, so that the product of the rounded factors is orthogonal to float32 accuracy.
         rotation = torch.linalg.qr(torch.randn(dim, dim, generator=generator, dtype=torch.float64)).Q
         P, L, U = torch.linalg.lu(rotation)
         return P.argmax(0), (L.tril(-1) + U.triu(1)).float(), U.diagonal().float()
-    raise UserError(f"mixing_init: received {init!r}; {choices(LU_INITS, init)}")
+    permutation = torch.randperm(dim, generator=generator) if init == "random" else torch.arange(dim)
+    return permutation.flip(0) if init == "reverse" else permutation, torch.zeros(dim, dim), torch.ones(dim)

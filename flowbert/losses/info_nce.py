@@ -9,37 +9,6 @@ from flowbert.losses.base import ContrastiveLoss, check_shapes
 
 
 class InfoNCE(ContrastiveLoss):
-    """The loss :func:`info_nce` with its settings.
-
-    Args:
-        temperature: As there.
-        hard_negative_weight: As there.
-
-    Raises:
-        UserError: If the temperature is not above 0.
-
-    Example:
-        >>> InfoNCE(temperature=1.0)(torch.eye(2), torch.eye(2))
-        tensor(0.3133)
-    """
-
-    def __init__(self, temperature: float = 0.05, hard_negative_weight: float = 0.0) -> None:
-        super().__init__()
-        self.temperature = _checked_temperature(temperature)
-        self.hard_negative_weight = hard_negative_weight
-
-    def forward(self, first: Tensor, second: Tensor, hard: Tensor | None = None) -> Tensor:
-        """The loss of B sentences, their positives and their hard negatives, each ``(B, D)``."""
-        return info_nce(first, second, self.temperature, hard, self.hard_negative_weight)
-
-
-def info_nce(
-    first: Tensor,
-    second: Tensor,
-    temperature: float = 0.05,
-    hard: Tensor | None = None,
-    hard_negative_weight: float = 0.0,
-) -> Tensor:
     r"""Cross-entropy of each sentence's own positive among all positives and hard negatives of the batch.
 
     .. math::
@@ -55,40 +24,47 @@ def info_nce(
         SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021). https://arxiv.org/abs/2104.08821
 
     Args:
-        first: Embeddings h, ``(B, D)``.
-        second: Embeddings :math:`h^+` of their positives, ``(B, D)``.
         temperature: :math:`\tau`, above 0.
-        hard: One negative :math:`h^-` for each sentence, ``(B, D)``; every sentence sees all of them.
         hard_negative_weight: w; 0 treats the own hard negative like those of the other sentences.
 
     Shapes:
         result: ``()``, nats.  B: batch, D: embedding size.
 
     Raises:
-        UserError: If the temperature is not above 0, or there is nothing to tell the positive from (a batch of one
-            without hard negatives).
-        ValueError: If the shapes differ.
+        UserError: If the temperature is not above 0.
 
     Example:
-        >>> h = torch.eye(2)
-        >>> info_nce(h, h, temperature=1.0)
+        >>> InfoNCE(temperature=1.0)(torch.eye(2), torch.eye(2))
         tensor(0.3133)
     """
-    temperature = _checked_temperature(temperature)
-    check_shapes(first, second, hard)
-    if len(first) < 2 and hard is None:
-        raise UserError(f"received a batch of {len(first)}, which has no negatives; allowed: 2 sentences or more")
-    with torch.autocast(first.device.type, enabled=False):
-        anchors = functional.normalize(first.float(), dim=1)
-        logits = anchors @ functional.normalize(second.float(), dim=1).T / temperature
-        if hard is not None:
-            others = anchors @ functional.normalize(hard.float(), dim=1).T / temperature
-            own = torch.eye(len(first), device=first.device)
-            logits = torch.cat([logits, others + hard_negative_weight * own], dim=1)
-        return functional.cross_entropy(logits, torch.arange(len(first), device=first.device))
 
+    def __init__(self, temperature: float = 0.05, hard_negative_weight: float = 0.0) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise UserError(f"temperature: received {temperature}; allowed: above 0 (SimCSE: 0.05)")
+        self.temperature = temperature
+        self.hard_negative_weight = hard_negative_weight
 
-def _checked_temperature(temperature: float) -> float:
-    if not temperature > 0:
-        raise UserError(f"temperature: received {temperature}; allowed: above 0 (SimCSE: 0.05)")
-    return temperature
+    def forward(self, first: Tensor, second: Tensor, hard: Tensor | None = None) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            first: Embeddings h, ``(B, D)``.
+            second: Embeddings :math:`h^+` of their positives, ``(B, D)``.
+            hard: One negative :math:`h^-` for each sentence, ``(B, D)``; every sentence sees all of them.
+
+        Raises:
+            UserError: If there is nothing to tell the positive from (a batch of one without hard negatives).
+            ValueError: If the shapes differ.
+        """
+        check_shapes(first, second, hard)
+        if len(first) < 2 and hard is None:
+            raise UserError(f"received a batch of {len(first)}, which has no negatives; allowed: 2 sentences or more")
+        with torch.autocast(first.device.type, enabled=False):
+            anchors = functional.normalize(first.float(), dim=1)
+            logits = anchors @ functional.normalize(second.float(), dim=1).T / self.temperature
+            if hard is not None:
+                others = anchors @ functional.normalize(hard.float(), dim=1).T / self.temperature
+                own = torch.eye(len(first), device=first.device)
+                logits = torch.cat([logits, others + self.hard_negative_weight * own], dim=1)
+            return functional.cross_entropy(logits, torch.arange(len(first), device=first.device))

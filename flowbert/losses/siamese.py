@@ -7,24 +7,6 @@ from torch.nn import functional
 from flowbert.losses.base import check_shapes
 
 
-def pair_features(u: Tensor, v: Tensor) -> Tensor:
-    """What the classifier sees of a pair: ``[u; v; |u - v|]``, shape ``(B, 3D)``.
-
-    Args:
-        u: Embeddings of the first sentences, ``(B, D)``.
-        v: Embeddings of the second ones, ``(B, D)``.
-
-    Raises:
-        ValueError: If the shapes differ.
-
-    Example:
-        >>> pair_features(torch.tensor([[1.0]]), torch.tensor([[3.0]]))
-        tensor([[1., 3., 2.]])
-    """
-    check_shapes(u, v)
-    return torch.cat([u, v, (u - v).abs()], dim=1)
-
-
 def softmax_loss(u: Tensor, v: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     r"""Cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)`, in float32.
 
@@ -49,9 +31,11 @@ def softmax_loss(u: Tensor, v: Tensor, labels: Tensor, weight: Tensor, bias: Ten
         >>> softmax_loss(torch.ones(2, 4), torch.ones(2, 4), torch.tensor([0, 1]), torch.zeros(3, 12))
         tensor(1.0986)
     """
+    check_shapes(u, v)
     with torch.autocast(u.device.type, enabled=False):
-        logits = functional.linear(pair_features(u.float(), v.float()), weight.float(), bias)
-        return functional.cross_entropy(logits, labels)
+        u, v = u.float(), v.float()
+        features = torch.cat([u, v, (u - v).abs()], dim=1)
+        return functional.cross_entropy(functional.linear(features, weight.float(), bias), labels)
 
 
 def cosine_loss(u: Tensor, v: Tensor, targets: Tensor) -> Tensor:

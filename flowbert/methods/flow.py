@@ -21,6 +21,7 @@ from flowbert.training.progress_bar import TrainingProgress
 
 _TRAINING: dict[str, tuple[Callable[[float], bool], str]] = {
     "epochs": (lambda n: n > 0 and (n <= 1 or n == int(n)), "a whole number, or a share of one epoch above 0"),
+    "steps": (lambda n: n >= 1 and n == int(n), "a whole number of at least 1"),
     "batch_size": (lambda n: n >= 1 and n == int(n), "a whole number of at least 1"),
     "start_size": (lambda n: n >= 2 and n == int(n), "a whole number of at least 2"),
 }
@@ -45,14 +46,20 @@ def check_flow_options(options: Mapping[str, Any], dim: int = _TRIAL_DIM) -> Non
 
 def _check_training(options: Mapping[str, Any]) -> None:
     for name, (holds, allowed) in _TRAINING.items():
-        if name in options and not holds(options[name]):
-            raise UserError(f"{name}: received {options[name]}; allowed: {allowed}")
+        if name not in options:
+            continue
+        value = options[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not holds(value):
+            raise UserError(f"{name}: received {value}; allowed: {allowed}")
+    if {"steps", "epochs"} <= options.keys():
+        raise UserError(f"steps: received {options['steps']} and epochs {options['epochs']}; allowed: one of the two")
 
 
 def fit_flow(
     embeddings: Tensor | npt.NDArray[Any],
     *,
     epochs: float = 3,
+    steps: int | None = None,
     batch_size: int = 64,
     start_size: int = 1024,
     seed: int = 0,
@@ -64,6 +71,7 @@ def fit_flow(
     Args:
         embeddings: Shape ``(N, D)``, one row per sentence, every occurrence counted.
         epochs: Passes over the embeddings; less than one is one pass over that share of them, drawn by the seed.
+        steps: Steps in place of epochs, which play no role then; as many on few embeddings as on many.
         batch_size: Rows per step.
         start_size: Rows that drive the data-dependent start.
         seed: Seed of the flow's start, the shuffling and the noise.
@@ -86,14 +94,16 @@ def fit_flow(
     rows = torch.as_tensor(embeddings, dtype=torch.float32)
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"embeddings: received shape {tuple(rows.shape)}; allowed: (N, D), N at least 2")
-    _check_training({"epochs": epochs, "batch_size": batch_size, "start_size": start_size})
+    length = {"epochs": epochs} if steps is None else {"steps": steps}
+    _check_training({**length, "batch_size": batch_size, "start_size": start_size})
     module = FlowModule(rows.shape[1], seed=seed, **options)
-    if epochs < 1:
+    if steps is None and epochs < 1:
         order = torch.randperm(len(rows), generator=Stream(seed, "subset").generator())
         rows = rows[order[: max(2, round(epochs * len(rows)))]]
     with tempfile.TemporaryDirectory() as scratch, lightning_notices_filtered():
         trainer = Trainer(
-            max_epochs=max(1, int(epochs)),
+            max_epochs=max(1, int(epochs)) if steps is None else -1,
+            max_steps=-1 if steps is None else int(steps),
             accelerator=accelerator,
             devices=1,
             gradient_clip_val=1.0,

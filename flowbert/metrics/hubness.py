@@ -2,8 +2,10 @@
 
 import math
 
+import torch
+
 from flowbert.metrics.arrays import Array, drawn_unit_rows
-from flowbert.metrics.neighbours import nearest_neighbours, occurrences
+from flowbert.metrics.neighbours import nearest_neighbours
 
 
 def hubness(x: Array, k: int = 10, *, vectors: int | None = None, seed: int = 0) -> float:
@@ -40,6 +42,6 @@ def hubness(x: Array, k: int = 10, *, vectors: int | None = None, seed: int = 0)
     unit = drawn_unit_rows(x, "hubness", k + 1, vectors, seed)
     if unit is None:
         return math.nan
-    deviations = occurrences(nearest_neighbours(unit, k), len(unit)).double() - k
+    deviations = torch.bincount(nearest_neighbours(unit, k).flatten(), minlength=len(unit)).double() - k
     variance = float(deviations.square().mean())
     return float(deviations.pow(3).mean()) / variance**1.5 if variance else 0.0

@@ -168,7 +168,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
         if trainer is not None and trainer.world_size > 1:
             joined = trainer.strategy.reduce(joined.clone())  # the mean: batches of all processes are of one size
         values = {"step/nll": joined, "step/bits_per_dim": bits_per_dim(joined, embeddings.shape[1])}
-        self.log_dict(values, prog_bar=False)
+        self.log_dict(values)
         return loss
 
     def check_losses(self) -> None:
@@ -204,14 +204,8 @@ class FlowModule(FullPrecision, EmbeddingModule):
         nll = self._flow().nll(embeddings).mean()
         split = SPLITS[dataloader_idx]
         values = {f"{split}/nll": nll, f"{split}/bits_per_dim": bits_per_dim(nll, embeddings.shape[1])}
-        self.log_dict(
-            values,
-            on_epoch=True,
-            add_dataloader_idx=False,
-            batch_size=weight_of(len(embeddings)),
-            sync_dist=True,
-            prog_bar=False,
-        )
+        weight = weight_of(len(embeddings))
+        self.log_dict(values, on_epoch=True, add_dataloader_idx=False, batch_size=weight, sync_dist=True)
 
     test_step = validation_step
 

@@ -9,7 +9,6 @@ from flowbert.errors import UserError, choices
 from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules.trainable import TrainableEncoderModule
 from flowbert.seeding import Stream
-from flowbert.training.lightning_adapter import weight_of
 
 OBJECTIVES = {"softmax": "nli", "cosine": "sts", "triplet": "nli_triples"}  # and the data that each needs
 _CLASSES = 3
@@ -86,13 +85,7 @@ class SBERTModule(TrainableEncoderModule):
         """Log the loss without dropout as ``val/loss``."""
         del batch_idx
         columns = self.embed_columns(batch)
-        self.log(
-            "val/loss",
-            self._loss(columns, batch),
-            on_epoch=True,
-            batch_size=weight_of(columns.shape[1]),
-            sync_dist=True,
-        )
+        self.log_validation(self._loss(columns, batch), columns.shape[1])
 
     test_step = validation_step
 

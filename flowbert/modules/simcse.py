@@ -15,7 +15,6 @@ from flowbert.modules.heads import HEADS, DenseTanh
 from flowbert.modules.masking import mask_features, predict_chosen, predictor_above
 from flowbert.modules.trainable import TrainableEncoderModule, dropout_rate
 from flowbert.training.gather import gather_rows
-from flowbert.training.lightning_adapter import weight_of
 
 
 class SimCSEModule(TrainableEncoderModule):
@@ -123,7 +122,7 @@ class SimCSEModule(TrainableEncoderModule):
         """Log the contrastive loss without dropout as ``val/loss``."""
         del batch_idx
         columns = self._represent(batch)
-        self.log("val/loss", self.loss(*columns), on_epoch=True, batch_size=weight_of(columns.shape[1]), sync_dist=True)
+        self.log_validation(self.loss(*columns), columns.shape[1])
 
     test_step = validation_step
 

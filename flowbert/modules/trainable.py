@@ -17,6 +17,7 @@ from flowbert.encoders.settings import settings_of
 from flowbert.errors import UserError
 from flowbert.modules.base import EmbeddingModule
 from flowbert.training.gradient_cache import embed_with_gradient_cache
+from flowbert.training.lightning_adapter import weight_of
 
 
 class TrainableEncoderModule(EmbeddingModule):
@@ -81,6 +82,10 @@ class TrainableEncoderModule(EmbeddingModule):
         chunk_size = self.hparams["chunk_size"] if torch.is_grad_enabled() else None
         embeddings = embed_with_gradient_cache(self.encoder.embed_chunks, batch["chunks"], chunk_size)
         return embeddings[batch["rows"]]
+
+    def log_validation(self, loss: Tensor, examples: int) -> None:
+        """Log the loss of a batch without dropout as ``val/loss``, its examples being its weight in the mean."""
+        self.log("val/loss", loss, on_epoch=True, batch_size=weight_of(examples), sync_dist=True)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW, biases and layer norms spared from weight decay, and the learning rate per step."""

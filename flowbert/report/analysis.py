@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from flowbert.analysis.found import Analysis, Neighbour
 from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.files import write_lines
 from flowbert.report.panels import panels_of
+from flowbert.report.render import text_of
 
 
-def analysis_to_text(found: Analysis, width: int = 120) -> str:
+def analysis_to_text(found: Analysis) -> str:
     """Tables of sentence space, latents, densities and words, and neighbours to read."""
     setting = found.setting
     lines = [
@@ -24,14 +24,14 @@ def analysis_to_text(found: Analysis, width: int = 120) -> str:
     ]
     if found.spaces:
         lines += [
-            _table("sentence space", found.spaces, width),
+            _table("sentence space", found.spaces),
             "isotropic: effective rank and participation ratio D, isoscore and partition isotropy 1, mean cosine 0",
         ]
     if found.latents:
-        lines.append(_table("vectors against a standard normal", found.latents, width))
+        lines.append(_table("vectors against a standard normal", found.latents))
     if found.bits:
         bits = {name: {"bits per dimension": value} for name, value in found.bits.items()}
-        lines += [_table("density of the other sentences (lower is better)", bits, width)]
+        lines += [_table("density of the other sentences (lower is better)", bits)]
     if found.words is not None:
         buckets = {
             f"[{bucket.first}, {bucket.last})": {
@@ -43,13 +43,13 @@ def analysis_to_text(found: Analysis, width: int = 120) -> str:
         }
         layers = ", ".join(f"{value:.2f}" for value in found.words.by_layer)
         lines += [
-            _table("input embeddings by frequency rank", buckets, width),
+            _table("input embeddings by frequency rank", buckets),
             f"mean cosine of input embeddings {found.words.mean_cosine:.2f}, of tokens in sentences by layer {layers}",
         ]
     if found.norms:
-        lines.append(_table("norms, and their Spearman", found.norms, width))
+        lines.append(_table("norms, and their Spearman", found.norms))
     for task, bands in found.bands.items():
-        lines.append(_table(f"median cosine by gold score, {task}", _medians(bands), width))
+        lines.append(_table(f"median cosine by gold score, {task}", _medians(bands)))
     for sentence, by_method in found.neighbours.items():
         lines += ["", f"nearest to: {sentence}"]
         lines += [f"  {name}: {_nearest(near)}" for name, near in by_method.items()]
@@ -70,16 +70,13 @@ def _nearest(near: Sequence[Neighbour]) -> str:
     return near[0].text + (f" ({moved} of {len(near)} are not near under raw{among})" if moved else "")
 
 
-def _table(title: str, rows: Mapping[str, Any], width: int) -> str:
+def _table(title: str, rows: Mapping[str, Any]) -> str:
     named = {name: row if isinstance(row, dict) else row._asdict() for name, row in rows.items()}
     columns = [name.replace("_", " ") for name in next(iter(named.values()))]
     table = Table(title, *columns, box=box.SIMPLE_HEAD)
     for name, row in named.items():
         table.add_row(name, *(f"{value:.3f}" for value in row.values()))
-    console = Console(width=width)
-    with console.capture() as shown:
-        console.print(table)
-    return shown.get().rstrip()
+    return text_of(table)
 
 
 def write_analysis(found: Analysis, folder: Path) -> None:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from flowbert.evaluation.comparison import AGGREGATION, Comparison
 from flowbert.report.render import differences_to_markdown, print_table, table_to_markdown
-from flowbert.report.table import FigureTable, other_table, spearman_table
+from flowbert.report.table import FigureTable, figure_tables
 from flowbert.tasks.protocol import AGGREGATIONS
 
 
@@ -35,7 +35,4 @@ def comparison_to_markdown(comparison: Comparison) -> str:
 
 
 def _tables(comparison: Comparison, aggregations: Sequence[str]) -> list[FigureTable]:
-    rows, others = comparison.rows, other_table(comparison.rows)
-    named = aggregations if any(row.metric == "spearman" for row in rows) else ()
-    found = [spearman_table(rows, name, comparison.averages(name)) for name in named]
-    return found if others is None else [*found, others]
+    return figure_tables(comparison.rows, {name: comparison.averages(name) for name in aggregations}, aggregations)

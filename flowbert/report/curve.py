@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowbert.evaluation.request import as_list
-from flowbert.report.history import Curve, read_curves, write_curves
+from flowbert.data.files import as_list
+from flowbert.report.files import write_lines
+from flowbert.report.history import Curve, curve_rows, read_curves
 from flowbert.report.panels.training import draw_path, draw_spearman
 from flowbert.report.style import picture
 
@@ -40,7 +41,7 @@ def training_curves(
     curves = read_curves(as_list(runs, "runs") if isinstance(runs, str) else runs, task, aggregation)
     if output is not None:
         draw_curves(curves, output)
-        write_curves(curves, Path(output).with_suffix(".csv"))
+        write_lines(Path(output).with_suffix(".csv"), *curve_rows(curves))
     return curves
 
 

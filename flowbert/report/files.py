@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.results import COLUMNS, Row
 from flowbert.io.atomic import written_atomically
-from flowbert.report.comparison import comparison_to_markdown
 
 
 def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
@@ -27,10 +25,10 @@ def write_lines(path: str | Path, names: Iterable[str], lines: Iterable[Iterable
     return Path(path)
 
 
-def write_markdown(path: str | Path, comparison: Comparison) -> Path:
-    """Write :func:`flowbert.report.comparison.comparison_to_markdown`. Returns the path."""
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text. Returns the path."""
     with written_atomically(path) as temporary:
-        temporary.write_text(comparison_to_markdown(comparison), encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
     return Path(path)
 
 

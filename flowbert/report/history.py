@@ -1,14 +1,13 @@
 """How runs went: the figures of every validation, from their metrics.csv, as curves, as a table, and as CSV."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flowbert.errors import UserError, choices
 from flowbert.io.metrics_file import read_metrics
 from flowbert.io.run_folder import RunFolder
-from flowbert.report.files import write_lines
 from flowbert.tasks.protocol import AGGREGATIONS
 
 
@@ -62,11 +61,41 @@ def read_curves(runs: Sequence[str | Path], task: str | None = None, aggregation
     """
     if aggregation not in AGGREGATIONS:
         raise UserError(f"aggregation: received {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
-    curves: dict[object, Curve] = {}
+    found = []
     for run in runs:
-        for curve in _read(run, task, aggregation):
-            task = curve.task
-            curves.setdefault(curve.identity, curve)
+        path = RunFolder.find(run, ["metrics.csv"]).metrics
+        if not path.is_file():
+            raise UserError(
+                f"{run}: no {path.name} in it; allowed: the run folder of a fit (an exported model has no curve)"
+            )
+        metrics = read_metrics(path)
+        tasks = list(dict.fromkeys(name for _, name in _measured(metrics, aggregation)))
+        if not tasks:
+            raise UserError(f"{path}: no validation on a development split yet; allowed: a run with validations")
+        task = task or tasks[0]
+        if task not in tasks:
+            raise UserError(f"task: received {task!r}; {choices(tasks, task)} (in {path})")
+        found.append((str(run), metrics))
+    return curves_of(found, task, aggregation)
+
+
+def curves_of(
+    runs: Iterable[tuple[str, Sequence[Mapping[str, str]]]], task: str | None = None, aggregation: str = "all"
+) -> list[Curve]:
+    """The curves in the rows of some runs' metrics.csv, as :func:`read_curves` gives them; none without figures.
+
+    Args:
+        runs: Name and rows of each.
+        task: Its name; default: the first that there is.
+        aggregation: Which Spearman.
+    """
+    curves: dict[object, Curve] = {}
+    for run, metrics in runs:
+        for method, name in _measured(metrics, aggregation):
+            task = task or name
+            if name == task:
+                curve = Curve(run, method, name, _points(metrics, method, name, aggregation))
+                curves.setdefault(curve.identity, curve)
     return list(curves.values())
 
 
@@ -100,39 +129,6 @@ def curve_rows(curves: Sequence[Curve]) -> tuple[tuple[str, ...], list[tuple[obj
     """Names of columns, and a row per point."""
     names = ("run", "method", "task", *(field.name for field in fields(Point)))
     return names, [(curve.run, curve.method, curve.task, *astuple(p)) for curve in curves for p in curve.points]
-
-
-def write_curves(curves: Sequence[Curve], path: str | Path) -> Path:
-    """Write one line per point as CSV. Returns the path."""
-    return write_lines(path, *curve_rows(curves))
-
-
-def curves_of(metrics: Sequence[Mapping[str, str]], run: str, task: str | None = None) -> list[Curve]:
-    """The curves in the rows of a metrics.csv, by ``all``, on one task, the first by default; none without figures."""
-    found = _measured(metrics, "all")
-    chosen = task or next((name for _, name in found), None)
-    return [Curve(run, method, name, _points(metrics, method, name, "all")) for method, name in found if name == chosen]
-
-
-def _read(run: str | Path, task: str | None, aggregation: str) -> list[Curve]:
-    path = RunFolder.find(run, ["metrics.csv"]).metrics
-    if not path.is_file():
-        raise UserError(
-            f"{run}: no {path.name} in it; allowed: the run folder of a fit (an exported model has no curve)"
-        )
-    rows = read_metrics(path)
-    names = _measured(rows, aggregation)
-    tasks = list(dict.fromkeys(found for _, found in names))
-    if not tasks:
-        raise UserError(f"{path}: no validation on a development split yet; allowed: a run with validations")
-    chosen = task or tasks[0]
-    if chosen not in tasks:
-        raise UserError(f"task: received {task!r}; {choices(tasks, chosen)} (in {path})")
-    return [
-        Curve(str(run), method, chosen, _points(rows, method, chosen, aggregation))
-        for method, found in names
-        if found == chosen
-    ]
 
 
 def _measured(metrics: Sequence[Mapping[str, str]], aggregation: str) -> list[tuple[str, str]]:

@@ -6,14 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flowbert.io.atomic import written_atomically
-from flowbert.report.files import write_lines
-from flowbert.report.style import IN_PAGE, INK, figure_of_style, lay_out
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from flowbert.report.files import write_lines, write_text
+from flowbert.report.style import IN_PAGE, INK, Figure, figure_of_style, lay_out
 
 
 @dataclass(frozen=True)
@@ -35,24 +32,35 @@ class Panel:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    draw: Callable[["Figure"], None]
+    draw: Callable[[Figure], None]
     size: tuple[float, float] = (6.0, 4.0)
 
-    def write(self, folder: Path) -> str:
+    def write(self, folder: Path, source: str = "") -> str:
         """Write ``NAME.svg``, ``NAME.png`` and the data as ``NAME.csv``, each at once or not at all.
+
+        Args:
+            folder: Where to.
+            source: Digest of all that decides the picture, which the SVG ends with; where one of the same digest is
+                there already, nothing is drawn.
 
         Returns:
             What :meth:`svg` gives, drawn once.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        write_lines(folder / f"{self.name}.csv", self.columns, self.rows)
+        svg, png, data = (folder / f"{self.name}{ending}" for ending in (".svg", ".png", ".csv"))
+        mark = f"<!-- source: {source} -->\n"
+        if source and all(file.is_file() for file in (svg, png, data)):
+            there = svg.read_text(encoding="utf-8", errors="replace")
+            if there.endswith(mark):
+                return self._of_page(there.removesuffix(mark).replace(_WHITE, "", 1))
+        svg.unlink(missing_ok=True)  # it comes last: whatever ends the process, one that is there is of its neighbours
+        write_lines(data, self.columns, self.rows)
         with self._drawn() as figure:
             text = _svg(figure)
             _show_ground(figure, True)
-            with written_atomically(folder / f"{self.name}.png") as temporary:
+            with written_atomically(png) as temporary:
                 _save_png(figure, temporary)
-        with written_atomically(folder / f"{self.name}.svg") as temporary:
-            temporary.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{_WHITE}", text, count=1), encoding="utf-8")
+        white = re.sub(r"(<svg [^>]*>)", rf"\1{_WHITE}", text, count=1)
+        write_text(svg, white + mark if source else white)
         return self._of_page(text)
 
     def svg(self) -> str:
@@ -61,7 +69,7 @@ class Panel:
             return self._of_page(_svg(figure))
 
     @contextmanager
-    def _drawn(self) -> Iterator["Figure"]:
+    def _drawn(self) -> Iterator[Figure]:
         with figure_of_style(*self.size) as figure:
             self.draw(figure)
             lay_out(figure)
@@ -81,12 +89,12 @@ class Panel:
 _WHITE = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
-def _show_ground(figure: "Figure", shown: bool) -> None:
+def _show_ground(figure: Figure, shown: bool) -> None:
     for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
         patch.set_visible(shown)
 
 
-def _svg(figure: "Figure") -> str:
+def _svg(figure: Figure) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     file = StringIO()
@@ -95,7 +103,7 @@ def _svg(figure: "Figure") -> str:
     return file.getvalue()
 
 
-def _save_png(figure: "Figure", path: Path) -> None:
+def _save_png(figure: Figure, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(150)

@@ -34,6 +34,14 @@ def print_table(table: FigureTable, console: Console | None = None) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
+def text_of(table: Table) -> str:
+    """Any other table as plain text, at most 120 letters wide."""
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(table)
+    return shown.get().rstrip()
+
+
 def table_to_markdown(table: FigureTable) -> str:
     """A table as Markdown, the title above and the notes below."""
     cells = {label: [f"{cell.text} {cell.note}".strip() for cell in row] for label, row in table.cells.items()}

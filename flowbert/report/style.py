@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from flowbert.io.atomic import written_atomically
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # matplotlib takes a while to import: whoever draws does
+    Axes = Figure = Any
 
 PICTURES = (".svg", ".png")
 INK = "#1a1a1a"
@@ -77,7 +80,7 @@ def _family(method: str) -> str:
 
 
 @contextmanager
-def figure_of_style(width: float, height: float) -> Iterator["Figure"]:
+def figure_of_style(width: float, height: float) -> Iterator[Figure]:
     """An empty figure, in inches, to draw on and to save while the style holds."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -86,7 +89,7 @@ def figure_of_style(width: float, height: float) -> Iterator["Figure"]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def lay_out(figure: "Figure") -> None:
+def lay_out(figure: Figure) -> None:
     """Place what a figure of this style holds, once and for all, in points."""
     from matplotlib.ticker import LogFormatter
 
@@ -102,7 +105,7 @@ def lay_out(figure: "Figure") -> None:
 
 
 @contextmanager
-def picture(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
+def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
     """A figure to draw on, in inches, that becomes the file, .svg or .png by the ending."""
     kind = Path(path).suffix.removeprefix(".")
     with figure_of_style(width, height) as figure:

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.comparable import Comparable
+from flowbert.evaluation.comparison import AGGREGATION
 from flowbert.evaluation.results import Row
 from flowbert.tasks.lexical import EDIT_DISTANCE
 from flowbert.tasks.protocol import AGGREGATIONS
@@ -19,6 +20,7 @@ _SETTING = ("encoder", "layers", "pooling", "corpus", "split")
 _TOLD_APART = (*_SETTING, "revision", "dtype", "max_length", "code")  # what differs here is no seed of the same
 _GROUP = ("encoder", "layers", "pooling", "split", "corpus")
 _SPEARMAN = "spearman"
+_BY_VERDICT = (AGGREGATION, *(name for name in AGGREGATIONS if name != AGGREGATION))
 
 Averages = Mapping[tuple[str, ...], tuple[float, float]]
 """Interval of an average over tasks by encoder, layers, pooling, split, corpus, method."""
@@ -146,6 +148,22 @@ def other_table(rows: Sequence[Row]) -> FigureTable | None:
     return FigureTable(title, columns, cells, group, _notes(chosen, lines))
 
 
+def figure_tables(
+    rows: Sequence[Row], averages: Mapping[str, Averages], aggregations: Sequence[str] = _BY_VERDICT
+) -> list[FigureTable]:
+    """The tables of some rows: Spearman by aggregation, first the one that verdicts go by, then other metrics.
+
+    Args:
+        rows: Results.
+        averages: Aggregation -> intervals of the averages.
+        aggregations: Which ones, in this order, of those that there are.
+    """
+    there = {row.aggregation for row in rows if row.metric == _SPEARMAN}
+    found = [spearman_table(rows, name, averages.get(name)) for name in aggregations if name in there]
+    others = other_table(rows)
+    return found if others is None else [*found, others]
+
+
 @dataclass(frozen=True)
 class _Line:
     """A method under one setting: its rows by column, one per seed."""
@@ -192,7 +210,7 @@ class _Line:
 
 def _averages(
     lines: Sequence[_Line], name: str, tasks: Sequence[str], averages: Averages
-) -> tuple[Comparable[str, str], dict[str, Cell]]:
+) -> tuple[Comparable, dict[str, Cell]]:
     """What can be compared, and each line's average over the same tasks; NaN for a line that lacks one of them."""
     value = attrgetter(name) if name in GEOMETRY else _score
     there = [task for task in tasks if any(task in line.rows for line in lines)]

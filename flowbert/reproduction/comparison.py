@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flowbert.io.atomic import written_atomically
-from flowbert.report.files import write_lines
+from flowbert.report.files import write_lines, write_text
 from flowbert.reproduction.published import PublishedRow
 
 _INSIDE = {True: "yes", False: "no", None: "-"}
@@ -116,12 +115,10 @@ def record_of(found: Sequence[Reproduction]) -> dict[str, Any]:
 
 def write_reproductions(found: Sequence[Reproduction], path: Path) -> tuple[Path, Path]:
     """Write all comparisons as CSV, and their texts as Markdown, beside ``path``. Returns both files."""
-    table, text = path.with_suffix(".csv"), path.with_suffix(".md")
+    table = path.with_suffix(".csv")
     records = [record for each in found for record in each.records()]
     write_lines(table, records[0] if records else (), ([_cell(v) for v in record.values()] for record in records))
-    with written_atomically(text) as temporary:
-        temporary.write_text("\n\n".join(f"```\n{each.text()}\n```" for each in found) + "\n", encoding="utf-8")
-    return table, text
+    return table, write_text(path.with_suffix(".md"), "\n\n".join(f"```\n{each.text()}\n```" for each in found) + "\n")
 
 
 def _cell(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,11 +116,6 @@ class PublishedRow:
     corpus: str
     aggregation: str
     figures: Mapping[str, float]
-
-    @property
-    def average(self) -> float:
-        """Plain average over the seven tasks; NaN if the row lacks one."""
-        return sum(self.figures.values()) / len(TASKS) if len(self.figures) == len(TASKS) else math.nan
 
     @property
     def reference(self) -> Source:

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,21 @@ import numpy as np
 import torch
 
 from flowbert.advice.choice import Advice, Candidate
-from flowbert.advice.criterion import Cosines, Floats, cosines, merit, resamples, views_of
+from flowbert.advice.cls_token import MAP_LAYERS, MAP_POOLING, holds_sentence
+from flowbert.advice.criterion import FEWEST, WORDS, Cosines, Floats, cosines, merit, resamples, views_of, with_views
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.encoders.counting import choose_counted
-from flowbert.encoders.token_counts import FITTED_ON
+from flowbert.data.files import as_list
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.grid import Source
-from flowbert.io.atomic import written_atomically
 from flowbert.methods import parse_methods
 from flowbert.methods.base import Method
 from flowbert.processes import leave_to_first
 from flowbert.progress import progress, tracked
+from flowbert.report.files import write_text
 
 LAYERS = ("embedding_last", "first_last", "last")
-POOLINGS = ("mean", "idf:exponent=0.5", "idf")
+JUDGED, _CLS = "mean", "cls"
 METHODS = (
     "raw",
     "whitening",
@@ -33,9 +32,7 @@ METHODS = (
     *(f"whitening:exponent={power}" for power in (-0.25, -0.35)),
 )
 _RESAMPLES = 200
-Setting = tuple[str, str, str]  # layers, pooling, map
-_FEWEST = 50  # sentences: below, the criterion is noise
-_WORDS = 4  # a shorter sentence has no useful views
+Setting = tuple[str, str]  # layers, map
 _AS_GOOD = 0.99  # of the best merit: the simplest such setting is taken, raw
 
 
@@ -56,6 +53,10 @@ def advise(
     that lacks 40% of the words; one pass feeds all settings. Every map is fitted on the sentences and judged by how
     well it tells own views from others (:mod:`flowbert.advice.criterion`). A raw setting within 1% of the best is
     taken.
+
+    All are judged on the plain mean over tokens. Layers and token weights come with a map, as no criterion that we
+    tried judges them: the embedding layer and the last, and ``zipf:cls=16``, or ``zipf`` where [CLS] does not hold the
+    sentence, as in encoders that never trained it.
 
     What that is worth, and where it fails, is measured in docs/choosing-a-method.md. The criterion is ours.
 
@@ -78,53 +79,54 @@ def advise(
 
     Example:
         >>> found = advise("builtin-sample", "builtin-sample", limit=800)
-        >>> found.best.layers, found.config()["encoder"]["layers"]
-        ('embedding_last', 'embedding_last')
+        >>> found.setting[:2], found.config()["encoder"]["layers"]
+        (('embedding_last', 'zipf'), 'embedding_last')
     """
     given = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
-    settings = replace(given, layers=list(LAYERS), pooling=list(POOLINGS))
-    load = partial(load_corpus, nli=nli, column=column)
-    whole = load(corpus)
-    distinct = Corpus.of(whole.name, [text for text in dict.fromkeys(whole.sentences) if len(text.split()) >= _WORDS])
+    path, *others = as_list(given.path, "path")
+    if others or Path(path).expanduser().is_file():
+        raise UserError(f"path: received {given.path}; allowed: one encoder, no word vectors")
+    settings = replace(given, layers=list(LAYERS), pooling=[JUDGED, _CLS], counts=None)
+    whole = load_corpus(corpus, nli=nli, column=column)
+    distinct = Corpus.of(whole.name, with_views(whole.sentences))
     texts = list(distinct.sample(limit, seed).sentences)
-    if len(texts) < _FEWEST:
-        enough = f"distinct sentences of {_WORDS} words or more; needed: {_FEWEST}"
+    if len(texts) < FEWEST:
+        enough = f"distinct sentences of {WORDS} words or more; needed: {FEWEST}"
         raise UserError(f"corpus: {corpus} has {len(texts)} {enough}")
-    counted = choose_counted(settings.counts or FITTED_ON, lambda: whole, lambda: texts, load)
-    sources = [
-        source if source.with_counts is None else source.with_counts(counted)
-        for source in load_embeddings(settings, device, store_dir)
-    ]
     views = views_of(texts, seed)
-    several = [(source, _halves(source)) for source in sources]
-    for source, halves in several:
+    found = {(of.columns["layers"], of.columns["pooling"]): of for of in load_embeddings(settings, device, store_dir)}
+    several = [
+        (source, source.halves()) for (_, pooling), source in found.items() if pooling == JUDGED and source.halves
+    ]
+    used = [source for source, _ in several] + [found["last", _CLS]]
+    for source in used:
         source.expect([*texts, *views])
+    for _, halves in several:
         for half in halves:
             half.expect(texts)
-    for source, _ in several:
+    for source in used:
         source.prepare([*texts, *views])
     leave_to_first()
     methods = parse_methods(METHODS, None, torch.device(device))
-    found = list(_judged(several, methods, texts, views))
-    ranked = _ranked(found, resamples(_RESAMPLES, len(texts), seed))
-    advice = Advice(tuple(ranked), len(texts), _given(corpus=corpus, column=column, nli=nli), _given(**vars(given)))
+    cls, mean = found["last", _CLS], found["last", JUDGED]
+    holds = cls.begins_with_cls and holds_sentence(_vectors(cls, texts, views), _vectors(mean, texts, views))
+    ranked = _ranked(list(_judged(several, methods, texts, views)), resamples(_RESAMPLES, len(texts), seed))
+    of_corpus, of_encoder = _given(corpus=corpus, column=column, nli=nli), _given(**vars(given))
+    advice = Advice(tuple(ranked), len(texts), of_corpus, of_encoder, (MAP_LAYERS, MAP_POOLING[holds]))
     if output is not None:
-        with written_atomically(output) as temporary:
-            temporary.write_text(advice.yaml(), encoding="utf-8")
+        write_text(output, advice.yaml())
     return advice
+
+
+def _vectors(source: Source, texts: list[str], views: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.as_tensor(source.embed(texts)), torch.as_tensor(source.embed(views))
 
 
 def _given(**options: Any) -> dict[str, Any]:
     """What is said of an encoder or a corpus, without what is default or chosen here."""
     usual = {**vars(EncoderSettings()), "column": None, "nli": "hub", "path": None, "corpus": None}
-    chosen = ("layers", "pooling")
+    chosen = ("layers", "pooling", "counts")
     return {name: value for name, value in options.items() if name not in chosen and value != usual[name]}
-
-
-def _halves(source: Source) -> Sequence[Source]:
-    if source.halves is None:
-        raise UserError(f"path: received {source.columns['encoder']}, word vectors; allowed: an encoder")
-    return source.halves()
 
 
 def _judged(
@@ -139,8 +141,7 @@ def _judged(
                 found = _cosines(method, vectors)
                 step.update()
                 if found is not None:
-                    pooling = source.columns["pooling"].partition(" of ")[0]
-                    yield (source.columns["layers"], pooling, method.name), found
+                    yield (source.columns["layers"], method.name), found
 
 
 def _cosines(method: Method, vectors: Sequence[torch.Tensor]) -> list[Cosines] | None:
@@ -162,8 +163,11 @@ def _ranked(found: Sequence[tuple[Setting, list[Cosines]]], drawn: Floats) -> li
     best = simplest if values[simplest] >= _AS_GOOD * values.max() else int(values.argmax())
     low, high = np.quantile(spread, (0.025, 0.975), axis=1)
     behind = np.quantile(spread[best] - spread, 0.025, axis=1)
+    # The same map on other layers is no other advice: layers come with a map.
+    advised = [setting if setting[-1] == "raw" else setting[-1] for setting, _ in found]
+    rivals = [each != advised[best] for each in advised]
     candidates = [
-        Candidate(*setting, float(values[i]), float(low[i]), float(high[i]), tied=bool(i != best and behind[i] <= 0))
+        Candidate(*setting, float(values[i]), float(low[i]), float(high[i]), tied=bool(rivals[i] and behind[i] <= 0))
         for i, (setting, _) in enumerate(found)
     ]
     others = sorted((c for i, c in enumerate(candidates) if i != best), key=lambda candidate: -candidate.criterion)

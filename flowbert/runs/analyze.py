@@ -15,13 +15,14 @@ from flowbert.analysis.sentence_tokens import tokens_in, words_in
 from flowbert.analysis.token_space import word_space
 from flowbert.analysis.whole import analysis_of
 from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.files import as_list
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.counting import choose_counted
 from flowbert.encoders.token_counts import FITTED_ON
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.grid import Source
-from flowbert.evaluation.request import Methods, Names, as_list, methods_of
+from flowbert.evaluation.request import Methods, Names, methods_of
 from flowbert.flows import Glow
 from flowbert.io.run_folder import RunFolder
 from flowbert.methods.base import FittedMap, Method

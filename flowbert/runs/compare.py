@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from flowbert.data.files import as_list
 from flowbert.data.sts import SAMPLE, load_task
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.token_counts import FITTED_ON
@@ -17,7 +18,6 @@ from flowbert.evaluation.grid import Request
 from flowbert.evaluation.request import (
     Methods,
     Names,
-    as_list,
     as_numbers,
     corpus_loader,
     corpus_names,
@@ -30,7 +30,8 @@ from flowbert.evaluation.request import (
 )
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.processes import current, leave_to_first
-from flowbert.report.files import write_csv, write_markdown
+from flowbert.report.comparison import comparison_to_markdown
+from flowbert.report.files import write_csv, write_text
 from flowbert.runs.evaluation_page import page_of
 from flowbert.runs.pages import pages_are_written
 from flowbert.runs.vector_options import refuse_with_vectors
@@ -182,7 +183,7 @@ def compare(
         leave_to_first()
         found = Comparison.of(run, resamples=bootstrap, seed=bootstrap_seed)
         if output is not None:
-            write_markdown(file.with_suffix(".md"), found)
+            write_text(file.with_suffix(".md"), comparison_to_markdown(found))
             write_csv(file.with_suffix(".csv"), [*found.rows, *found.earlier])
     return found
 

@@ -1,7 +1,6 @@
 """Vectors in, mapped vectors out, block by block: from a file of any size, to a file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -80,47 +79,31 @@ def encode_vectors(
     """
     check_precision(precision)
     table = VectorTable.open(vectors, column)
-    encoding = _Encoding(table, *_model(table, model, method), precision, torch.device(device))
-    if output is None:
-        return np.concatenate(list(encoding.blocks()))
-    first = encoding.first()
-    shape = len(table), first.shape[1]
-    write_vectors(output, encoding.blocks(), shape, first.dtype.name)
-    return shape
+    transform, scale = _model(table, model, method)
 
+    def mapped(block: Floats) -> Floats:
+        return transform(torch.from_numpy(block).to(device)).cpu().numpy()
 
-@dataclass
-class _Encoding:
-    """A table, its map, and how the result is stored."""
-
-    table: VectorTable
-    transform: Transform
-    scale: Ranges | None
-    precision: str
-    device: torch.device
-
-    def first(self) -> npt.NDArray[Any]:
-        """What is stored of the first row, but for the scale of int8: it tells size and type."""
-        return quantize(self._map(self.table.take([0])), self.precision)
-
-    def blocks(self) -> Iterator[npt.NDArray[Any]]:
-        """What is stored, block by block."""
-        scale = self.scale
-        if self.precision == "int8" and scale is None:
-            warn_of_own_scale(len(self.table))
-            scale = Ranges.of(self._mapped("Scaling"))
-        for block in self._mapped("Encoding"):
-            yield quantize(block, self.precision, scale)
-
-    def _mapped(self, what: str) -> Iterator[Floats]:
-        with progress(len(self.table), what, "vectors") as step:
-            for _, block in self.table.blocks():
-                yield self._map(block)
+    def mapped_blocks(what: str) -> Iterator[Floats]:
+        with progress(len(table), what, "vectors") as step:
+            for _, block in table.blocks():
+                yield mapped(block)
                 step.update(len(block))
 
-    def _map(self, block: Floats) -> Floats:
-        found: Floats = self.transform(torch.from_numpy(block).to(self.device)).cpu().numpy()
-        return found
+    def encoded() -> Iterator[npt.NDArray[Any]]:
+        ranges = scale
+        if precision == "int8" and ranges is None:
+            warn_of_own_scale(len(table))
+            ranges = Ranges.of(mapped_blocks("Scaling"))
+        for block in mapped_blocks("Encoding"):
+            yield quantize(block, precision, ranges)
+
+    if output is None:
+        return np.concatenate(list(encoded()))
+    first = quantize(mapped(table.take([0])), precision)  # but for the scale of int8 it tells size and type of all
+    shape = len(table), first.shape[1]
+    write_vectors(output, encoded(), shape, first.dtype.name)
+    return shape
 
 
 def _model(table: VectorTable, model: str | Path | None, method: str | None) -> tuple[Transform, Ranges | None]:

@@ -1,15 +1,14 @@
 """The page of an evaluation: what it shows beside its figures, and when it is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from flowbert.analysis.found import Analysis
-from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
+from flowbert.analysis.gold_bands import ScoredPairs, bands_of
 from flowbert.analysis.plain import to_plain
 from flowbert.analysis.sentence_tokens import COUNTED, words_in
 from flowbert.analysis.whole import analysis_of
-from flowbert.evaluation.grid import Cell
 from flowbert.evaluation.resumable import ResumableRun
 from flowbert.evaluation.sample_vectors import FEWEST
 from flowbert.report.page.record import analysis_file, page_file
@@ -51,9 +50,13 @@ def analysis_of_run(run: ResumableRun, *, has_text: bool) -> Analysis:
     # A spectrum and an angle need two dimensions.
     vectors = {name: rows for name, rows in found.items() if rows.isfinite().all() and rows.shape[1] > 1}
     if sample is None or not vectors or len(sample.sentences) < FEWEST:
-        return Analysis(setting, 0, 0, bands={task: bands_by_method(each) for task, each in pairs.items()})
+        return Analysis(setting, 0, 0, bands=bands_of(pairs))
     cells = {name: cell for name, cell in sample.cells.items() if name in vectors}
-    setting |= {"measured": _split_of(cells), "left_out": [name for name in sample.cells if name not in cells]}
+    measured = next(iter(cells.values())).task
+    setting |= {
+        "measured": f"{measured.name} {measured.split}",
+        "left_out": [name for name in sample.cells if name not in cells],
+    }
     setting["fitted_on"] = {name: text for name, cell in cells.items() if (text := cell.columns["corpus"]) != "none"}
     corpora = {cell.corpus.digest: cell.corpus for cell in cells.values() if cell.corpus is not None}
     one = next(iter(corpora.values())) if len(corpora) == len({*setting["fitted_on"].values()}) == 1 else None
@@ -65,11 +68,6 @@ def analysis_of_run(run: ResumableRun, *, has_text: bool) -> Analysis:
     counted = sample.sentences if one is None else one.sentences[:COUNTED]
     tokens = words_in(sample.sentences, counted)
     return analysis_of(sample.sentences, vectors, setting=setting, fitted=fitted, tokens=tokens, pairs=pairs)
-
-
-def _split_of(cells: Mapping[str, Cell]) -> str:
-    task = next(iter(cells.values())).task
-    return f"{task.name} {task.split}"
 
 
 def _pairs_of(run: ResumableRun) -> dict[str, ScoredPairs]:

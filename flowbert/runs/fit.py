@@ -12,6 +12,7 @@ from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor
 
+from flowbert.advice.cls_token import warn_of_cls
 from flowbert.analysis.found import Analysis
 from flowbert.callbacks import StepLog, STSEvaluation, WhiteningBaseline
 from flowbert.datamodules.base import CorpusDataModule
@@ -130,6 +131,8 @@ class Run:
         with lightning_as_ours():
             trainer = self._trainer(earlier)
             on_start()
+            if self.module.frozen_encoder and self.checkpoint is None and trainer.is_global_zero:
+                warn_of_cls(self.module.encoder, self.datamodule.corpus_sentences, self.module.hparams["seed"])
             if self.module.trained:
                 trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
             if trainer.fast_dev_run:
@@ -142,7 +145,8 @@ class Run:
         corpus = self.datamodule.describe_corpus()
         rows = self._report(trainer, corpus)
         if self._recommended:  # what the fit gave is on disk by now
-            other = recommended_comparison(self.module.encoder, self.datamodule.options, self.module.hparams["seed"])
+            data, seed = self.datamodule, self.module.hparams["seed"]
+            other = recommended_comparison(self.module.encoder, data.options, data.corpus_sentences(), seed)
             rows += other.rows
             self.said = record_of(rows, joined(self._intervals, other))
             self._write(rows, corpus)
@@ -245,17 +249,18 @@ class Run:
         if self.whitening is not None:
             self.whitening.calibration.save(self.folder.fitted_map(self.whitening.name))
         if isinstance(self.datamodule, EmbeddingDataModule):
-            self._save_scales(self.datamodule.scale_sample())
+            # By these ranges int8 vectors are scaled.
+            sample = self.datamodule.scale_sample()
+            for name, (transform, flaw) in self._maps().items():
+                if flaw is None:
+                    Ranges.of([transform(sample).cpu().numpy()]).save(self.folder.scale(name))
 
-    def _save_scales(self, sample: Tensor) -> None:
-        """Write by which ranges int8 vectors are scaled, of each map that means something."""
+    def _maps(self) -> dict[str, tuple[Transform, str | None]]:
+        """Raw embeddings, the baseline's map, and those of the method, each with the reason why it means nothing."""
         maps: dict[str, tuple[Transform, str | None]] = {"raw": (lambda rows: rows, None)}
-        maps |= {name: (transform, self.module.flaw) for name, transform in self.module.transforms().items()}
         if self.whitening is not None:
             maps[self.whitening.name] = self.whitening.transform, self.whitening.flaw
-        for name, (transform, flaw) in maps.items():
-            if flaw is None:
-                Ranges.of([transform(sample).cpu().numpy()]).save(self.folder.scale(name))
+        return maps | {name: (transform, self.module.flaw) for name, transform in self.module.transforms().items()}
 
     def _log_end(self, rows: Sequence[Row]) -> None:
         """Give the loggers what there is at the end only: result files, the model, a sample of embeddings."""
@@ -272,20 +277,16 @@ class Run:
             return None
         task = self.datamodule.tasks[0]
         sentences = drawn_sentences(task.sentences(["test"]), self.module.hparams["seed"])
-        flaws = dict.fromkeys(self.module.transforms(), self.module.flaw)
-        flaws |= {} if self.whitening is None else {self.whitening.name: self.whitening.flaw}
-        vectors = {name: rows for name, rows in self._mapped(sentences) if flaws.get(name) is None}
+        maps = self._maps()
+        vectors = {name: rows for name, rows in self._mapped(sentences) if maps[name][1] is None}
         setting = {**encoder_columns(self.module.encoder), "measured": f"{task.name} test"}
         return analysis_of_fit(self.module, self.datamodule, sentences, vectors, self.evaluation.figures, setting)
 
     def _mapped(self, sentences: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
         """Embeddings before any training, those of the baseline, and those of the method: name, ``(N, k)``."""
         start, now = self.module.start_embeddings(sentences), self.module.sentence_embeddings(sentences)
-        yield "raw", start
-        if self.whitening is not None:
-            yield self.whitening.name, self.whitening.transform(start)
-        for name, transform in self.module.transforms().items():
-            yield name, transform(now)
+        for name, (transform, _) in self._maps().items():
+            yield name, transform(now if name in self.module.transforms() else start)
 
     def _report(self, trainer: Any, corpus: Mapping[str, Any]) -> list[Row]:
         if trainer.fast_dev_run or not trainer.is_global_zero:

@@ -1,6 +1,6 @@
 """Figures of a fit as ``evaluate`` gives them: rows, intervals, averages, which method to use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,7 @@ from flowbert.data.sts import STSTask
 from flowbert.evaluation.comparison import AGGREGATION, Comparison
 from flowbert.evaluation.intervals import Intervals
 from flowbert.evaluation.results import Row, rows_of
-from flowbert.tasks.base import Task
-from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.tasks.protocol import AGGREGATIONS, Floats
 from flowbert.tasks.replicates import Replicates
 from flowbert.tasks.sts import STS
 from flowbert.tasks.verdict import verdict
@@ -44,13 +43,17 @@ def rows_of_fit(
 
 def intervals_of(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> Intervals:
     """The 95% intervals that ``evaluate`` gives equal figures: the same resamples of the same pairs."""
-    found: dict[Task, Any] = {}
-    for data in tasks:
-        mine = [each for each in figures if each.figures.task == data.name]
-        task = STS(data, mine[0].figures.split)
-        items = {each.method: each.figures.similarities for each in mine}
-        found[task] = task.resample(items)
-    return Intervals(found, ())
+    resampled = ((STS(data, split), items) for data, split, items in similarities_of(tasks, figures))
+    return Intervals({task: task.resample(items) for task, items in resampled}, ())
+
+
+def similarities_of(
+    tasks: Iterable[STSTask], figures: Sequence[MethodFigures]
+) -> Iterator[tuple[STSTask, str, dict[str, Floats]]]:
+    """Each task with the split that it was measured on, and the similarities of its pairs by method."""
+    for task in tasks:
+        mine = [each for each in figures if each.figures.task == task.name]
+        yield task, mine[0].figures.split, {each.method: each.figures.similarities for each in mine}
 
 
 def joined(intervals: Intervals, other: Comparison) -> Intervals:

@@ -136,9 +136,11 @@ class _MTEBEncoder:
 
     def __init__(self, embedder: Embedder, name: str, max_tokens: int) -> None:
         from mteb.models import ModelMeta
+        from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 
         self._embedder = embedder
         self.mteb_model_meta = ModelMeta.create_empty({"name": name, "max_tokens": max_tokens})
+        self.similarity, self.similarity_pairwise = cos_sim, pairwise_cos_sim
 
     def encode(self, inputs: Any, **_: Any) -> Any:
         """Embed the texts of all batches: ``(N, k)``, float32; the encoder makes batches of its own."""
@@ -146,18 +148,6 @@ class _MTEBEncoder:
         vectors = self._embedder.encode(texts)
         self.step.update(len(texts))
         return vectors
-
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Cosines of all pairs, ``(N, M)``."""
-        from mteb.similarity_functions import cos_sim
-
-        return cos_sim(embeddings1, embeddings2)
-
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Cosines row by row, ``(N,)``."""
-        from mteb.similarity_functions import pairwise_cos_sim
-
-        return pairwise_cos_sim(embeddings1, embeddings2)
 
 
 def _local_data(name: str, senteval: str | Path | None) -> STSTask | None:

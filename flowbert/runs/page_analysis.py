@@ -7,17 +7,17 @@ from torch import Tensor
 
 from flowbert.analysis.found import Analysis
 from flowbert.analysis.gaussianity import GAUSSIANS, density_bits
-from flowbert.analysis.gold_bands import ScoredPairs, bands_by_method
+from flowbert.analysis.gold_bands import ScoredPairs, bands_of
 from flowbert.analysis.plain import to_plain
 from flowbert.analysis.sentence_tokens import COUNTED, tokens_in
 from flowbert.analysis.token_space import word_space
 from flowbert.analysis.whole import analysis_of
 from flowbert.callbacks.sts_evaluation import MethodFigures
-from flowbert.data.sts import STSTask
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.encoders import SentenceEncoder
 from flowbert.evaluation.sample_vectors import FEWEST
 from flowbert.modules import FlowModule
+from flowbert.runs.fit_figures import similarities_of
 from flowbert.tasks.pairs import gold_scores
 
 _TOKENS = 500  # of which the anisotropy by layer is: some hundred sentences pass the encoder
@@ -43,9 +43,12 @@ def analysis_of_fit(
     """
     fitted_on = datamodule.describe_corpus()
     setting = {**setting, "corpus": fitted_on["name"], "trained": not module.frozen_encoder}
-    pairs = scored_pairs(datamodule.tasks, figures)
+    pairs = {
+        f"{task.name} {split}": ScoredPairs(gold_scores(task.split(split)), cosines)
+        for task, split, cosines in similarities_of(datamodule.tasks, figures)
+    }
     if len(sentences) < FEWEST:
-        return Analysis(to_plain(setting), 0, 0, bands={task: bands_by_method(each) for task, each in pairs.items()})
+        return Analysis(to_plain(setting), 0, 0, bands=bands_of(pairs))
     words: dict[str, Any] = {}
     if isinstance(module.encoder, SentenceEncoder):
         corpus = datamodule.examples.columns[0]
@@ -60,22 +63,11 @@ def analysis_of_fit(
     return found if isinstance(module.encoder, SentenceEncoder) else found.without_sentences()
 
 
-def scored_pairs(tasks: Sequence[STSTask], figures: Sequence[MethodFigures]) -> dict[str, ScoredPairs]:
-    """Gold scores and cosines of every task, by task and split."""
-    found: dict[str, ScoredPairs] = {}
-    for task in tasks:
-        mine = [each for each in figures if each.figures.task == task.name]
-        split = mine[0].figures.split
-        cosines = {each.method: each.figures.similarities for each in mine}
-        found[f"{task.name} {split}"] = ScoredPairs(gold_scores(task.split(split)), cosines)
-    return found
-
-
 def _bits(module: Any, datamodule: Any) -> dict[str, float]:
     """Bits per dimension of the held-out sentences under the flow and under Gaussians of the same fitting sentences."""
-    if not (isinstance(module, FlowModule) and isinstance(datamodule, EmbeddingDataModule)) or module.flaw is not None:
+    if not (isinstance(module, FlowModule) and isinstance(datamodule, EmbeddingDataModule)):
         return {}
-    if module.flow is None:
+    if module.flow is None or module.flaw is not None:
         return {}
     fitting, held_out = datamodule.likelihood_sample(COUNTED)
     if len(held_out) < 2 or len(fitting) <= fitting.shape[1]:  # a Gaussian has no density there

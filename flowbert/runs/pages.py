@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flowbert.analysis.found import Analysis
 from flowbert.errors import FlowbertWarning
-from flowbert.io.atomic import written_atomically
+from flowbert.report.files import write_text
 from flowbert.report.page.of_run import write_run_page
 from flowbert.report.page.record import analysis_file
 
@@ -39,6 +39,4 @@ def write_page(path: Path, analysis: Callable[[], Analysis | None] = lambda: Non
 
 def _write_analysis(file: Path, found: Analysis | None) -> None:
     if found is not None:
-        with written_atomically(file) as temporary:
-            text = json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text, encoding="utf-8")
+        write_text(file, json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False))

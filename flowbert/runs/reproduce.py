@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from flowbert.data.files import as_list
 from flowbert.data.sts import TASKS
 from flowbert.errors import UserError, choices
-from flowbert.evaluation.request import as_list, as_numbers
+from flowbert.evaluation.request import as_numbers
 from flowbert.progress import tracked
 from flowbert.reproduction.comparison import FigureComparison, Reproduction, record_of
 from flowbert.reproduction.grid import Figures, PublishedGrid

@@ -79,7 +79,15 @@ class Store(ABC):
         blocks = [block for block in self._blocks(sentences)[rank::world_size] if block]
         with progress(sum(map(len, blocks)), "Encoding", "sentences") as step:
             for texts, embeddings in self._encoded(blocks, step.update):
-                self._keep(_digest_all(texts), embeddings)
+                self.keep(texts, embeddings)
+
+    def keep(self, texts: Sequence[str], embeddings: Floats) -> None:
+        """Keep embeddings ``(N, D)`` of texts that are missing.
+
+        Raises:
+            UserError: If a text is no valid one, or the embeddings cannot be written.
+        """
+        self._keep(_digest_all(texts), embeddings)
 
     def share(self, sentences: Iterable[str], processes: Processes) -> None:
         """Encode the sentences that are missing, each process its share; afterwards each process has all of them.
@@ -132,10 +140,6 @@ class Store(ABC):
         """Embeddings of sentences, in their order: shape ``(N, D)``; missing ones are encoded first."""
         self.add(sentences)
         return self.take(self.rows(sentences))
-
-    @abstractmethod
-    def refresh(self) -> None:
-        """Take in what other processes have added since."""
 
     @abstractmethod
     def gather(self, sentences: Sequence[str], processes: Processes) -> None:

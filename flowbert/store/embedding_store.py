@@ -55,9 +55,6 @@ class MemoryStore(Store):
         super().__init__(encoder, shard_rows)
         self._embedded: list[Floats] = []
 
-    def refresh(self) -> None:
-        """Do nothing: no other process can add to this memory."""
-
     def gather(self, sentences: Sequence[str], processes: Processes) -> None:
         """Let the processes send each other everything that they have."""
         del sentences

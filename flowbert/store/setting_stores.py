@@ -28,20 +28,17 @@ class SettingsEncoder(Protocol):
 
 
 class _OneSetting:
-    """One setting as an encoder of its own: what a store sees."""
+    """What a store must know of a setting; its sentences are encoded with those of all."""
 
     def __init__(self, encoder: SettingsEncoder, setting: Hashable) -> None:
         self.dim = encoder.layer_dim
-        self.at_hand: dict[str, Floats] = {}
         self._key = encoder.key_of(setting)
 
     def key(self) -> dict[str, Any]:
         return self._key
 
     def encode(self, sentences: Sequence[str], *, on_batch: Callable[[int], Any] | None = None) -> Floats:
-        if on_batch is not None:
-            on_batch(len(sentences))
-        return np.stack([self.at_hand[text] for text in sentences])
+        raise TypeError("a setting encodes nothing by itself; allowed: SettingStores.fill")
 
 
 class SettingStores:
@@ -71,7 +68,7 @@ class SettingStores:
     def __init__(self, encoder: SettingsEncoder, make_store: Callable[[Encoder], Store]) -> None:
         self._encoder = encoder
         self._make_store = make_store
-        self._stores: dict[Hashable, tuple[_OneSetting, Store]] = {}
+        self._stores: dict[Hashable, Store] = {}
         self._expected: dict[Hashable, dict[str, None]] = {}
 
     def expect(self, sentences: Iterable[str], settings: Sequence[Hashable]) -> None:
@@ -90,7 +87,7 @@ class SettingStores:
             UserError: If the vectors cannot be written, or what another process has encoded is not to be found.
         """
         expected, self._expected = self._expected, {}
-        missing = [self._store(each)[1].missing(list(texts)) for each, texts in expected.items()]
+        missing = [self._store(each).missing(list(texts)) for each, texts in expected.items()]
         missing = processes.broadcast(missing)  # what one of them writes another one may see already
         lacking = {each: set(texts) for each, texts in zip(expected, missing, strict=True)}
         settings = [each for each, texts in lacking.items() if texts]
@@ -104,10 +101,13 @@ class SettingStores:
             for block in mine:
                 columns = np.split(self._encoder.encode(block, on_batch=step.update), len(settings), axis=1)
                 for setting, vectors in zip(settings, columns, strict=True):
-                    pairs = zip(block, vectors, strict=True)
-                    self._keep(setting, {text: vector for text, vector in pairs if text in lacking[setting]})
+                    store = self._store(setting)
+                    wanted = set(store.missing([text for text in block if text in lacking[setting]]))
+                    own = [row for row, text in enumerate(block) if text in wanted]
+                    if own:
+                        store.keep([block[row] for row in own], vectors[own])
         for setting in settings:
-            self._store(setting)[1].gather(list(lacking[setting]), processes)
+            self._store(setting).gather(list(lacking[setting]), processes)
 
     def embeddings(self, sentences: Sequence[str], settings: Sequence[Hashable]) -> Floats:
         """Average of some settings, each of equal weight: shape ``(N, D)``; what is missing is encoded first."""
@@ -118,20 +118,13 @@ class SettingStores:
             self.fill()
             return self._average(sentences, settings)
 
-    def _store(self, setting: Hashable) -> tuple[_OneSetting, Store]:
+    def _store(self, setting: Hashable) -> Store:
         if setting not in self._stores:
-            alone = _OneSetting(self._encoder, setting)
-            self._stores[setting] = alone, self._make_store(alone)
+            self._stores[setting] = self._make_store(_OneSetting(self._encoder, setting))
         return self._stores[setting]
 
-    def _keep(self, setting: Hashable, encoded: dict[str, Floats]) -> None:
-        alone, store = self._store(setting)
-        alone.at_hand = encoded
-        store.add(encoded)
-        alone.at_hand = {}
-
     def _average(self, sentences: Sequence[str], settings: Sequence[Hashable]) -> Floats:
-        stores = [self._store(setting)[1] for setting in settings]
+        stores = [self._store(setting) for setting in settings]
         found = (store.take(store.rows(sentences)) for store in stores)
         total = next(found)
         for vectors in found:

@@ -5,7 +5,6 @@ resample follow from the cumulative sums of the multiplicities in sorted order. 
 :math:`R = 2 r - (n + 1)`, which makes them whole numbers.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,8 +43,10 @@ class ResampledSpearman:
         return np.array([_correlation(method, counts, cubes, weighted, norms) for method in self._methods])
 
 
-class _Ranked(ABC):
+class _FewValues:
     """One variable, sorted once: mid-ranks of any resample from its multiplicities.
+
+    Most pairs have an equal one, as gold scores do: multiplicities are joined by value.
 
     Args:
         order: Pairs by value, shape ``(N,)``.
@@ -53,10 +54,11 @@ class _Ranked(ABC):
         sizes: How many pairs have it, shape ``(G,)``.
     """
 
-    @abstractmethod
-    def __init__(self, order: Places, ends: Places, sizes: Places) -> None: ...
+    def __init__(self, order: Places, ends: Places, sizes: Places) -> None:
+        self.order, self.ends = order, ends
+        self.group = np.empty(len(order), dtype=np.int64)
+        self.group[order] = np.repeat(np.arange(len(ends)), sizes)
 
-    @abstractmethod
     def ranks(self, counts: Counts, cubes: Floats) -> tuple[Counts, Floats]:
         """Ranks and their squared norms.
 
@@ -67,17 +69,6 @@ class _Ranked(ABC):
         Returns:
             Doubled centred mid-ranks of shape ``(R, N)``, and the sums of their squares of shape ``(R,)``.
         """
-
-
-class _FewValues(_Ranked):
-    """Most pairs have an equal one, as gold scores do: multiplicities are joined by value."""
-
-    def __init__(self, order: Places, ends: Places, sizes: Places) -> None:
-        self.order, self.ends = order, ends
-        self.group = np.empty(len(order), dtype=np.int64)
-        self.group[order] = np.repeat(np.arange(len(ends)), sizes)
-
-    def ranks(self, counts: Counts, cubes: Floats) -> tuple[Counts, Floats]:
         upto = np.cumsum(np.take(counts, self.order, axis=1), axis=1, dtype=np.int32)
         upto = np.take(upto, self.ends, axis=1)
         sizes = np.diff(upto, axis=1, prepend=np.int32(0))
@@ -85,8 +76,11 @@ class _FewValues(_Ranked):
         return np.take(ranks, self.group, axis=1), _norms(counts, _sum_of_cubes(sizes))
 
 
-class _FewTies(_Ranked):
-    """Few pairs have an equal one, as cosines do: all are ranked as if they differed, then these are set right."""
+class _FewTies:
+    """The same where few pairs have an equal one, as cosines do.
+
+    All are ranked as if they differed, then these are set right.
+    """
 
     def __init__(self, order: Places, ends: Places, sizes: Places) -> None:
         self.order, self.place = order, np.argsort(order)
@@ -107,6 +101,9 @@ class _FewTies(_Ranked):
             cubes = cubes - _sum_of_cubes(np.take(sizes, self.tied, axis=1)) + _sum_of_cubes(after - before)
         ranks -= np.int32(counts.shape[1])
         return np.take(ranks, self.place, axis=1), _norms(counts, cubes)
+
+
+_Ranked = _FewValues | _FewTies
 
 
 def _ranked(values: Floats) -> _Ranked:

@@ -133,16 +133,6 @@ def as_float32(found: npt.NDArray[Any]) -> Floats:
         return np.array(found, dtype=np.float32, order="C")
 
 
-def array_matrix(array: npt.NDArray[Any], name: str = "vectors") -> Matrix:
-    """An array in memory, or one mapped by the caller.
-
-    Raises:
-        UserError: If it has not two dimensions, no row or column, or holds no numbers that are allowed.
-    """
-    check_matrix(array.dtype.name, array.shape, name)
-    return MappedMatrix(lambda: array)
-
-
 def check_matrix(dtype: str, shape: Sequence[int], name: str) -> None:
     """Refuse what is no matrix of numbers.
 

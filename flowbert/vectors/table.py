@@ -17,7 +17,7 @@ from flowbert.io.digest import digest_bytes, digest_json, running_digest, tensor
 from flowbert.progress import progress
 from flowbert.seeding import Stream
 from flowbert.vectors.formats import open_matrix
-from flowbert.vectors.matrix import Floats, MappedMatrix, Matrix, array_matrix
+from flowbert.vectors.matrix import Floats, MappedMatrix, Matrix, check_matrix
 
 Vectors = str | Path | npt.NDArray[Any]
 """A file of vectors, or an array ``(N, D)``."""
@@ -62,7 +62,9 @@ class VectorTable:
             return vectors
         if isinstance(vectors, str | Path):
             return cls(open_matrix(vectors, column), str(vectors), column)
-        return cls(array_matrix(np.asarray(vectors)), "array")
+        array = np.asarray(vectors)
+        check_matrix(array.dtype.name, array.shape, "vectors")
+        return cls(MappedMatrix(lambda: array), "array")
 
     def __len__(self) -> int:
         return self.matrix.shape[0]

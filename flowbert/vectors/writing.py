@@ -13,7 +13,7 @@ from flowbert.io.atomic import written_atomically
 from flowbert.io.digest import canonical_json, tensor_bytes
 
 Block = npt.NDArray[Any]
-Write = Callable[[Block], None]
+Write = Callable[[Block], object]
 _NAME = "embedding"
 _TEXTS = "sentence"
 _SAFETENSORS = {"float32": "F32", "int8": "I8", "uint8": "U8"}
@@ -48,7 +48,7 @@ def _npy(path: Path, shape: tuple[int, int], dtype: str, _: Sequence[str] | None
     header = {"descr": np.dtype(dtype).newbyteorder("<").str, "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        yield lambda block: _append(file, block)
+        yield lambda block: file.write(tensor_bytes(block))
 
 
 @contextmanager
@@ -59,11 +59,7 @@ def _safetensors(path: Path, shape: tuple[int, int], dtype: str, _: Sequence[str
     header += b" " * (-len(header) % 8)
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        yield lambda block: _append(file, block)
-
-
-def _append(file: Any, block: Block) -> None:
-    file.write(tensor_bytes(block))
+        yield lambda block: file.write(tensor_bytes(block))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import warnings
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import yaml
 from helpers.data import small_task
 
 from flowbert.cli import main
+from flowbert.errors import FlowbertWarning
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
@@ -32,7 +34,9 @@ def test_there_are_configs() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_config_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = path.read_text(encoding="utf-8").splitlines()[0]
     command = shlex.split(first.removeprefix("# "))
     assert command[:2] == ["python", "train.py"]
@@ -47,7 +51,11 @@ def test_config_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     else:
         target = tmp_path / "results.json"
         where = ["--output", str(target)]
-    main([*command[2:], *SMALL[name], *where])
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", FlowbertWarning)
+        main([*command[2:], *SMALL[name], *where])
+    warned = "weighs [CLS], which does not show" in capsys.readouterr().err  # the sample's encoder never trained it
+    assert warned == ("cls=" in path.read_text(encoding="utf-8"))
     rows = json.loads(target.read_text(encoding="utf-8"))["rows"]
     assert {row["aggregation"] for row in rows} == {"all", "mean", "wmean"}
     assert all(-1 <= row["value"] <= 1 for row in rows)

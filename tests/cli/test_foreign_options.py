@@ -148,6 +148,48 @@ def test_a_class_of_the_trainer_that_there_is_not(capsys: pytest.CaptureFixture[
     assert line(["fit", "--trainer.callbacks", "x"], capsys) == f"error: --trainer.callbacks: received x; {A_CLASS}"
 
 
+STOPPING = "class_path: pytorch_lightning.callbacks.EarlyStopping"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            f"callbacks: [{{{STOPPING}, init_args: {{monitor: x, patiense: 3}}}}]",
+            "unknown option --trainer.callbacks.patiense (did you mean --trainer.callbacks.patience?); allowed: those "
+            "of pytorch_lightning.callbacks.EarlyStopping",
+        ),
+        (
+            "callbacks: {class_path: EarlyStopping, init_args: {monitor: x, patience: many}}",
+            "--trainer.callbacks.patience: received many; allowed: a whole number",
+        ),
+        (
+            f"callbacks: [{{class_path: LearningRateMonitor}}, {{{STOPPING}}}]",
+            "--trainer.callbacks.monitor: received nothing; allowed: text",
+        ),
+        ("callbacks: [{class_path: EarlyStoping}]", f"--trainer.callbacks: received EarlyStoping; {A_CLASS}"),
+        ("callbacks: [{class_path: int}]", f"--trainer.callbacks: received int; {A_CLASS}"),
+        (
+            "callbacks: {class_path: Timer, init_args: 3}",
+            "--trainer.callbacks.init_args: received 3; allowed: a mapping",
+        ),
+        ("callbacks: [{class_path: broken.Mine}]", "--trainer.callbacks: broken.Mine cannot be imported (no ink)"),
+        (
+            "logger: {class_path: CSVLogger, init_args: {save_dir: x, nme: y}}",
+            "unknown option --trainer.logger.nme (did you mean --trainer.logger.name?); allowed: those of CSVLogger",
+        ),
+    ],
+)
+def test_a_mapping_that_names_a_class(
+    value: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('no ink')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = tmp_path / "c.yaml"
+    config.write_text(f"trainer: {{{value}}}\n")
+    assert line(["fit", "--config", str(config)], capsys).startswith(f"error: {config}: {message}")
+
+
 def test_options_of_another_loss_are_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"model: {{loss: {{class_path: {INFO_NCE}, init_args: {{temperature: 0.1}}}}}}\n")

@@ -30,7 +30,7 @@ SHOWN: dict[str, set[str]] = {
         "Resampling mine",
     },
     "evaluate labels": {"Counting tokens", "Fitting learned-removal"},
-    "advise": {"Counting tokens", "Encoding", "Maps", "Resampling"},
+    "advise": {"Encoding", "Maps", "Resampling"},
     "analyze": {"Encoding", "Fitting", "Training", "Measuring", "Counting tokens", "Drawing"},
     "encode": {"Encoding"},
     "encode vectors": {"Encoding", "Scaling"},

@@ -13,7 +13,7 @@ from flowbert.cli import main
 from flowbert.data.answers import AnswerTask
 from flowbert.data.corpus import Corpus
 from flowbert.data.entailment import EntailmentTask
-from flowbert.data.labels import check_overlap, without_overlap
+from flowbert.data.labels import unmeasured
 from flowbert.data.nli import NLIData
 from flowbert.data.sample import sample_pairs
 from flowbert.data.sts import TASKS, STSTask, Subset, load_task
@@ -108,10 +108,10 @@ def test_labels_that_are_all_measured_leave_nothing_to_learn_from() -> None:
 def test_scores_stay_with_their_pairs() -> None:
     measured = (("left 1", "x"), ("right 1", "y"))
     with pytest.warns(FlowbertWarning, match="1 of 12"):
-        (kept,) = without_overlap([subset(0)], lambda: measured, "T")
+        (kept,) = unmeasured([subset(0)], lambda: measured, "T", drop_overlap=True)
     assert kept.sentences1 == tuple(f"left {n}" for n in range(12) if n != 1)
     np.testing.assert_array_equal(kept.scores, [n % 6 for n in range(12) if n != 1])
-    check_overlap([kept], lambda: measured, "T")
+    unmeasured([kept], lambda: measured, "T")
 
 
 def write(path: Path, pairs: Sequence[tuple[str, str, float]]) -> Path:
@@ -182,9 +182,9 @@ def test_real_tasks(labels: str, measured: str, real: Path) -> None:
     train = source.splits["train"]
     if expected:
         with pytest.raises(UserError, match=rf"^{expected} of \d+ labelled pairs"):
-            check_overlap(train, task.pairs, measured)
+            unmeasured(train, task.pairs, measured)
     else:
-        check_overlap(train, task.pairs, measured)
+        unmeasured(train, task.pairs, measured)
 
 
 @pytest.mark.parametrize("swap", [False, True])

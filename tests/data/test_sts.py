@@ -12,6 +12,7 @@ from flowbert.data.sts import STSTask, load_task
 from flowbert.errors import UserError
 
 STS13 = ("FNWN", "headlines", "OnWN")
+GS, INPUT = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("gs", "input"))
 
 
 def _lines(path: Path, *lines: str) -> Path:
@@ -109,30 +110,12 @@ def test_line_counts_of_input_and_scores_must_agree(senteval: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "file", "line", "text", "message"),
     [
-        (
-            "STS13",
-            "STS/STS13-en-test/STS.gs.OnWN.txt",
-            1,
-            "good",
-            "score is 'good' (str); allowed: a number from 0 to 5",
-        ),
-        ("STS13", "STS/STS13-en-test/STS.gs.OnWN.txt", 3, "nan", "score is 'nan' (str); allowed: a number from 0 to 5"),
-        ("STS13", "STS/STS13-en-test/STS.gs.OnWN.txt", 1, "5.1", "score is '5.1' (str); allowed: a number from 0 to 5"),
-        (
-            "STS13",
-            "STS/STS13-en-test/STS.input.OnWN.txt",
-            1,
-            "one",
-            "1 fields; allowed: 2 with tabs between them (sentence1, sentence2)",
-        ),
-        (
-            "STS13",
-            "STS/STS13-en-test/STS.input.OnWN.txt",
-            3,
-            "a\tb\tc",
-            "3 fields; allowed: 2 with tabs between them (sentence1, sentence2)",
-        ),
-        ("STS13", "STS/STS13-en-test/STS.input.OnWN.txt", 1, "a\t ", "column 'sentence2' is empty; allowed: a"),
+        ("STS13", GS, 1, "good", "score is 'good' (str); allowed: a number from 0 to 5"),
+        ("STS13", GS, 3, "nan", "score is 'nan' (str); allowed: a number from 0 to 5"),
+        ("STS13", GS, 1, "5.1", "score is '5.1' (str); allowed: a number from 0 to 5"),
+        ("STS13", INPUT, 1, "one", "1 fields; allowed: 2 with tabs between them (sentence1, sentence2)"),
+        ("STS13", INPUT, 3, "a\tb\tc", "3 fields; allowed: 2 with tabs between them (sentence1, sentence2)"),
+        ("STS13", INPUT, 1, "a\t ", "column 'sentence2' is empty; allowed: a"),
         ("STSB", "STS/STSBenchmark/sts-dev.csv", 2, "a\tb\tc\td\t1\tx", "6 fields; allowed: 7 or more"),
         (
             "STSB",

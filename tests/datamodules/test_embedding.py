@@ -12,6 +12,7 @@ from flowbert import SentenceEncoder
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.datamodules.examples import split_held_out
 from flowbert.errors import UserError
+from flowbert.processes import Group
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +98,22 @@ def test_corpus_too_small(tmp_path: Path) -> None:
         make_data(EmbeddingDataModule, corpus=str(path)).load()
 
 
-def test_a_store_that_machines_do_not_share_is_told(encoder: SentenceEncoder, corpus: Path, tmp_path: Path) -> None:
+def test_a_store_that_machines_do_not_share_is_told(
+    encoder: SentenceEncoder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = make_data(EmbeddingDataModule, encoder, corpus=str(corpus), tasks=["SAMPLE"], store_dir=str(tmp_path / "s"))
     made._to_encode = lambda: list(made.examples.columns[0])  # type: ignore[method-assign]  # the task is slow
     # The only block belongs to the first process.
     second = SimpleNamespace(global_rank=1, world_size=2, barrier=lambda _: None)
-    made._strategy = lambda: second  # type: ignore[method-assign]
+    monkeypatch.setattr(EmbeddingDataModule, "processes", second)
     with pytest.raises(UserError, match=r"store_dir: 60 sentences that other processes have encoded are not in"):
         made.setup("fit")
 
 
-def test_more_processes_than_examples_are_told(encoder: SentenceEncoder, corpus: Path) -> None:
+def test_more_processes_than_examples_are_told(
+    encoder: SentenceEncoder, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = module(encoder, corpus, held_out=0.0)
-    made._processes = lambda: (0, 61)  # type: ignore[method-assign]
+    monkeypatch.setattr(EmbeddingDataModule, "processes", Group(0, 61))
     with pytest.raises(UserError, match="devices: received 61 processes; allowed: at most 60"):
         made.train_dataloader()

@@ -10,7 +10,8 @@ from helpers.encoders import make_encoder
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu.training import fast_training
 from flowbert.encoders.layerwise import LayerwiseEncoder, expand_layers, single_layers
-from flowbert.encoders.pooling import TOKEN_POOLINGS, WEIGHTINGS, make_pooling
+from flowbert.encoders.pooling import TOKEN_POOLINGS, make_pooling
+from flowbert.encoders.token_weights import WEIGHTINGS
 from flowbert.errors import UserError
 
 SENTENCES = ["a dog runs", "the big cat sleeps on the mat", "bird"]
@@ -21,7 +22,9 @@ def test_one_pass_equals_an_encoder_per_setting(pooling: str, tmp_path: Path) ->
     path = str(make_encoder(tmp_path / "encoder"))
     encoder = LayerwiseEncoder.from_pretrained(path)
     counts = encoder.count_tokens(SENTENCES)
-    poolings = [make_pooling(each).with_counts(counts, encoder.tokenizer) for each in (pooling, "mean")]
+    poolings = [
+        make_pooling(each, encoder.tokenizer).with_counts(counts, encoder.tokenizer) for each in (pooling, "mean")
+    ]
     settings = [(layers, each) for each in poolings for layers in ((0,), (1, 3), (1, 2, 3))]
     encoder.select(settings)
     found = np.split(encoder.encode(SENTENCES), len(settings), axis=1)
@@ -37,7 +40,7 @@ def test_parts_average_to_the_setting(pooling: str, tmp_path: Path) -> None:
     path = str(make_encoder(tmp_path / "encoder"))
     encoder = LayerwiseEncoder.from_pretrained(path)
     counts = encoder.count_tokens(SENTENCES)
-    parts = single_layers(((1, 3), make_pooling(pooling).with_counts(counts, encoder.tokenizer)))
+    parts = single_layers(((1, 3), make_pooling(pooling, encoder.tokenizer).with_counts(counts, encoder.tokenizer)))
     encoder.select(parts)
     averaged = np.mean(np.split(encoder.encode(SENTENCES), len(parts), axis=1), axis=0)
     single = SentenceEncoder.from_pretrained(path, layers=(1, 3), pooling=pooling, counts=counts)
@@ -67,7 +70,7 @@ def test_packed_sentences_give_the_same_vectors_of_every_setting(
     architecture: str, pooling: str, tmp_path: Path
 ) -> None:
     encoder = LayerwiseEncoder.from_pretrained(str(make_encoder(tmp_path, architecture)))
-    of = make_pooling(pooling).with_counts(encoder.count_tokens(SENTENCES), encoder.tokenizer)
+    of = make_pooling(pooling, encoder.tokenizer).with_counts(encoder.count_tokens(SENTENCES), encoder.tokenizer)
     encoder.select([((1,), of), ((3,), of), ((1, 3), of), ((0, 1, 2), of)])
     chunks = [encoder.tokenize(SENTENCES[:1]), encoder.tokenize(SENTENCES[1:])]
     padded = encoder.embed_chunks(chunks)

@@ -23,7 +23,6 @@ def write(folder: Path, *lines: str, name: str = "vectors.txt") -> Path:
 
 def test_words() -> None:
     assert words_of("The DOG's naïve, _x_ 3.5!") == ["the", "dog", "'", "s", "naïve", ",", "_x_", "3", ".", "5", "!"]
-    assert words_of("The DOG", lowercase=False) == ["The", "DOG"]
     assert count_words(["A dog.", "a cat"]) == {"a": 2, "dog": 1, ".": 1, "cat": 1}
 
 
@@ -75,7 +74,6 @@ def test_key_tells_everything_that_changes_the_embeddings() -> None:
         StaticEncoder(["a", "b"], vectors),
         StaticEncoder(["b", "a"], vectors),
         StaticEncoder(["a", "b"], 2 * vectors),
-        StaticEncoder(["a", "b"], vectors, lowercase=False),
         StaticEncoder(["a", "b"], vectors, counts={"a": 1}),
         StaticEncoder(["a", "b"], vectors, counts={"a": 2, "b": 1}),
         StaticEncoder(["a", "b"], vectors, counts={"a": 1}, sif_a=0.1),

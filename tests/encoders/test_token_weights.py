@@ -1,7 +1,5 @@
 """Token weights: their formulas, what they are counted over, and sentences that weigh nothing."""
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +12,9 @@ from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.counting import choose_counted, saved_counts, weigh_tokens
 from flowbert.encoders.layerwise import LayerwiseEncoder
-from flowbert.encoders.pooling import WEIGHTINGS, make_pooling
+from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.token_counts import TokenCounts
+from flowbert.encoders.token_weights import WEIGHTINGS, ranks_of
 from flowbert.encoders.tokens import special_tokens
 from flowbert.errors import FlowbertWarning, UserError
 
@@ -69,6 +68,74 @@ def test_special_tokens_weigh_what_their_frequency_gives_only_if_asked(folder: s
     assert taken.weights[out.tokenizer.cls_token_id].item() == pytest.approx(expected)
 
 
+def test_weights_from_the_vocabulary_by_hand(folder: str) -> None:
+    encoder = SentenceEncoder.from_pretrained(folder, pooling="zipf:a=0.02")
+    assert not encoder.needs_counts
+    tokens = encoder.tokenizer.convert_ids_to_tokens(list(range(len(encoder.tokenizer))))
+    words = [token for token in tokens if len(token) > 1 and token[0].isalpha()]
+    harmonic = sum(1 / rank for rank in range(1, len(words) + 1))
+    weights = {word: 0.02 / (0.02 + 1 / (rank * harmonic)) for rank, word in enumerate(words, 1)}
+    weights["[UNK]"] = weights[words[-1]]
+    sentence = "the cat sits on a \u2603 ."
+    found = encoder.encode([sentence])[0]
+    np.testing.assert_allclose(found, by_hand(folder, sentence, weights, weights[words[0]]), atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", WEIGHTINGS)
+def test_cls_weighs_what_it_is_told(folder: str, pooling: str) -> None:
+    without, encoder = counted(folder, pooling), counted(folder, f"{pooling}:cls=2.5")
+    special = encoder.tokenizer.cls_token_id
+    (_, plain), (_, weighted) = without.settings[0], encoder.settings[0]
+    assert plain.weights is not None
+    assert weighted.weights is not None
+    expected = plain.weights.clone()
+    expected[special] = 2.5
+    assert torch.equal(weighted.weights, expected)
+    assert encoder.pooling == f"{pooling}:cls=2.5"
+    assert encoder.kind() != without.kind()
+    cls = SentenceEncoder.from_pretrained(folder, pooling="cls").encode([""])
+    np.testing.assert_allclose(encoder.encode([""]), cls, atol=1e-6)
+
+
+def test_equal_poolings_have_equal_texts() -> None:
+    for given in ("zipf:cls=16", "zipf:cls=16.0", "zipf:a=0.01:cls=1.6e1:special=false"):
+        assert make_pooling(given).text == "zipf:cls=16"
+    assert make_pooling("sif:a=0.00012345671").text != make_pooling("sif:a=0.00012345672").text
+    assert make_pooling("sif:special=true:a=1.0").text == make_pooling("sif:a=1:special=true").text
+
+
+def test_numbers_of_tokens_may_have_holes(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = SentenceEncoder.from_pretrained(folder).tokenizer
+    vocabulary = dict(tokenizer.get_vocab())
+    high = max(vocabulary.values()) + 5
+    monkeypatch.setattr(tokenizer, "get_vocab", lambda: vocabulary | {"rare": high})
+    weights = make_pooling("zipf", tokenizer).weights
+    assert weights is not None
+    assert len(weights) == high + 1
+
+
+def test_cls_weighs_nothing_where_there_is_none(folder: str) -> None:
+    encoder = SentenceEncoder.from_pretrained(folder)
+    encoder.tokenizer.cls_token = None
+    with pytest.raises(UserError, match=r"'zipf:cls=2', and the tokenizer has no \[CLS\]"):
+        make_pooling("zipf:cls=2", encoder.tokenizer)
+
+
+@pytest.mark.parametrize("mark", ["", "##", "\u0120", "\u2581"])
+def test_ranks_of_words_in_every_kind_of_vocabulary(mark: str) -> None:
+    words = [f"{mark}{word}" for word in ("the", "of", "2nd")]
+    others = ["[CLS]", "[unused1]", "<0x0A>", "...", "'s", "!", "a", f"{mark}s", mark or "-", ""]
+    ranks = ranks_of([*others, "<unk>", *words, "?"], "<unk>").tolist()
+    assert ranks == [1.0] * len(others) + [3.0, 1.0, 2.0, 3.0, 1.0]
+
+
+def test_a_vocabulary_without_words_weighs_all_alike() -> None:
+    ranks = ranks_of(["[UNK]", "x", "y"], "[UNK]")
+    assert ranks.tolist() == [1.0, 1.0, 1.0]
+    weights = WEIGHTINGS["zipf"](ranks)
+    assert torch.equal(weights, weights[:1].expand(3))
+
+
 @pytest.mark.parametrize("pooling", WEIGHTINGS)
 def test_a_sentence_that_weighs_nothing_gets_its_plain_mean(folder: str, pooling: str) -> None:
     encoder, plain = counted(folder, pooling, ["the the", "the"]), SentenceEncoder.from_pretrained(folder)
@@ -115,22 +182,6 @@ def test_what_is_counted() -> None:
     assert choose("nli") is named
 
 
-def test_processes_count_a_share_each(folder: str) -> None:
-    whole = SentenceEncoder.from_pretrained(folder, pooling="idf")
-    weigh_tokens(whole, lambda: Corpus.of("target", SENTENCES))
-    shares = [whole.count_tokens(SENTENCES[rank::2]).tensors() for rank in range(2)]
-    for rank in range(2):
-        others = iter(shares[1 - rank].values())
-        encoder = SentenceEncoder.from_pretrained(folder, pooling="idf")
-        weigh_tokens(encoder, lambda: Corpus.of("target", SENTENCES), (rank, 2), partial(add_next, others))
-        assert encoder.key() == whole.key()
-
-
-def add_next(others: Iterator[Tensor], mine: Tensor) -> Tensor:
-    """What the sum over two processes gives."""
-    return mine + next(others)
-
-
 def test_counts_are_part_of_the_identity(folder: str) -> None:
     keys = [counted(folder, "idf", [*SENTENCES, more]).key() for more in ("a", "a b")]
     assert keys[0]["counts"] != keys[1]["counts"]
@@ -144,6 +195,10 @@ def test_counts_are_part_of_the_identity(folder: str) -> None:
         ("ifd", "pooling: received 'ifd'.*idf"),
         ("idf:a=1", "unknown option 'a=1'"),
         ("sif:a=0", "a 0; allowed: a number above 0"),
+        ("sif:a=inf", "a inf; allowed: a number above 0"),
+        ("zipf:cls=inf", "cls inf; allowed: a number above 0"),
+        ("zipf:cls=0", "cls 0; allowed: a number above 0"),
+        ("zipf:cls=true", "cls True; allowed: a number above 0"),
         ("sif:special=2", "special 2; allowed: true, false"),
         ("mean:a=1", "unknown option"),
     ],
@@ -166,7 +221,7 @@ def test_missing_and_foreign_counts_are_refused(folder: str) -> None:
 @pytest.mark.parametrize("pooling", ["mean", "idf"])
 def test_halves_are_every_second_token_without_the_special_ones(folder: str, pooling: str) -> None:
     encoder = LayerwiseEncoder.from_pretrained(folder)
-    whole = make_pooling(pooling).with_counts(encoder.count_tokens(SENTENCES), encoder.tokenizer)
+    whole = make_pooling(pooling, encoder.tokenizer).with_counts(encoder.count_tokens(SENTENCES), encoder.tokenizer)
     encoder.select([((3,), half) for half in whole.halves(encoder.tokenizer)])
     even, odd = np.split(encoder.encode(["cat dog bird runs"]), 2, axis=1)
     features = encoder.tokenize(["cat dog bird runs"])

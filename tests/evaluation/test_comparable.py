@@ -22,7 +22,8 @@ from flowbert.evaluation.results import Row, rows_of
 from flowbert.evaluation.scores import ScoreFolder
 from flowbert.evaluation.sweep import best_layers
 from flowbert.methods import Chain, Method
-from flowbert.report.files import write_csv, write_markdown
+from flowbert.report.comparison import comparison_to_markdown
+from flowbert.report.files import write_csv
 from flowbert.report.render import print_table, table_to_markdown
 from flowbert.report.table import spearman_table
 from flowbert.tasks import STS, Measured
@@ -163,7 +164,7 @@ def averages(intervals: Intervals, aggregation: str) -> dict[tuple[str, ...], Re
 
 @QUIET
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_verdicts_and_averages(made: Grid, aggregation: str, tmp_path: Path) -> None:
+def test_verdicts_and_averages(made: Grid, aggregation: str) -> None:
     intervals = Intervals.of(made.cells, made.scores, resamples=20, seed=0)
     for replicates in averages(intervals, aggregation).values():
         assert np.isfinite(replicates.points).all()
@@ -191,7 +192,7 @@ def test_verdicts_and_averages(made: Grid, aggregation: str, tmp_path: Path) -> 
     groups = {(c.source.columns["layers"], c.task.split) for c in made.cells}
     if len(groups) == 1 and there:
         assert all(method in there or method in told for method in {c.method.name for c in made.cells})
-    text = write_markdown(tmp_path / "r.md", Comparison(made.rows, intervals)).read_text(encoding="utf-8")
+    text = comparison_to_markdown(Comparison(made.rows, intervals))
     assert "[nan" not in text
     for row in intervals.rows(made.rows):
         assert math.isfinite(row.spearman) or math.isnan(row.low)

@@ -60,6 +60,7 @@ def cosines(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         ("first_last", "mean", "raw"),
         ([0, 2], "cls", "whitening"),
         ("embedding_last", "idf:exponent=0.5", "flow"),
+        ("embedding_last", "zipf:cls=16", "flow"),
         ("last", "sif:special=true", "whitening"),
         ("last2", "weighted_mean", "raw"),
     ],

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.losses.info_nce import InfoNCE, info_nce
+from flowbert.losses.info_nce import InfoNCE
 
 TAU = 0.05
 
@@ -37,7 +37,7 @@ def test_value_and_gradient_are_the_official_formula_s(weight: float | None, tem
     hard = None if weight is None else sides[2]
     expected = _official(sides[0], sides[1], temperature, hard, weight or 0.0)
     wanted = torch.autograd.grad(expected, sides)
-    loss = info_nce(sides[0], sides[1], temperature, hard, weight or 0.0)
+    loss = InfoNCE(temperature, weight or 0.0)(sides[0], sides[1], hard)
     found = torch.autograd.grad(loss, sides)
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(expected.item(), abs=1e-6, rel=1e-6)
@@ -53,45 +53,36 @@ def test_hard_negative_weight_biases_the_own_negative_alone() -> None:
         near = unit[0][i] @ unit[1].T
         far = unit[0][i] @ unit[2].T + np.array([2.0 if j == i else 0.0 for j in range(2)])
         rows.append(np.log(np.exp(near).sum() + np.exp(far).sum()) - near[i])
-    assert info_nce(h, pos, 1.0, hard, 2.0).item() == pytest.approx(float(np.mean(rows)), abs=1e-6)
+    assert InfoNCE(1.0, 2.0)(h, pos, hard).item() == pytest.approx(float(np.mean(rows)), abs=1e-6)
 
 
 def test_orthogonal_sentences_have_a_known_loss() -> None:
     h = torch.eye(4)
-    assert info_nce(h, h, 1.0).item() == pytest.approx(math.log(math.e + 3) - 1, abs=1e-6)
+    assert InfoNCE(1.0)(h, h).item() == pytest.approx(math.log(math.e + 3) - 1, abs=1e-6)
 
 
 def test_similarity_is_float32_under_autocast_and_for_half_precision_input() -> None:
     h, pos = (side.detach().bfloat16() for side in _embeddings(2, batch=16, dim=64))
     exact = _official(h.double(), pos.double(), TAU).item()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = info_nce(h, pos, TAU)
+        loss = InfoNCE(TAU)(h, pos)
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(exact, abs=1e-5)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -0.1, math.nan])
 def test_temperature_must_be_above_zero(temperature: float) -> None:
-    h = torch.eye(2)
-    with pytest.raises(UserError, match=r"temperature: received .*; allowed: above 0"):
-        info_nce(h, h, temperature)
     with pytest.raises(UserError, match=r"temperature: received .*; allowed: above 0"):
         InfoNCE(temperature)
-
-
-def test_the_module_is_the_function_with_its_settings() -> None:
-    h, pos, hard = (side.detach().float() for side in _embeddings(3))
-    assert torch.equal(InfoNCE()(h, pos), info_nce(h, pos))
-    assert torch.equal(InfoNCE(0.1, 0.9)(h, pos, hard), info_nce(h, pos, 0.1, hard, 0.9))
 
 
 def test_a_batch_of_one_needs_a_negative() -> None:
     one = torch.ones(1, 3)
     with pytest.raises(UserError, match="batch of 1, which has no negatives; allowed: 2"):
-        info_nce(one, one)
-    assert info_nce(one, one, 1.0, one).item() == pytest.approx(math.log(2))
+        InfoNCE()(one, one)
+    assert InfoNCE(1.0)(one, one, one).item() == pytest.approx(math.log(2))
 
 
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\), \(3, 3\)"):
-        info_nce(torch.ones(2, 3), torch.ones(3, 3))
+        InfoNCE()(torch.ones(2, 3), torch.ones(3, 3))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from flowbert.losses.siamese import cosine_loss, pair_features, softmax_loss, triplet_loss
+from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
 
 Floats = npt.NDArray[np.float64]
 Loss = Callable[..., float]
@@ -103,6 +103,6 @@ def test_float32_under_autocast() -> None:
 
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\), \(1, 3\)"):
-        pair_features(torch.ones(2, 3), torch.ones(1, 3))
+        softmax_loss(torch.ones(2, 3), torch.ones(1, 3), torch.tensor([0, 1]), torch.zeros(3, 9))
     with pytest.raises(ValueError, match="allowed: one shape"):
         triplet_loss(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2, 2))

@@ -33,6 +33,24 @@ def test_a_share_of_an_epoch_sees_that_share_of_the_rows(monkeypatch: pytest.Mon
     assert first != other
 
 
+def test_steps_are_as_many_on_few_rows_as_on_many() -> None:
+    x = torch.randn(96, 8, generator=torch.Generator().manual_seed(0)) * 3 + 1
+    by_steps, by_epochs = (
+        fit_flow(x, accelerator="cpu", batch_size=32, **length) for length in ({"steps": 6}, {"epochs": 2})
+    )
+    assert by_steps.global_step == by_epochs.global_step == 6
+    assert torch.equal(by_steps.embed(x), by_epochs.embed(x))
+    assert fit_flow(x[:40], accelerator="cpu", batch_size=32, steps=6).global_step == 6
+
+
+def test_steps_and_epochs_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="steps: received 5 and epochs 2; allowed: one of the two"):
+        Flow({"steps": 5, "epochs": 2})
+    for wrong in (0, None, True, "x"):
+        with pytest.raises(UserError, match=f"steps: received {wrong}"):
+            Flow({"steps": wrong})
+
+
 @pytest.mark.parametrize("epochs", [0, -1, 1.5])
 def test_impossible_epochs(epochs: float) -> None:
     with pytest.raises(UserError, match=f"epochs: received {epochs}"):

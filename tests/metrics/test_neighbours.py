@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.metrics import neighbours
-from flowbert.metrics.neighbours import MEASURES, nearest_neighbours, occurrences
+from flowbert.metrics.neighbours import MEASURES, nearest_neighbours
 
 
 def similarities(queries: torch.Tensor, x: torch.Tensor, measure: str) -> torch.Tensor:
@@ -34,14 +34,6 @@ def test_all_distances_agree(count: int, dim: int, measure: str, seed: int, bloc
         patch.setattr(neighbours, "_BLOCK_NUMBERS", block)
         found = nearest_neighbours(x, k, measure)
     torch.testing.assert_close(similar.gather(1, found), similar.topk(k).values, rtol=1e-4, atol=1e-5)
-    others = torch.randn(4, dim, generator=generator, dtype=torch.float64)
-    asked = nearest_neighbours(x, k, measure, queries=others)
-    similar = similarities(others, x, measure)
-    torch.testing.assert_close(similar.gather(1, asked), similar.topk(k).values, rtol=1e-4, atol=1e-4)
-
-
-def test_occurrences_count_how_often_a_row_is_a_neighbour() -> None:
-    assert occurrences(torch.tensor([[1, 2], [2, 0], [1, 0]]), 4).tolist() == [2, 2, 2, 0]
 
 
 def test_wrong_calls() -> None:

@@ -19,7 +19,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.flows import Glow
 from flowbert.losses.cosreg import mean_pair_cosine
-from flowbert.losses.info_nce import info_nce
+from flowbert.losses.info_nce import InfoNCE
 from flowbert.losses.siamese import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules import FlowModule
 from flowbert.modules.simcse import SimCSEModule
@@ -113,7 +113,7 @@ def test_losses_and_maps_under_autocast() -> None:
 
     def values() -> list[Tensor]:
         return [
-            info_nce(a, b, hard=c),
+            InfoNCE()(a, b, c),
             softmax_loss(a, b, labels, weight),
             cosine_loss(a, b, torch.zeros(16)),
             triplet_loss(a, b, c),

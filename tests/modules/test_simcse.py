@@ -16,7 +16,7 @@ from flowbert.callbacks import STSEvaluation
 from flowbert.datamodules.contrastive import ContrastiveDataModule
 from flowbert.errors import UserError
 from flowbert.losses.base import ContrastiveLoss
-from flowbert.losses.info_nce import InfoNCE, info_nce
+from flowbert.losses.info_nce import InfoNCE
 from flowbert.modules.simcse import SimCSEModule, describe_loss, loss_from
 from flowbert.tasks import embed_pairs, evaluate_pairs
 
@@ -115,7 +115,7 @@ def test_step_is_the_loss_of_the_sides_with_head_and_weight(positive: str) -> No
     batch = data.batch(0, range(8))
     sides = [module.head(encoder(encoder.tokenize(side))) for side in data.texts(0, range(8))]
     assert len(sides) == (3 if positive == "entailment" else 2)
-    expected = info_nce(sides[0], sides[1], 0.05, sides[2] if len(sides) > 2 else None, 1.5)
+    expected = InfoNCE(0.05, 1.5)(*sides)
     torch.testing.assert_close(_loss(module, batch), expected, atol=1e-5, rtol=1e-5)
 
 

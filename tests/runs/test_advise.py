@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers.encoders import make_encoder
 
 from flowbert import advise
 from flowbert.advice.choice import Advice, Candidate
@@ -30,9 +31,33 @@ def test_the_advised_setting_is_the_best_and_the_same_again(corpus: str) -> None
     assert values[0] >= 0.99 * max(values)
     assert all(math.isfinite(each.criterion) and each.low <= each.high for each in found.candidates)
     assert {each.method for each in found.candidates} > {"raw", "whitening:shrinkage=0.3"}
-    assert {each.pooling for each in found.candidates} == {"mean", "idf:exponent=0.5", "idf"}
-    assert not found.best.tied
+    # The same map on other layers is no rival: layers come with a map.
+    assert not any(each.tied for each in found.candidates if each.method == found.best.method)
     assert advise("builtin-sample", corpus) == found
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_word_vectors_and_several_encoders_are_refused(corpus: str, tmp_path: Path, others: int) -> None:
+    vectors = tmp_path / "words.txt"
+    vectors.write_text("a 1.0 2.0\n")
+    path = "builtin-sample,other" if others else str(vectors)
+    with pytest.raises(UserError, match=f"path: received {path}; allowed: one encoder, no word vectors"):
+        advise(path, corpus)
+
+
+def test_a_decoder_is_advised_no_cls(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowbert.advice.cls_token._ENOUGH", 0.0)
+    found = advise(str(make_encoder(tmp_path / "gpt2", "gpt2")), corpus)
+    assert found.with_map == ("embedding_last", "zipf")
+
+
+@pytest.mark.parametrize(("share", "pooling"), [(0.75, "zipf"), (0.05, "zipf:cls=16")])
+def test_cls_takes_part_where_it_tells_views_apart(
+    corpus: str, share: float, pooling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowbert.advice.cls_token._ENOUGH", share)  # the sample's encoder never trained its [CLS]
+    found = advise("builtin-sample", corpus)
+    assert found.setting == ("embedding_last", pooling, found.best.method)
 
 
 def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +65,7 @@ def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: py
     encoder = ["--encoder.max_length", "40", "--encoder.prompt", "it says: "]
     main(["advise", "--corpus", corpus, *encoder, "--output", str(output)])
     shown = capsys.readouterr().out
-    assert "advised" in shown
+    assert "taken" in shown
     assert "Take: " in shown
     content = yaml.safe_load(output.read_text())
     assert (content["encoder"]["max_length"], content["encoder"]["prompt"]) == (40, "it says: ")
@@ -53,14 +78,14 @@ def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: py
 
 
 def made(method: str, tied: bool = False) -> Advice:
-    best = Candidate("last", "mean", method, 2.0, 1.9, 2.1)
-    other = Candidate("last", "mean", "raw" if method != "raw" else "whitening", 1.9, 1.8, 2.0, tied=tied)
-    return Advice((best, other), 100, {"corpus": "own.txt"}, {"path": "e"})
+    best = Candidate("last", method, 2.0, 1.9, 2.1)
+    other = Candidate("last", "raw" if method != "raw" else "whitening", 1.9, 1.8, 2.0, tied=tied)
+    return Advice((best, other), 100, {"corpus": "own.txt"}, {"path": "e"}, ("first_last", "zipf"))
 
 
 def test_it_says_whether_it_is_sure() -> None:
     assert made("whitening").reasons[1].startswith("Other sentences would not change it")
-    assert made("whitening", tied=True).reasons[1].startswith("Unsure between it and raw, mean, layers last")
+    assert made("whitening", tied=True).reasons[1].startswith("Unsure between it and raw, layers last")
     assert "within the interval" in advice_to_text(made("whitening", tied=True))
 
 
@@ -71,6 +96,7 @@ def test_raw_is_advice_too() -> None:
     assert found.config()["encoder"] == {"path": "e", "layers": "last", "pooling": "mean"}
     assert "whitening" not in found.config()
     shrunk = made("whitening:shrinkage=0.3").config()
+    assert shrunk["encoder"] == {"path": "e", "layers": "first_last", "pooling": "zipf"}  # they come with a map
     assert shrunk["whitening"] == {"shrinkage": 0.3}
 
 

@@ -1,6 +1,7 @@
 """The page of an evaluation: what it shows of the space, whichever run computed it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from flowbert.analysis.found import Analysis
 from flowbert.data.sample import sample_pairs
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.evaluation.sample_vectors import FEWEST
+from flowbert.report.panel import Panel
 from flowbert.runs.compare import compare
 from flowbert.runs.import_model import import_model
 
@@ -62,6 +64,51 @@ def test_a_damaged_sample_or_one_dimension_costs_its_own_method_alone(tmp_path: 
     found, page = evaluate(tmp_path / "r.json", "raw,whitening-1,nulling-2")
     assert list(found.spectra) == ["raw"]
     assert "Without whitening-1, nulling-2: " in page
+
+
+def test_pictures_are_drawn_where_something_they_show_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    draw = Panel._drawn
+
+    def noted(panel: Panel) -> Any:
+        drawn.append(panel.name)
+        return draw(panel)
+
+    monkeypatch.setattr(Panel, "_drawn", noted)
+
+    def redrawn(methods: str = "raw,nulling-2", **options: Any) -> set[str]:
+        drawn.clear()
+        evaluate(tmp_path / "r.json", methods, **options)
+        return {*drawn}
+
+    pictures = redrawn()
+    files = {file: file.read_bytes() for file in (tmp_path / "r.figures").iterdir()}
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert {file.stem for file in files} == pictures
+    assert redrawn() == set()
+    again = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert page.split("<main>")[1].split('<h2 id="again"')[0] == again.split("<main>")[1].split('<h2 id="again"')[0]
+    (tmp_path / "r.figures" / "norms.png").unlink()
+    assert redrawn() == {"norms"}
+    assert {file: file.read_bytes() for file in files} == files
+    assert redrawn(bootstrap=20) == pictures
+    assert redrawn("raw,nulling-2,standardization", bootstrap=20) == pictures
+    monkeypatch.setattr("flowbert.report.page.record._drawn_by", lambda: ["another version"])
+    assert redrawn("raw,nulling-2,standardization", bootstrap=20) == pictures
+
+
+def test_a_picture_is_never_kept_beside_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between the files of a picture, and asked for the first one again."""
+    evaluate(tmp_path / "r.json", "raw,nulling-2")
+    monkeypatch.setattr("flowbert.report.panel._save_png", lambda *_: sys.exit(1))
+    with pytest.raises(SystemExit):
+        evaluate(tmp_path / "r.json", "raw,nulling-3")
+    monkeypatch.undo()
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    evaluate(tmp_path / "r.json", "raw,nulling-2")
+    assert "nulling-3" not in (tmp_path / "r.figures" / "norms.csv").read_text(encoding="utf-8")
 
 
 def test_each_map_names_its_own_corpus(tmp_path: Path) -> None:

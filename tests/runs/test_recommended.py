@@ -1,4 +1,7 @@
-"""The recommended map: one definition in code and configs, and a row of its own beside a fit."""
+"""The recommended map: one definition in code and configs, and a row of its own beside a fit.
+
+The sample's encoder never trained its [CLS], which is left out therefore.
+"""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,6 +11,7 @@ import pytest
 import yaml
 
 from flowbert import SentenceEncoder
+from flowbert.advice.cls_token import MAP_LAYERS, MAP_POOLING
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.errors import FlowbertWarning
@@ -26,8 +30,8 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 @pytest.mark.parametrize("name", ["recommended", "recommended_whitening"])
 def test_configs_say_the_same(name: str) -> None:
     content = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
-    assert content["encoder"]["layers"] == recommended.LAYERS
-    assert content["encoder"]["pooling"] == recommended.POOLING
+    assert content["encoder"]["layers"] == MAP_LAYERS
+    assert content["encoder"]["pooling"] == MAP_POOLING[True]
     assert f"whitening:shrinkage={content['whitening']['shrinkage']}" == recommended.METHOD
 
 
@@ -51,7 +55,7 @@ def test_it_is_a_row_beside_a_fit(run: Run) -> None:
     assert settings(rows) == {
         ("raw", "first_last", "mean"),
         ("whitening", "first_last", "mean"),
-        (recommended.METHOD, recommended.LAYERS, f"{recommended.POOLING} of target"),
+        (recommended.METHOD, MAP_LAYERS, MAP_POOLING[False]),
     }
     assert settings(load_results(run.folder.results)[0]) == settings(rows)
     by_method = {row.shown_method: row for row in rows if row.aggregation == "wmean"}
@@ -76,7 +80,7 @@ def test_it_can_be_what_to_use(tmp_path: Path) -> None:
     run = make_run(tmp_path, max_sentences=60)
     with pytest.warns(FlowbertWarning, match="has rank 58"):  # too few for whitening without shrinkage
         run.fit()
-    shown = f"{recommended.METHOD} ({recommended.LAYERS}, {recommended.POOLING} of target)"
+    shown = f"{recommended.METHOD} ({MAP_LAYERS}, {MAP_POOLING[False]})"
     best, left_out = load_results(run.folder.results)[1]["verdicts"]
     assert best.startswith(f"SAMPLE: {shown} is better than raw by ")
     assert best.endswith(f". Use: {shown}")

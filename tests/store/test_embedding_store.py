@@ -71,7 +71,8 @@ def test_rows_stay_valid_while_the_store_grows(make_store: Callable[[CountingEnc
     rows = store.rows(old)
     before = store.take(rows)
     store.add([f"new {i}" for i in range(30)])
-    store.refresh()
+    if isinstance(store, EmbeddingStore):
+        store.refresh()
     assert np.array_equal(store.rows(old), rows)
     assert np.array_equal(store.take(rows), before)
 

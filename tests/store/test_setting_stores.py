@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,19 @@ def stores(wide: Wide, root: Path) -> SettingStores:
 def fill(found: SettingStores, sentences: Sequence[str]) -> None:
     found.expect(sentences, ["a", "b"])
     found.fill()
+
+
+def test_what_another_process_lacks_is_kept_once(tmp_path: Path) -> None:
+    mine = stores(Wide(), tmp_path)
+    fill(mine, ["one"])
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.shard")}
+    told: Any = SimpleNamespace(
+        global_rank=0, world_size=1, broadcast=lambda _: [["one", "two"], ["one"]], barrier=lambda _: None
+    )
+    mine.expect(["one", "two"], ["a", "b"])
+    mine.fill(told)
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    assert mine.embeddings(["one", "two"], ["a"]).tolist() == [[3, 1], [3, 1]]
 
 
 def test_each_sentence_is_encoded_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from flowbert.losses.info_nce import info_nce
+from flowbert.losses.info_nce import InfoNCE
 from flowbert.training.gather import gather_rows
 
 BATCH, DIM = 6, 5
@@ -23,8 +23,8 @@ def _inputs() -> Tensor:
 
 def _step(network: nn.Module, x: Tensor, hard: bool) -> dict[str, Tensor]:
     h = gather_rows(network(x))
-    loss = info_nce(h[:, 0], h[:, 1], 0.05, h[:, 2] if hard else None, 0.7)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss = InfoNCE(0.05, 0.7)(h[:, 0], h[:, 1], h[:, 2] if hard else None)
+    loss.backward()
     names = [(name.removeprefix("module."), p.grad) for name, p in network.named_parameters()]
     return {"loss": loss.detach()} | {name: grad for name, grad in names if grad is not None}
 
@@ -35,6 +35,7 @@ def _process(rank: int, folder: str) -> None:
     for hard in (False, True):
         result = _step(DistributedDataParallel(_network()), _inputs()[rank::2], hard)
         torch.save(result, f"{folder}/{rank}-{hard}.pt")
+    distributed.barrier()  # a group that the other still uses is not to be taken down
     distributed.destroy_process_group()
 
 

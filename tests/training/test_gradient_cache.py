@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.losses.info_nce import info_nce
+from flowbert.losses.info_nce import InfoNCE
 from flowbert.modules.trainable import set_dropout
 from flowbert.training.gradient_cache import embed_with_gradient_cache, split_features
 
@@ -26,8 +26,8 @@ def _step(encoder: SentenceEncoder, chunks: list[dict[str, Tensor]], chunk_size:
     torch.manual_seed(0)
     encoder.zero_grad()
     h = embed_with_gradient_cache(encoder.embed_chunks, chunks, chunk_size)
-    loss = info_nce(h[:5], h[5:])
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss = InfoNCE()(h[:5], h[5:])
+    loss.backward()
     return [loss.detach(), *(p.grad.clone() for p in encoder.parameters() if p.grad is not None)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flowbert import __version__
-from flowbert.io.atomic import written_atomically
+from flowbert.report.files import write_text
 from flowbert.report.panel import Panel
 from flowbert.report.table import FigureTable
 
@@ -102,31 +102,33 @@ class Page:
     verdicts: Sequence[str]
     sections: Sequence[Section] = field(default=())
 
-    def write(self, path: Path, figures: Path | None = None) -> Path:
+    def write(self, path: Path, figures: Path, source: str = "") -> Path:
         """Write the page as one file that needs nothing else, and its pictures with their data into a folder.
+
+        Args:
+            path: The file.
+            figures: The folder.
+            source: Digest of all that decides the pictures, see :meth:`flowbert.report.panel.Panel.write`.
 
         Returns:
             The path.
         """
         sections = [section for section in self.sections if not section.empty]
         panels = [panel for section in sections for panel in section.panels]
-        pictures = {panel.name: panel.svg() if figures is None else panel.write(figures) for panel in panels}
-        if figures is not None:
-            _remove_others(figures, pictures)
-        text = _template().render(
+        pictures = {panel.name: panel.write(figures, source) for panel in panels}
+        _remove_others(figures, pictures)
+        text: str = _template().render(
             title=self.title,
             subtitle=self.subtitle,
             verdicts=self.verdicts,
             sections=sections,
             pictures=pictures,
-            folder=None if figures is None else figures.name,
+            folder=figures.name,
             version=__version__,
             css=page_part("page.css"),
             script=page_part("page.js"),
         )
-        with written_atomically(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        return path
+        return write_text(path, text)
 
 
 def _remove_others(figures: Path, names: Collection[str]) -> None:

@@ -4,13 +4,10 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from flowbert.analysis.found import Analysis
-from flowbert.evaluation.comparison import AGGREGATION
-from flowbert.evaluation.results import Row
 from flowbert.io.run_folder import LAST, RunFolder
 from flowbert.progress import progress
 from flowbert.report.history import Curve, curves_of
@@ -20,10 +17,8 @@ from flowbert.report.panel import Panel
 from flowbert.report.panels import panels_of
 from flowbert.report.panels.figures import intervals_panel, plane_panel
 from flowbert.report.panels.training import logged_panel, path_panel, spearman_panel
-from flowbert.report.table import Averages, FigureTable, other_table, spearman_table
-from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.report.table import Averages, FigureTable, figure_tables
 
-_LAYERS, _POOLING = attrgetter("layers"), attrgetter("pooling")
 # What of a fingerprint stands above.
 _ELSEWHERE = ("verdicts", "averages", "differences", "published", "rows", "finished")
 _PUBLISHED = ("row", "task", "ours", "95% confidence interval", "published", "difference", "inside")
@@ -43,26 +38,17 @@ def write_run_page(path: str | Path, output: Path | None = None) -> Path:
         UserError: If there is nothing of a run, or a file is damaged.
     """
     record = RunRecord.read(path)
+    place = page_file(record.path) if output is None else output
+    figures = figures_folder(record.path) if output is None else output.with_suffix(".figures")
     with progress(None, "Drawing the page"):
-        if output is not None:
-            return run_page(record).write(output, output.with_suffix(".figures"))
-        return run_page(record).write(page_file(record.path), figures_folder(record.path))
+        return run_page(record).write(place, figures, record.drawn_from)
 
 
 def run_page(record: RunRecord) -> Page:
     """The page of what a run left behind, finished or not."""
-    curves = curves_of(record.metrics, record.on_hub or str(record.path))
+    curves = curves_of([(record.on_hub or str(record.path), record.metrics)])
     sections = [_figures(record, curves), _training(record, curves), *_analysis(record.analysis), _again(record)]
     return Page(record.name, _subtitle(record), _verdicts(record), sections)
-
-
-def figure_tables(rows: Sequence[Row], averages: Mapping[str, Averages]) -> list[FigureTable]:
-    """The tables of some rows: Spearman under the aggregation that verdicts go by, others, then other metrics."""
-    names = (AGGREGATION, *(name for name in AGGREGATIONS if name != AGGREGATION))
-    there = {row.aggregation for row in rows if row.metric == "spearman"}
-    found = [spearman_table(rows, name, averages.get(name)) for name in names if name in there]
-    others = other_table(rows)
-    return found if others is None else [*found, others]
 
 
 def figures_section(
@@ -86,10 +72,12 @@ def figures_section(
 
 def _subtitle(record: RunRecord) -> str:
     """What all figures share."""
-    told = []
-    for name, value in (("", lambda row: Path(row.encoder).name), ("layers ", _LAYERS), ("pooling ", _POOLING)):
-        values = {value(row) for row in record.rows}
-        told += [f"{name}{values.pop()}"] if len(values) == 1 else []
+    found = {
+        "": {Path(row.encoder).name for row in record.rows},
+        "layers ": {row.layers for row in record.rows},
+        "pooling ": {row.pooling for row in record.rows},
+    }
+    told = [f"{name}{values.pop()}" for name, values in found.items() if len(values) == 1]
     parts = [", ".join(told)] if told else []
     parts += [f"method {record.options['method']}"] if "method" in record.options else []
     parts += [str(record.fingerprint[name]) for name in ("time", "device") if name in record.fingerprint]

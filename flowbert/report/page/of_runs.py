@@ -7,11 +7,12 @@ from pathlib import Path
 from flowbert.errors import UserError
 from flowbert.evaluation.results import Row
 from flowbert.progress import progress
-from flowbert.report.history import Curve, curves_of, short_names
+from flowbert.report.history import curves_of, short_names
 from flowbert.report.page.content import Page, PageTable, Section
-from flowbert.report.page.of_run import figure_tables, figures_section
+from flowbert.report.page.of_run import figures_section
 from flowbert.report.page.record import RunRecord, flattened
 from flowbert.report.panels.training import spearman_panel
+from flowbert.report.table import figure_tables
 
 _EACH_ITS_OWN = (
     "time",
@@ -60,7 +61,7 @@ def runs_page(records: Sequence[RunRecord]) -> Page:
     unfinished = [name for name, record in zip(names, records, strict=True) if not record.finished]
     notes = ["Intervals are of each run by itself. Two methods that one evaluation measures have paired differences."]
     notes += [f"did not finish: {', '.join(unfinished)}"] if unfinished else []
-    curves = _curves(names, records)
+    curves = curves_of(zip(names, (record.metrics for record in records), strict=True))
     panels = [spearman_panel(curves)] if curves else []
     sections = [settings, figures_section(tables, curves), Section("training-section", "Training", panels=panels)]
     return Page(f"{len(records)} runs", ", ".join(names), notes, sections)
@@ -89,17 +90,6 @@ def _figures(rows: Sequence[Row]) -> list[str]:
         f"{row.task} {row.split} {row.metric} {row.aggregation} {row.seed} {row.value} {row.alignment} {row.uniformity}"
         for row in rows
     )
-
-
-def _curves(names: Sequence[str], records: Sequence[RunRecord]) -> list[Curve]:
-    """All curves on the first task that there is; a baseline that several runs share, once."""
-    task: str | None = None
-    found: dict[object, Curve] = {}
-    for name, record in zip(names, records, strict=True):
-        for curve in curves_of(record.metrics, name, task):
-            task = curve.task
-            found.setdefault(curve.identity, curve)
-    return list(found.values())
 
 
 def _same(records: Sequence[RunRecord]) -> list[str]:

@@ -1,7 +1,9 @@
 """What a run left behind: everything that a page is made of."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import yaml
 
 from flowbert.analysis.found import Analysis
 from flowbert.errors import UserError
+from flowbert.evaluation.code import code_digest
 from flowbert.evaluation.results import Row, load_results
+from flowbert.io.digest import digest_file, digest_json
 from flowbert.io.json_file import read_json
 from flowbert.io.metrics_file import read_metrics
 from flowbert.io.run_folder import RunFolder
@@ -79,9 +83,21 @@ class RunRecord:
         return self.on_hub or (path.stem if path.is_file() else "/".join(path.parts[-2:]))
 
     @property
+    def drawn_from(self) -> str:
+        """Digest of all that its pictures depend on: everything but when and by which words it was asked for."""
+        told = {name: value for name, value in self.fingerprint.items() if name not in ("time", "command")}
+        return digest_json([*_drawn_by(), repr(replace(self, fingerprint=told))], compact=True)
+
+    @property
     def finished(self) -> bool:
         """Whether there are the figures of the end."""
         return bool(self.fingerprint.get("finished", self.rows))
+
+
+@cache
+def _drawn_by() -> list[str]:
+    """Digests of what draws a picture: matplotlib's version, and the sources of this package."""
+    return [version("matplotlib"), code_digest(), *map(digest_file, sorted(Path(__file__).parents[1].rglob("*.py")))]
 
 
 def flattened(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,14 +1,9 @@
 """Bits per dimension of densities."""
 
-from typing import TYPE_CHECKING
-
 from flowbert.analysis.found import Analysis
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH
-from flowbert.report.style import COLOURS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from flowbert.report.style import COLOURS, Figure
 
 
 def bits_panels(found: Analysis) -> list[Panel]:
@@ -17,7 +12,7 @@ def bits_panels(found: Analysis) -> list[Panel]:
         return []
     ordered = sorted(found.bits.items(), key=lambda item: -item[1])
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for row, (name, value) in enumerate(ordered):
             axes.plot(value, row, "o", color=COLOURS[name.startswith("flow")])

@@ -4,16 +4,11 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flowbert.analysis.found import Analysis
-from flowbert.report.style import colours_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flowbert.report.style import Axes, Figure, colours_of
 
 WIDTH = 6.4  # inches of a panel
 _ACROSS = 3  # small pictures in a row
@@ -31,7 +26,7 @@ def grid_size(count: int, height: float, extra: float = 0.0) -> tuple[float, flo
     return WIDTH * min(max(count, 2), _ACROSS) / _ACROSS, height * math.ceil(count / _ACROSS) + extra
 
 
-def grid_of(figure: "Figure", names: Sequence[str], *, shared: bool = True) -> "dict[str, Axes]":
+def grid_of(figure: Figure, names: Sequence[str], *, shared: bool = True) -> "dict[str, Axes]":
     """A small picture for each name, three in a row; shared axes are labelled at the left and below."""
     across = min(len(names), _ACROSS)
     rows = math.ceil(len(names) / across)
@@ -45,7 +40,7 @@ def grid_of(figure: "Figure", names: Sequence[str], *, shared: bool = True) -> "
 
 
 def draw_points(
-    axes: "Axes", points: Sequence[Sequence[float]], colour: str, size: float = 2.5, alpha: float = 1.0
+    axes: Axes, points: Sequence[Sequence[float]], colour: str, size: float = 2.5, alpha: float = 1.0
 ) -> None:
     """Draw points ``(n, 2)`` as one path of round strokes of hardly any length: in a page far smaller than markers."""
     from matplotlib.patches import PathPatch

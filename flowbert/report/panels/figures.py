@@ -3,16 +3,11 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from flowbert.report.panel import Panel
 from flowbert.report.panels.training import PLANE
-from flowbert.report.style import colours_of
+from flowbert.report.style import Figure, colours_of
 from flowbert.report.table import GEOMETRY, FigureTable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _MARKERS = "os^DvPX*"
 _MOST = 24  # rows of a table; of more nobody can tell the dots apart
@@ -31,7 +26,7 @@ def intervals_panel(table: FigureTable) -> Panel | None:
     columns = list(dict.fromkeys(row[0] for row in rows))
     labels = list(dict.fromkeys(row[1] for row in rows))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for number, (label, (colour, marker)) in enumerate(_looks(labels).items()):
             mine = [row for row in rows if row[1] == label]
@@ -55,7 +50,7 @@ def intervals_panel(table: FigureTable) -> Panel | None:
         ("task", "method", "figure", "low", "high", "deviation"),
         rows,
         draw,
-        (7, _height(columns, labels) + 0.9 + 0.22 * len(labels)),
+        (7, len(columns) * max(0.35, 0.16 * len(labels)) + 0.9 + 0.22 * len(labels)),
     )
 
 
@@ -70,7 +65,7 @@ def plane_panel(table: FigureTable) -> Panel | None:
     if not rows or len(table.cells) > _MOST:
         return None
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
         looks = _looks([row[0] for row in rows])
@@ -94,7 +89,3 @@ def _looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
         label: (colours[method.rstrip("*")], _MARKERS[settings.index(setting) % len(_MARKERS)])
         for label, (method, setting) in parted.items()
     }
-
-
-def _height(columns: Sequence[str], labels: Sequence[str]) -> float:
-    return len(columns) * max(0.35, 0.16 * len(labels))

@@ -1,7 +1,7 @@
 """Cosines of a task's pairs by gold score, under every method."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +9,7 @@ from flowbert.analysis.found import Analysis
 from flowbert.analysis.gold_bands import GoldBand
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import colours_in, file_names, grid_of, grid_size
-from flowbert.report.style import INK
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flowbert.report.style import INK, Axes, Figure
 
 _COLUMNS = ("method", "gold_from", "gold_to", "pairs", "lower_quartile", "median", "upper_quartile")
 _HEIGHT = 0.85  # of the highest step, in bands
@@ -34,7 +30,7 @@ def _panel(stem: str, task: str, by_method: Mapping[str, list[GoldBand]], colour
     bins = max(len(band.counts) for bands in by_method.values() for band in bands)
     bounds = np.linspace(-1, 1, bins + 1)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for name, axes in grid_of(figure, list(filled)).items():
             _draw(axes, filled[name], colours[name], bounds)
         used = np.sum([band.counts for bands in filled.values() for band in bands], axis=0).nonzero()[0]
@@ -60,7 +56,7 @@ def _panel(stem: str, task: str, by_method: Mapping[str, list[GoldBand]], colour
     )
 
 
-def _draw(axes: "Axes", bands: list[GoldBand], colour: str, bounds: "np.typing.NDArray[np.float64]") -> None:
+def _draw(axes: Axes, bands: list[GoldBand], colour: str, bounds: "np.typing.NDArray[np.float64]") -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

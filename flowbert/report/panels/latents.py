@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,11 +9,7 @@ from flowbert.analysis.found import Analysis
 from flowbert.analysis.gaussianity import LatentShape
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import colours_in, draw_points, grid_of, grid_size
-from flowbert.report.style import INK
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flowbert.report.style import INK, Axes, Figure
 
 
 def latent_panels(found: Analysis) -> list[Panel]:
@@ -28,7 +23,7 @@ def latent_panels(found: Analysis) -> list[Panel]:
 def _norms(found: Analysis, colours: Mapping[str, str]) -> Panel:
     shapes = found.shapes
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for name, axes in grid_of(figure, list(shapes)).items():
             axes.locator_params(nbins=4)
             _draw_norms(axes, shapes[name], colours[name])
@@ -57,7 +52,7 @@ def _bounds(shape: LatentShape) -> list[float]:
     return bounds
 
 
-def _draw_norms(axes: "Axes", shape: LatentShape, colour: str) -> None:
+def _draw_norms(axes: Axes, shape: LatentShape, colour: str) -> None:
     from scipy.stats import chi
 
     bounds = _bounds(shape)
@@ -69,7 +64,7 @@ def _draw_norms(axes: "Axes", shape: LatentShape, colour: str) -> None:
 
 
 def _moments(shapes: Mapping[str, LatentShape], colours: Mapping[str, str]) -> Panel:
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for name, axes in grid_of(figure, list(shapes)).items():
             draw_points(
                 axes, list(zip(shapes[name].skewness, shapes[name].excess_kurtosis, strict=True)), colours[name]

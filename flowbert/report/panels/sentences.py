@@ -2,18 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flowbert.analysis.found import Analysis, SentencePoints
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH, colours_in, draw_points, grid_of, grid_size
-from flowbert.report.style import INK, SCALE
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flowbert.report.style import INK, SCALE, Axes, Figure
 
 _BY_NORM, _ON_MAP = 600, 1500  # dots of all methods together
 _AXES = {"pca": "first two principal components", "umap": "UMAP"}
@@ -34,7 +29,7 @@ def _norms(found: Analysis, points: SentencePoints) -> Panel:
     measures: tuple[Sequence[float], ...] = (points.lengths, points.frequencies)
     correlations = {name: (of.with_length, of.with_frequency) for name, of in found.norms.items()}
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         grid = figure.subplots(len(ratios), 2, sharex="col", sharey=True, squeeze=False)
         for row, (name, values) in zip(grid, ratios.items(), strict=True):
             row[0].set_title(name, fontsize=9, loc="left", pad=2)
@@ -66,7 +61,7 @@ def _norms(found: Analysis, points: SentencePoints) -> Panel:
     )
 
 
-def _draw_medians(axes: "Axes", by: Sequence[float], values: Sequence[float]) -> None:
+def _draw_medians(axes: Axes, by: Sequence[float], values: Sequence[float]) -> None:
     order = np.argsort(by, kind="stable")
     groups = [group for group in np.array_split(order, _GROUPS) if len(group)]
     x = [np.median(np.take(by, group)) for group in groups]
@@ -81,7 +76,7 @@ def _map(found: Analysis, points: SentencePoints) -> Panel:
     across = len(SCALE) if size[0] == WIDTH else 2
     kept = {name: sum(values[:2]) / (sum(values) or math.nan) for name, values in found.spectra.items()}
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for name, axes in grid_of(figure, list(points.maps), shared=False).items():
             for (low, high), colour in zip(groups, SCALE, strict=False):
                 places = zip(points.maps[name][shown], points.lengths, strict=False)

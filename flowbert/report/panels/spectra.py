@@ -1,14 +1,11 @@
 """Eigenvalues of the covariance under every method."""
 
 import math
-from typing import TYPE_CHECKING
 
 from flowbert.analysis.found import Analysis
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH, colours_in
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from flowbert.report.style import Figure
 
 _DRAWN = 200  # directions of a line
 _LEAST = 1e-12  # smaller shares are of directions that the vectors do not have
@@ -22,7 +19,7 @@ def spectrum_panels(found: Analysis) -> list[Panel]:
     if not shares:
         return []
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set(xlabel="direction, by variance", ylabel="share of the variance", yscale="log")
         for name, values in shares.items():

@@ -2,15 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from flowbert.report.history import Curve, curve_rows, short_names
 from flowbert.report.panel import Panel
-from flowbert.report.style import COLOURS, colours_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from flowbert.report.style import COLOURS, Axes, Figure, colours_of
 
 _STEPS, _FITTING, _HELD_OUT, _VALIDATION = "batches", "fitting sentences", "held-out sentences", "validation"
 _LOGGED = {  # axis label -> columns of metrics.csv that share the axis, with what each is of
@@ -46,9 +41,9 @@ def path_panel(curves: Sequence[Curve]) -> Panel:
 
 
 def _curve_panel(
-    name: str, title: str, caption: str, curves: Sequence[Curve], draw_on: Callable[["Axes", Sequence[Curve]], None]
+    name: str, title: str, caption: str, curves: Sequence[Curve], draw_on: Callable[[Axes, Sequence[Curve]], None]
 ) -> Panel:
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         draw_on(figure.subplots(), curves)
         figure.legend(loc="outside lower center", ncols=2)
 
@@ -56,7 +51,7 @@ def _curve_panel(
     return Panel(name, f"{title}, {curves[0].task} dev", caption, *curve_rows(curves), draw, size)
 
 
-def draw_spearman(axes: "Axes", curves: Sequence[Curve]) -> None:
+def draw_spearman(axes: Axes, curves: Sequence[Curve]) -> None:
     """Draw Spearman x 100 by step."""
     axes.set(xlabel="training steps", ylabel=f"Spearman x 100, {curves[0].task} dev")
     for curve, name, colour in _coloured(curves):
@@ -69,7 +64,7 @@ def draw_spearman(axes: "Axes", curves: Sequence[Curve]) -> None:
             axes.axhline(spearmans[0], color=colour, linestyle="--", label=label)
 
 
-def draw_path(axes: "Axes", curves: Sequence[Curve]) -> None:
+def draw_path(axes: Axes, curves: Sequence[Curve]) -> None:
     """Draw alignment by uniformity."""
     axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
     for curve, name, colour in _coloured(curves):
@@ -98,7 +93,7 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
     across = min(len(found), 3)
     down = math.ceil(len(found) / across)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         grid = figure.subplots(down, across, squeeze=False, sharex=True)
         for axes, (label, lines) in zip(grid.flat, found.items(), strict=False):
             axes.set(ylabel=label)
@@ -134,12 +129,8 @@ def logged_panel(metrics: Sequence[Mapping[str, str]]) -> Panel | None:
 
 def _coloured(curves: Sequence[Curve]) -> list[tuple[Curve, str, str]]:
     """Each with its name and its method's colour; of several runs, with one of its own."""
-    names = _names(curves)
-    colours = colours_of(names)
-    return [(curve, name, colours[name]) for curve, name in zip(curves, names, strict=True)]
-
-
-def _names(curves: Sequence[Curve]) -> list[str]:
     runs = short_names([curve.run for curve in curves])
     several = len(set(runs)) > 1
-    return [f"{curve.method} ({run})" if several else curve.method for curve, run in zip(curves, runs, strict=True)]
+    names = [f"{curve.method} ({run})" if several else curve.method for curve, run in zip(curves, runs, strict=True)]
+    colours = colours_of(names)
+    return [(curve, name, colours[name]) for curve, name in zip(curves, names, strict=True)]

@@ -1,14 +1,9 @@
 """Token vectors of the encoder: input embeddings by frequency, and the cone by layer."""
 
-from typing import TYPE_CHECKING
-
 from flowbert.analysis.found import Analysis, WordSpace
 from flowbert.report.panel import Panel
 from flowbert.report.panels.drawing import WIDTH, draw_points
-from flowbert.report.style import INK, SCALE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from flowbert.report.style import INK, SCALE, Figure
 
 
 def word_panels(found: Analysis) -> list[Panel]:
@@ -19,7 +14,7 @@ def word_panels(found: Analysis) -> list[Panel]:
 
 
 def _projection(words: WordSpace) -> Panel:
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set(xlabel="first singular direction", ylabel="second singular direction")
         for bucket, colour in zip(words.buckets, SCALE, strict=False):
@@ -44,7 +39,7 @@ def _buckets(words: WordSpace) -> Panel:
     nearest = min(words.buckets[0].distance)
     rows = [(f"{b.first} to {b.last - 1}", b.norm, b.distance[nearest]) for b in words.buckets]
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         ranks, norms, distances = zip(*rows, strict=True)
         axes.plot(ranks, norms, "o-", color=INK, label="norm")
@@ -66,7 +61,7 @@ def _buckets(words: WordSpace) -> Panel:
 
 
 def _layers(words: WordSpace) -> Panel:
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         axes.plot(range(len(words.by_layer)), words.by_layer, "o-", color=INK)
         axes.set(

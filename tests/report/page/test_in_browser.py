@@ -100,7 +100,7 @@ def test_a_click_sorts_a_table_and_the_next_one_turns_it(browser: Any, pages: di
 def test_the_command_is_copied_or_marked(browser: Any, tmp_path: Path) -> None:
     command = "python train.py fit --config 'a b.yaml'"
     content = Page("it", "", [], [Section("again", "How to run this again", code=[command])])
-    page = opened(browser, content.write(tmp_path / "page.html"), 1400, "light")
+    page = opened(browser, content.write(tmp_path / "page.html", tmp_path / "figures"), 1400, "light")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("button.copy").click()
     page.wait_for_function("document.querySelector('button.copy').textContent === 'copied'")

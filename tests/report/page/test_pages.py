@@ -124,7 +124,7 @@ def test_text_of_a_user_stays_text(tmp_path: Path) -> None:
     bad = "<script>alert(1)</script>\"'&"
     table = PageTable(bad, (bad, bad), [[PageCell(bad), PageCell(bad, bad, bad)]], [bad])
     page = Page(bad, bad, [bad], [Section("it", bad, [bad], [bad], [table], folded=[table])])
-    read = Reader(page.write(tmp_path / "page.html"))
+    read = Reader(page.write(tmp_path / "page.html", tmp_path / "figures"))
     assert read.tags.count("script") == 1  # ours
     assert read.text.count("alert(1)") >= 12
 
