@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test test-processes test-slow test-wheel reference lint types clean
+.PHONY: quickstart test test-alone test-slow test-wheel reference lint types clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config configs/quickstart.yaml
@@ -11,11 +11,10 @@ quickstart: $(VENV)/installed
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Runs on several processes against one, runs that are killed, memory that does not grow with the corpus, and a page's
-# snippets from first to last: each takes both cores, so they run one by one.
-test-processes: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/cli/test_two_processes.py \
-		tests/cli/test_killed.py::test_a_killed_run_goes_on tests/test_growth.py tests/test_taking_it_with_you.py
+# Several processes against one, runs that are killed, memory that does not grow with the corpus, encoders that learn,
+# pages in a browser, the documents' snippets: one by one.
+test-alone: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m alone
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow

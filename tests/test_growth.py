@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import growth
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone
 
 TIMES = 1, 8
 ROWS, DIM = 20_000, 256

@@ -34,20 +34,33 @@ OPTIONAL = ("datasets", "faiss", "mteb", "onnx", "onnxruntime", "pandas", "pyarr
 HEAVY = (*OPTIONAL, "sklearn", "tensorboard", "wandb")
 
 
-@pytest.mark.parametrize(
-    ("statement", "heavy"),
-    [
-        ("import flowbert", (*HEAVY, "jsonargparse", "numpy", "pytorch_lightning", "scipy", "torch", "transformers")),
-        ("from flowbert.cli import main; main(['help'])", (*HEAVY, "jsonargparse", "numpy", "torch")),
-        ("from flowbert.methods import parse_methods", (*HEAVY, "pytorch_lightning")),
-        ("from flowbert.cli import main; main(['fit', '--help'])", HEAVY),
-        ("import flowbert.cli.evaluate", (*HEAVY, "matplotlib", "pytorch_lightning", "scipy.stats")),
-        ("import flowbert.cli.report", (*HEAVY, "matplotlib", "pytorch_lightning", "scipy.stats")),
-        ("from flowbert.estimators import Whitening", ("transformers", "pytorch_lightning")),
-    ],
-)
-def test_heavy_libraries_wait_until_they_are_needed(statement: str, heavy: tuple[str, ...]) -> None:
-    code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {statement}"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+NUMERIC = ("matplotlib", "pytorch_lightning", "scipy.stats")
+COMMANDS = {
+    "import flowbert": (*HEAVY, *NUMERIC, "jsonargparse", "numpy", "scipy", "torch", "transformers"),
+    "from flowbert.cli import main; main(['help'])": (*HEAVY, "jsonargparse", "numpy", "torch"),
+    "from flowbert.methods import parse_methods": (*HEAVY, "pytorch_lightning"),
+    "import flowbert.cli.evaluate": (*HEAVY, *NUMERIC),
+    "import flowbert.cli.report": (*HEAVY, *NUMERIC),
+    "from flowbert.cli import main; main(['fit', '--help'])": HEAVY,
+}
+ESTIMATORS = {"from flowbert.estimators import Whitening": ("transformers", "pytorch_lightning")}
+
+_IN_ORDER = """
+import contextlib, io, sys
+for statement in sys.argv[1:]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(statement, {})
+        except SystemExit as end:
+            assert not end.code, statement
+    print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize("heavy", [COMMANDS, ESTIMATORS], ids=["commands", "estimators"])
+def test_heavy_libraries_wait_until_they_are_needed(heavy: dict[str, tuple[str, ...]]) -> None:
+    """One statement after the other in one process: each may import more than those before it."""
+    ended = subprocess.run([sys.executable, "-c", _IN_ORDER, *heavy], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    assert not set(heavy) & set(ended.stderr.splitlines()[-1].split())
+    for (statement, too_early), imported in zip(heavy.items(), ended.stdout.splitlines(), strict=True):
+        assert not set(too_early) & set(imported.split()), statement

@@ -19,7 +19,7 @@ def snippets() -> list[tuple[str, str]]:
     return [("python", each[1]) if each[1] else ("command", each[2].replace("\\\n", " ")) for each in found]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_every_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")

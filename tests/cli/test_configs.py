@@ -21,7 +21,7 @@ SMALL = {
         "--trainer.max_epochs",
         "1",
         "--trainer.max_steps",
-        "50",
+        "20",
         "--trainer.enable_progress_bar",
         "false",
     ],

@@ -26,7 +26,7 @@ METHODS = {
     "sbert": ["--method", "sbert", "--nli", "builtin-sample", *SMALL],
     "mlm": ["--method", "mlm", "--corpus", "builtin-sample", "--model.whole_words", "true", *SMALL],
 }
-MORE = [pytest.param(*each, marks=pytest.mark.slow) for each in (("flow, no store", 2), ("simcse", 2), ("mlm", 1))]
+MORE = [pytest.param(*each, marks=pytest.mark.alone) for each in (("flow, no store", 2), ("simcse", 2), ("mlm", 1))]
 SLOW = [(method, accumulate) for method in METHODS for accumulate in (1, 2)] * 2
 
 

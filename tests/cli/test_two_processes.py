@@ -82,7 +82,7 @@ def check_figures(one: Path, two: Path, tolerance: float) -> None:
         assert same == other
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_flow_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: Path) -> None:
     one = fit_on(1, [*FLOW, "--data.batch_size", "64"], tmp_path / "one")
     two = fit_on(2, [*FLOW, "--data.batch_size", "32"], tmp_path / "two")
@@ -104,7 +104,7 @@ def test_a_flow_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: 
     check_figures(one, two, 1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_contrastive_training_on_two_processes_is_that_of_one_with_the_joined_batch(tmp_path: Path) -> None:
     one = fit_on(1, [*SIMCSE, "--data.batch_size", "32"], tmp_path / "one")
     two = fit_by_launcher([*SIMCSE, "--data.batch_size", "16"], tmp_path / "two")
@@ -118,7 +118,7 @@ def test_contrastive_training_on_two_processes_is_that_of_one_with_the_joined_ba
     check_figures(one, two, 1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_torchrun_starts_them_on_two_machines(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1"]
     command += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
@@ -142,7 +142,7 @@ def test_torchrun_starts_them_on_two_machines(tmp_path: Path) -> None:
     assert "fitting on" not in said[1]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_dies_ends_the_other(victim: int, tmp_path: Path) -> None:
     options = [*FLOW, "--trainer.max_epochs", "1000", "--checkpoint.every_n_steps", "3"]
@@ -214,7 +214,7 @@ def check_evaluation(one: Path, several: Path) -> None:
             assert all(np.array_equal(found[name], again[name], equal_nan=True) for name in found)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_an_evaluation_on_several_processes_is_that_of_one(evaluated: Path, tmp_path: Path) -> None:
     first, other = run_on(2, [*EVALUATE, "--output", str(tmp_path / "results.json")], tmp_path)
     check_evaluation(evaluated, tmp_path)
@@ -228,7 +228,7 @@ def test_an_evaluation_on_several_processes_is_that_of_one(evaluated: Path, tmp_
     assert all(apart(*pair) == 0 for pair in zip(*shards, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize(("victim", "by", "processes"), [(0, signal.SIGKILL, 4), (1, signal.SIGTERM, 1)])
 def test_an_evaluation_goes_on_with_any_number_of_processes(
     victim: int, by: signal.Signals, processes: int, texts: Path, tmp_path: Path
@@ -322,7 +322,7 @@ def words_of(name: str, fitted: Path, texts: Path) -> list[str]:
     }[name]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["advise", "analyze", "encode", "encode a file", "predict"])
 def test_a_command_on_two_processes_writes_what_one_writes(
     name: str, fitted: Path, texts: Path, tmp_path: Path

@@ -28,6 +28,7 @@ def _equal(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> bool:
     )
 
 
+@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_two_workers_give_the_batches_of_none() -> None:
     alone = _batches(0)

@@ -87,9 +87,8 @@ def with_map(folder: str, kind: str) -> Embedder:
 def test_modules_of_its_own_leave_with_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = pytest.importorskip("sentence_transformers").SentenceTransformer
     modules, kind, behind = OWN[name]
-    if kind != "raw":  # a process of its own takes seconds: one is enough
-        here = lambda folder, texts: peer(str(folder), device="cpu").encode(texts)  # noqa: E731
-        monkeypatch.setattr("flowbert.exports.check.vectors_elsewhere", here)
+    here = lambda folder, texts: peer(str(folder), device="cpu").encode(texts)  # noqa: E731
+    monkeypatch.setattr("flowbert.exports.check.vectors_elsewhere", here)  # a process of its own takes seconds
     model = with_map(trained_elsewhere(tmp_path, *modules()), kind)
     made = export(model, tmp_path / "exported")
     assert made.difference is not None
@@ -113,6 +112,7 @@ def test_a_flow_behind_what_is_not_affine_is_refused_by_name(tmp_path: Path) -> 
         assert not (tmp_path / "exported").exists()
 
 
+@pytest.mark.alone
 def test_modules_of_its_own_in_onnx(tmp_path: Path) -> None:
     for package in ("sentence_transformers", "onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason=f"{package} is not installed (pip install 'flowbert[export,onnx]')")

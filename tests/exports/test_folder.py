@@ -109,6 +109,7 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.alone
 def test_it_is_compared_in_another_process_and_loads_here_as_well(
     run: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]
 ) -> None:

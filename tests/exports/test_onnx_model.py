@@ -110,6 +110,7 @@ def test_another_models_vectors_are_refused(tmp_path: Path) -> None:
         check_onnx(tmp_path, Embedder(model.encoder, fitted))
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("_packages")
 def test_the_readmes_snippet_runs_and_int8_is_close_and_small(tmp_path: Path) -> None:
     import onnx

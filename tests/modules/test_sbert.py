@@ -89,6 +89,7 @@ def test_learning_rates_rise_over_a_tenth_and_fall_to_zero(tmp_path: Path) -> No
     assert rates.rates == pytest.approx(expected)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("objective", "pairs"), [("softmax", 3200), ("cosine", 1600)])
 def test_training_improves_sts(objective: str, pairs: int, tmp_path: Path) -> None:
     torch.manual_seed(0)

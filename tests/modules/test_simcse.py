@@ -243,6 +243,7 @@ def test_mixed_precision_computes_in_half_and_its_loss_in_float32(tmp_path: Path
     assert losses == pytest.approx([losses[0]] * 3, rel=0.05)
 
 
+@pytest.mark.alone
 def test_training_improves_sts_and_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = trainable_encoder(pooling="cls")

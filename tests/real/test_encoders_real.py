@@ -33,6 +33,7 @@ def cosine(x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArra
     return result
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("name", "layers", "expected"), [("all-MiniLM-L6-v2", "last", 82.03), ("minilm-mlm", "first_last", 57.08)]
 )

@@ -65,6 +65,7 @@ def embeddings() -> Embeddings:
     return Embeddings(root)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("key", EXPECTED, ids="-".join)
 def test_quick_sts16(key: Key, embeddings: Embeddings) -> None:
     name, layers, method, aggregation = key
@@ -72,6 +73,7 @@ def test_quick_sts16(key: Key, embeddings: Embeddings) -> None:
     assert found == pytest.approx(EXPECTED[key][TASKS.index("STS16")], abs=TOLERANCE)
 
 
+@pytest.mark.alone
 def test_order_and_batches_change_no_figure(embeddings: Embeddings) -> None:
     task = load_task("STS16", embeddings.senteval)
     encoder = SentenceEncoder.from_pretrained(str(embeddings.senteval.parents[1] / "models" / "minilm-mlm"))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -39,6 +40,7 @@ def _process(rank: int, folder: str) -> None:
     distributed.destroy_process_group()
 
 
+@pytest.mark.alone
 def test_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
     multiprocessing.spawn(_process, (str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call, attr-defined]
     for hard in (False, True):

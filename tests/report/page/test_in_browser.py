@@ -11,6 +11,8 @@ import pytest
 from flowbert import write_report
 from flowbert.report.page.content import Page, Section
 
+pytestmark = pytest.mark.alone
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS, SCHEMES = (400, 1400), ("light", "dark")
 
