@@ -61,12 +61,21 @@ def cls_holds_sentence(encoder: SentenceEncoder, sentences: Sequence[str], seed:
     return holds_sentence(cls, mean)
 
 
-def warn_of_cls(encoder: object, sentences: Callable[[], Sequence[str]], seed: int = 0) -> None:
-    """Warn if the pooling of a frozen encoder weighs a [CLS] that does not show to hold the sentence."""
+def warn_of_cls(
+    encoder: object, sentences: Callable[[], Sequence[str]], seed: int = 0, device: torch.device | str = "cpu"
+) -> None:
+    """Warn if the pooling of a frozen encoder weighs a [CLS] that does not show to hold the sentence.
+
+    Args:
+        encoder: The encoder, which is moved to the device if it has to be asked; others need no warning.
+        sentences: Gives sentences as the encoder will see them, likewise.
+        seed: Seed of the draw and of the views.
+        device: Where the encoder runs.
+    """
     if not (isinstance(encoder, SentenceEncoder) and encoder.frozen):
         return
     ((_, pooling),) = encoder.settings
-    if pooling.cls_weight and not cls_holds_sentence(encoder, sentences(), seed):
+    if pooling.cls_weight and not cls_holds_sentence(encoder.to(device), sentences(), seed):
         message = f"pooling: {pooling.text} weighs [CLS], which does not show to hold the sentence in this encoder"
         warnings.warn(f"{message}; without cls it is likely better", FlowbertWarning, stacklevel=2)
 

@@ -39,7 +39,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, MapTransformer):
         coupling: ``additive`` or ``affine``.
         mixing_init: Start of the learned mixing: ``identity`` or ``rotation``.
         noise: Variance of the Gaussian noise added while fitting, as a share of the mean variance.
-        epochs: Passes over the rows; less than one is one pass over that share of them.
+        epochs: Passes over the rows; less than one is one pass over that share of them. None: 3, if there are no steps.
         steps: Steps in place of epochs, as many on few rows as on many; None goes by epochs.
         batch_size: Rows per step.
         start_size: Rows that drive the data-dependent start.
@@ -73,7 +73,7 @@ class FlowTransformer(ClassNamePrefixFeaturesOutMixin, MapTransformer):
         coupling: str = "additive",
         mixing_init: str = "identity",
         noise: float = 0.05,
-        epochs: float = 3,
+        epochs: float | None = None,
         steps: int | None = None,
         batch_size: int = 64,
         start_size: int = 1024,

@@ -25,6 +25,7 @@ _TRAINING: dict[str, tuple[Callable[[float], bool], str]] = {
     "batch_size": (lambda n: n >= 1 and n == int(n), "a whole number of at least 1"),
     "start_size": (lambda n: n >= 2 and n == int(n), "a whole number of at least 2"),
 }
+_EPOCHS = 3.0
 _TRIAL_DIM = 2**8  # of a flow that is built only to check its options: more levels fit than anybody wants
 
 
@@ -58,7 +59,7 @@ def _check_training(options: Mapping[str, Any]) -> None:
 def fit_flow(
     embeddings: Tensor | npt.NDArray[Any],
     *,
-    epochs: float = 3,
+    epochs: float | None = None,
     steps: int | None = None,
     batch_size: int = 64,
     start_size: int = 1024,
@@ -70,8 +71,9 @@ def fit_flow(
 
     Args:
         embeddings: Shape ``(N, D)``, one row per sentence, every occurrence counted.
-        epochs: Passes over the embeddings; less than one is one pass over that share of them, drawn by the seed.
-        steps: Steps in place of epochs, which play no role then; as many on few embeddings as on many.
+        epochs: Passes over the embeddings; less than one is one pass over that share of them, drawn by the seed. Default:
+            3, if there are no steps.
+        steps: Steps in place of epochs, as many on few embeddings as on many.
         batch_size: Rows per step.
         start_size: Rows that drive the data-dependent start.
         seed: Seed of the flow's start, the shuffling and the noise.
@@ -94,10 +96,11 @@ def fit_flow(
     rows = torch.as_tensor(embeddings, dtype=torch.float32)
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"embeddings: received shape {tuple(rows.shape)}; allowed: (N, D), N at least 2")
-    length = {"epochs": epochs} if steps is None else {"steps": steps}
-    _check_training({**length, "batch_size": batch_size, "start_size": start_size})
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "start_size": start_size}
+    _check_training({name: number for name, number in numbers.items() if number is not None})
+    epochs = _EPOCHS if epochs is None else epochs
     module = FlowModule(rows.shape[1], seed=seed, **options)
-    if steps is None and epochs < 1:
+    if epochs < 1:
         order = torch.randperm(len(rows), generator=Stream(seed, "subset").generator())
         rows = rows[order[: max(2, round(epochs * len(rows)))]]
     with tempfile.TemporaryDirectory() as scratch, lightning_notices_filtered():

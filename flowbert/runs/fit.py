@@ -132,7 +132,8 @@ class Run:
             trainer = self._trainer(earlier)
             on_start()
             if self.module.frozen_encoder and self.checkpoint is None and trainer.is_global_zero:
-                warn_of_cls(self.module.encoder, self.datamodule.corpus_sentences, self.module.hparams["seed"])
+                device, seed = trainer.strategy.root_device, self.module.hparams["seed"]
+                warn_of_cls(self.module.encoder, self.datamodule.corpus_sentences, seed, device)
             if self.module.trained:
                 trainer.fit(self.module, datamodule=self.datamodule, ckpt_path=self._path(), weights_only=True)
             if trainer.fast_dev_run:

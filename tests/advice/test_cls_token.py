@@ -71,6 +71,19 @@ def test_a_weight_of_a_cls_that_was_never_trained_is_warned_of() -> None:
     assert encoder.key() == before
 
 
+def test_the_encoder_is_asked_where_the_run_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="embedding_last", pooling="zipf:cls=16")
+    asked: list[torch.device] = []
+
+    def holds(encoder: SentenceEncoder, *_: object) -> bool:
+        asked.append(encoder.device)
+        return True
+
+    monkeypatch.setattr("flowbert.advice.cls_token.cls_holds_sentence", holds)
+    warn_of_cls(encoder, lambda: SENTENCES, device="meta")
+    assert asked == [torch.device("meta")]
+
+
 def test_without_a_weight_no_sentence_is_asked_for() -> None:
     asked: list[str] = []
 

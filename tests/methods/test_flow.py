@@ -44,8 +44,10 @@ def test_steps_are_as_many_on_few_rows_as_on_many() -> None:
 
 
 def test_steps_and_epochs_exclude_each_other() -> None:
-    with pytest.raises(UserError, match="steps: received 5 and epochs 2; allowed: one of the two"):
-        Flow({"steps": 5, "epochs": 2})
+    both = {"steps": 5, "epochs": 2}
+    for call in (Flow, lambda options: fit_flow(torch.zeros(4, 8), **options)):
+        with pytest.raises(UserError, match="steps: received 5 and epochs 2; allowed: one of the two"):
+            call(both)
     for wrong in (0, None, True, "x"):
         with pytest.raises(UserError, match=f"steps: received {wrong}"):
             Flow({"steps": wrong})
