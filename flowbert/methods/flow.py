@@ -71,7 +71,7 @@ def fit_flow(
 
     Args:
         embeddings: Shape ``(N, D)``, one row per sentence, every occurrence counted.
-        epochs: Passes over the embeddings; less than one is one pass over that share of them, drawn by the seed. Default:
+        epochs: Passes over the embeddings; less than one is one pass over that share of them, drawn by the seed. None:
             3, if there are no steps.
         steps: Steps in place of epochs, as many on few embeddings as on many.
         batch_size: Rows per step.
