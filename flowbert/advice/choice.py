@@ -92,9 +92,11 @@ class Advice:
         """What to know about the use of it."""
         if self.best.method == "raw":
             return "`encode` with these options of the encoder needs no fit; the file fits whitening beside raw."
+        pooling = self.with_map[1].split(":")[0]
+        answers = f" Questions find their answers better without [CLS]: --encoder.pooling {pooling}."
         return (
             "Layers and token weights come with the map and are not judged. It is for cosines: a classifier on top of "
-            "the vectors reads raw ones better."
+            f"the vectors reads raw ones better.{answers if pooling != self.with_map[1] else ''}"
         )
 
     def config(self) -> dict[str, Any]:

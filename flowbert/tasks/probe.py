@@ -19,6 +19,7 @@ from flowbert.tasks.protocol import Embed, Floats, Transform
 from flowbert.tasks.resampling import Counts
 from flowbert.tasks.softmax_regression import softmax_regressions
 
+_ROUNDING = 1e-6  # of the size of the numbers: a dead dimension of an encoder keeps 2e-8, one that lives 7e-4 or more
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
 """Values of the L2 penalty on the weights, beside the mean loss, to choose from: 3.2, 1, 0.32, ... 0.0032."""
 
@@ -29,8 +30,9 @@ class Probe(Task, kind="probe"):
     The classifier is fitted on the train split, with the penalty of :data:`PENALTIES` that has the highest accuracy on
     the dev split (of equal ones the strongest), and measured on the test split. Features are centred and divided by
     their standard deviation on the train split, so that a penalty means the same under every map; SentEval leaves them
-    as they are. The labels reach the classifier alone, never the map. Beside the methods stands ``majority``: always
-    the commonest label of the train split.
+    as they are. Dimensions that hold rounding alone, as dead ones of an encoder do, are no features. The labels reach
+    the classifier alone, never the map. Beside the methods stands ``majority``: always the commonest label of the train
+    split.
 
     The features depend on the axes, as cosines do not: ``zca`` and ``whitening`` differ by a rotation, so they have
     equal cosines and other accuracies.
@@ -119,6 +121,7 @@ class Probe(Task, kind="probe"):
         bad = int((~np.isfinite(mapped).all(axis=1)).sum())
         if bad:
             raise NoFigureError(f"{bad} of {len(mapped)} embeddings are NaN or infinite; allowed: finite numbers")
+        mapped = mapped * varies(mapped[self._rows(self.data.splits["train"])])
         features = {split: self._features(mapped, data) for split, data in self.data.splits.items()}
         train, dev, test = standardized(features["train"], features["dev"], features["test"])
         found = list(softmax_regressions(train, self._classes("train"), PENALTIES))
@@ -137,8 +140,12 @@ class Probe(Task, kind="probe"):
         return lambda counts: np.stack([(counts @ each) / (counts @ pairs) for each in right])[None]
 
     def _features(self, mapped: Floats, data: NLIData) -> Floats:
-        first, second = (mapped[[self.rows[text] for text in texts]] for texts in (data.premises, data.hypotheses))
+        first, second = np.split(mapped[self._rows(data)], 2)
         return pair_features(first, second)
+
+    def _rows(self, data: NLIData) -> list[int]:
+        """Rows of all first sentences, then of all second ones."""
+        return [self.rows[text] for text in (*data.premises, *data.hypotheses)]
 
     def _classes(self, split: str) -> NDArray[np.int64]:
         """Number of each pair's label among those of the train split; -1 for one that is not there."""
@@ -154,6 +161,17 @@ def pair_features(first: Floats, second: Floats) -> Floats:
         array([[ 2.,  3.,  3., -2.]])
     """
     return np.hstack([np.abs(first - second), first * second])
+
+
+def varies(x: Floats) -> NDArray[np.bool_]:
+    """Which columns of ``(N, D)`` hold more than rounding, which must not be blown up into a feature: ``(D,)``.
+
+    Example:
+        >>> varies(np.array([[3.0, 1e-9], [1.0, 2e-9]]))
+        array([ True, False])
+    """
+    found: NDArray[np.bool_] = x.std(axis=0) > _ROUNDING * np.sqrt((x**2).mean())
+    return found
 
 
 def standardized(train: Floats, *others: Floats) -> list[Floats]:

@@ -86,6 +86,7 @@ def test_order_and_batches_change_no_figure(embeddings: Embeddings) -> None:
         assert first == pytest.approx(second, abs=1e-4)
 
 
+@pytest.mark.alone
 def test_dead_dimensions_are_reported(embeddings: Embeddings) -> None:
     sentences = load_task("STS16", embeddings.senteval).sentences()
     with pytest.warns(FlowbertWarning, match="N=2372 rows in D=384 dimensions has rank 381"):

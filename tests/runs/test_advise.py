@@ -58,6 +58,7 @@ def test_cls_takes_part_where_it_tells_views_apart(
     monkeypatch.setattr("flowbert.advice.cls_token._ENOUGH", share)  # the sample's encoder never trained its [CLS]
     found = advise("builtin-sample", corpus)
     assert found.setting == ("embedding_last", pooling, found.best.method)
+    assert ("answers better without [CLS]: --encoder.pooling zipf." in found.note) == (pooling != "zipf")
 
 
 def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,24 @@ def test_the_scale_of_the_embeddings_plays_no_role() -> None:
     np.testing.assert_array_equal(plain, task.item_values(prepared, lambda x: x / 1000))
 
 
+def test_rounding_in_dead_dimensions_is_no_feature() -> None:
+    """However a map turns them: what encoders and maps leave there differs by machine and number of threads."""
+    task = made_task()
+    alive = informed(list(task.rows), 1.5)
+    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 9)))[0]
+    found = []
+    for seed in range(4):
+        dead = np.full((len(alive), 3), 0.2) + 1e-8 * np.random.default_rng(seed).normal(size=(len(alive), 3))
+        vectors = np.hstack([alive, dead])
+        found.append(task.item_values(torch.as_tensor(vectors), None))
+        turned = task.item_values(torch.as_tensor(vectors @ axes), lambda x: (x @ torch.as_tensor(axes.T)) - 0.2)
+        shifted = task.item_values(torch.as_tensor(alive - 0.2), None)
+        np.testing.assert_array_equal(turned, shifted)
+    expected = task.item_values(torch.as_tensor(alive), None)
+    for items in found:
+        np.testing.assert_array_equal(items, expected)
+
+
 def test_labels_never_reach_the_map() -> None:
     task = made_task()
     seen = []
