@@ -11,7 +11,7 @@ from torch import Tensor
 
 from flowbert.calibration.spectrum import RANK_TOLERANCE
 from flowbert.flows import AdditiveCoupling, AffineCoupling, Glow
-from flowbert.metrics.arrays import Array, to_rows
+from flowbert.metrics.arrays import Array, to_rows, varies
 
 GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
 """Those that a flow is laid beside, with their shrinkage."""
@@ -23,8 +23,8 @@ class Gaussianity(NamedTuple):
     Attributes:
         mean: Mean over the dimensions of the absolute mean.
         std: Mean over the dimensions of the standard deviation.
-        skewness: Mean over the dimensions of the absolute skewness.
-        excess_kurtosis: Mean over the dimensions of the kurtosis less 3.
+        skewness: Mean over the dimensions of the absolute skewness; those that hold rounding alone have none.
+        excess_kurtosis: Mean over the same dimensions of the kurtosis less 3.
         squared_norm: Mean squared norm.
         norm_distance: Kolmogorov-Smirnov distance of the norms from the chi distribution with D degrees of freedom.
     """
@@ -72,7 +72,7 @@ class LatentShape(NamedTuple):
         low: Where the first bin of norms begins, norms being divided by the root of D.
         high: Where the last one ends.
         counts: Latents by norm, in bins of equal width.
-        skewness: Skewness of each dimension; of some, evenly chosen, if there are many.
+        skewness: Skewness of each dimension that varies; of some, evenly chosen, if there are many.
         excess_kurtosis: Kurtosis of the same dimensions less 3.
     """
 
@@ -103,7 +103,8 @@ def latent_shape(z: Array, bins: int = 40, dimensions: int = 256) -> LatentShape
     rows = _latents(z)
     norms = (rows.norm(dim=1) / math.sqrt(rows.shape[1])).cpu().numpy()
     counts, bounds = np.histogram(norms, bins)
-    standard = _standardized(rows[:, :: math.ceil(rows.shape[1] / dimensions)])
+    standard = _standardized(rows)
+    standard = standard[:, :: math.ceil(standard.shape[1] / dimensions) or 1]
     return LatentShape(
         rows.shape[1],
         float(bounds[0]),
@@ -122,7 +123,9 @@ def _latents(z: Array) -> Tensor:
 
 
 def _standardized(rows: Tensor) -> Tensor:
-    return (rows - rows.mean(dim=0)) / rows.std(dim=0, correction=0)
+    """The dimensions that vary."""
+    alive = rows[:, varies(rows)]
+    return (alive - alive.mean(dim=0)) / alive.std(dim=0, correction=0)
 
 
 def density_bits(

@@ -12,6 +12,7 @@ from flowbert.errors import FlowbertWarning
 from flowbert.seeding import Stream
 
 Array = Tensor | NDArray[Any]
+_ROUNDING = 1e-6  # of the size of the numbers: a dead dimension of an encoder keeps 2e-8, one that lives 7e-4 or more
 
 
 def to_vector(x: Array, name: str) -> NDArray[np.float64]:
@@ -36,6 +37,16 @@ def to_rows(x: Array, name: str = "embeddings") -> Tensor:
     if rows.ndim != 2:
         raise ValueError(f"{name} have the shape {tuple(rows.shape)}; allowed: (N, D)")
     return rows.to("cpu" if rows.device.type == "mps" else rows.device, torch.float64)
+
+
+def varies(rows: Tensor) -> Tensor:
+    """Which dimensions of ``(N, D)`` hold more than rounding, ``(D,)``: where that is standardized it is a figure.
+
+    Example:
+        >>> varies(torch.tensor([[3.0, 1e-9], [1.0, 2e-9]]))
+        tensor([ True, False])
+    """
+    return rows.std(dim=0, correction=0) > _ROUNDING * rows.square().mean().sqrt()
 
 
 def drawn_unit_rows(x: Array, measure: str, least: int, vectors: int | None, seed: int) -> Tensor | None:

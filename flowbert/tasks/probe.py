@@ -13,13 +13,13 @@ from flowbert.data.corpus import Corpus, sentences_digest
 from flowbert.data.entailment import EntailmentTask, load_entailment
 from flowbert.data.nli import LABELS, NLIData
 from flowbert.errors import NoFigureError, UserError
+from flowbert.metrics.arrays import to_rows, varies
 from flowbert.tasks.base import Task
 from flowbert.tasks.options import TaskOptions
 from flowbert.tasks.protocol import Embed, Floats, Transform
 from flowbert.tasks.resampling import Counts
 from flowbert.tasks.softmax_regression import softmax_regressions
 
-_ROUNDING = 1e-6  # of the size of the numbers: a dead dimension of an encoder keeps 2e-8, one that lives 7e-4 or more
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
 """Values of the L2 penalty on the weights, beside the mean loss, to choose from: 3.2, 1, 0.32, ... 0.0032."""
 
@@ -117,12 +117,12 @@ class Probe(Task, kind="probe"):
 
     def item_values(self, prepared: Tensor, transform: Transform | None) -> Floats:
         """Whether each test pair gets its label: 1 or 0."""
-        mapped = (prepared if transform is None else transform(prepared)).cpu().double().numpy()
-        bad = int((~np.isfinite(mapped).all(axis=1)).sum())
+        mapped = to_rows(prepared if transform is None else transform(prepared)).cpu()
+        bad = int((~mapped.isfinite().all(dim=1)).sum())
         if bad:
             raise NoFigureError(f"{bad} of {len(mapped)} embeddings are NaN or infinite; allowed: finite numbers")
-        mapped = mapped * varies(mapped[self._rows(self.data.splits["train"])])
-        features = {split: self._features(mapped, data) for split, data in self.data.splits.items()}
+        rows = (mapped * varies(mapped[self._rows(self.data.splits["train"])])).numpy()
+        features = {split: self._features(rows, data) for split, data in self.data.splits.items()}
         train, dev, test = standardized(features["train"], features["dev"], features["test"])
         found = list(softmax_regressions(train, self._classes("train"), PENALTIES))
         right = [(each.predict(dev) == self._classes("dev")).mean() for each in found]
@@ -161,17 +161,6 @@ def pair_features(first: Floats, second: Floats) -> Floats:
         array([[ 2.,  3.,  3., -2.]])
     """
     return np.hstack([np.abs(first - second), first * second])
-
-
-def varies(x: Floats) -> NDArray[np.bool_]:
-    """Which columns of ``(N, D)`` hold more than rounding, which must not be blown up into a feature: ``(D,)``.
-
-    Example:
-        >>> varies(np.array([[3.0, 1e-9], [1.0, 2e-9]]))
-        array([ True, False])
-    """
-    found: NDArray[np.bool_] = x.std(axis=0) > _ROUNDING * np.sqrt((x**2).mean())
-    return found
 
 
 def standardized(train: Floats, *others: Floats) -> list[Floats]:

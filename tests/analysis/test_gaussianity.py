@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from flowbert.analysis import density_bits, gaussianity
+from flowbert.analysis.gaussianity import latent_shape
 from flowbert.flows import Glow
 
 
@@ -77,6 +78,16 @@ def test_a_gaussian_has_no_density_where_a_dimension_is_dead() -> None:
     fitting[:, 2] = 7.0
     bits = density_bits(flow, fitting, normal(50, 4), {"plain": 0.0, "shrunk": 0.1})
     assert set(bits) == {"flow", "flow, couplings off", "shrunk"}
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-9, 1e-8])
+def test_a_dead_dimension_has_no_shape(rounding: float) -> None:
+    alive = normal(400, 4) ** 3
+    latents = torch.cat([alive, 0.3 + rounding * normal(400, 2, seed=1) ** 3], dim=1)
+    found, expected = gaussianity(latents), gaussianity(alive)
+    assert (found.skewness, found.excess_kurtosis) == (expected.skewness, expected.excess_kurtosis)
+    assert latent_shape(latents).skewness == latent_shape(alive).skewness
+    assert latent_shape(latents).dim == 6
 
 
 def test_wrong_calls() -> None:
