@@ -70,6 +70,8 @@ def parse_spec(spec: str, known: Collection[str], kind: str = "method") -> Spec:
         key, equals, value = option.partition("=")
         if not equals:
             raise UserError(f"{kind} {spec!r}: unknown option {option!r}; allowed: name=value")
+        if key in options:
+            raise UserError(f"{kind} {spec!r}: {key} stands there twice; allowed: once")
         options[key] = _plain(value)
     return Spec(text, name, number, options, kind)
 

@@ -13,7 +13,7 @@ from flowbert.seeding import STREAMS, Stream
 GRID = [
     Stream(seed, name, epoch, batch, rank)
     for seed, name, epoch, batch, rank in itertools.product(
-        (0, 1, 2, 2**32, 2**32 - 1), STREAMS, (0, 1, 2), (0, 1, 2, 1_000_003), (0, 1, 2)
+        (0, 1, 2, 2**31, 2**32 - 1), STREAMS, (0, 1, 2), (0, 1, 2, 1_000_003), (0, 1, 2)
     )
 ]
 

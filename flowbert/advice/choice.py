@@ -1,10 +1,14 @@
 """What an advice is: the settings in the order of the criterion, reasons, and a file that ``fit`` takes."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+_HEAD = "advised: "
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Advice:
         corpus: Options that name the corpus: ``corpus``, and ``column`` or ``nli`` where they matter.
         encoder: Options that name the encoder, but for layers and pooling.
         with_map: Layers and pooling that come with a map, which the criterion cannot judge.
+        sentence_model: Whether the encoder is a sentence-transformers model, which are trained for similarity.
     """
 
     candidates: tuple[Candidate, ...]
@@ -50,6 +55,7 @@ class Advice:
     corpus: Mapping[str, Any]
     encoder: Mapping[str, Any]
     with_map: tuple[str, str]
+    sentence_model: bool = False
 
     @property
     def best(self) -> Candidate:
@@ -76,13 +82,14 @@ class Advice:
     @property
     def reasons(self) -> tuple[str, str]:
         """Why, in two lines; the second says how sure it is."""
+        usual = "" if self.best is self.usual else f"; {self.usual.label} by {self.usual.criterion:.2f}"
         first = (
             f"On the plain mean {self.best.label} tells views from others' by {self.best.criterion:.2f} standard "
-            f"deviations; raw, layers last by {self.usual.criterion:.2f} ({self.sentences} sentences)."
+            f"deviations{usual} ({self.sentences} sentences)."
         )
         tied = [candidate for candidate in self.candidates[1:] if candidate.tied]
         if not tied:
-            return first, "Other sentences would not change it: no setting is within the interval of the difference."
+            return first, "Resampled, these sentences give the same advice: all others are outside the 95% interval."
         others = "; ".join(candidate.label for candidate in tied[:3])
         more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
         return first, f"Unsure between it and {others}{more}: the difference is within its 95% confidence interval."
@@ -91,13 +98,23 @@ class Advice:
     def note(self) -> str:
         """What to know about the use of it."""
         if self.best.method == "raw":
-            return "`encode` with these options of the encoder needs no fit; the file fits whitening beside raw."
-        pooling = self.with_map[1].split(":")[0]
-        answers = f" Questions find their answers better without [CLS]: --encoder.pooling {pooling}."
-        return (
+            return (
+                f"Nothing is to be fitted: `encode` with layers {self.best.layers} and pooling mean. The file fits the "
+                "recommended whitening beside raw; of its run take the method raw."
+            )
+        said = [
             "Layers and token weights come with the map and are not judged. It is for cosines: a classifier on top of "
-            f"the vectors reads raw ones better.{answers if pooling != self.with_map[1] else ''}"
-        )
+            "the vectors reads raw ones better."
+        ]
+        pooling = self.with_map[1].split(":")[0]
+        if pooling != self.with_map[1]:
+            said.append(f"Questions find their answers better without [CLS]: pooling {pooling}.")
+        if self.sentence_model:
+            said.append(
+                "This is a sentence-transformers model. Where it was trained on much data for similarity, maps cost "
+                "points even if the criterion takes one: compare with raw on pairs of your own."
+            )
+        return " ".join(said)
 
     def config(self) -> dict[str, Any]:
         """Options that ``fit`` takes as they stand: the whitening that is advised, or beside raw if that is."""
@@ -105,16 +122,27 @@ class Advice:
         encoder = {**self.encoder, "layers": layers, "pooling": pooling}
         name, *options = method.split(":")
         whitening = {key: float(value) for key, value in (option.split("=") for option in options)}
+        if name == "raw":
+            whitening = {"shrinkage": 0.8}
         return {
             "method": "whitening",
             "encoder": encoder,
             **self.corpus,
-            **({"whitening": whitening} if name == "whitening" and whitening else {}),
+            **({"whitening": whitening} if whitening else {}),
             "data": {"held_out": 0.0},
         }
 
     def yaml(self) -> str:
         """The same as a file, with the reasons at its head."""
-        lines = [f"advised: {self.label}", *self.reasons, self.note]
+        lines = [f"{_HEAD}{self.label}", *self.reasons, self.note]
         head = "".join(f"# {line}\n" for line in lines)
         return head + yaml.safe_dump(self.config(), sort_keys=False)
+
+
+def is_advice(path: Path) -> bool:
+    """Whether a file may be written over: there is none, or it is an advice."""
+    if not path.exists():
+        return True
+    with suppress(OSError), path.open("rb") as file:
+        return file.readline().startswith(f"# {_HEAD}".encode())
+    return False

@@ -35,8 +35,8 @@ def holds_sentence(cls: Views, mean: Views) -> bool:
     return by_cls > _ENOUGH * by_mean
 
 
-def cls_holds_sentence(encoder: SentenceEncoder, sentences: Sequence[str], seed: int = 0) -> bool:
-    """The same from at most 1,000 of some sentences, each encoded twice; False where too few can tell.
+def cls_holds_sentence(encoder: SentenceEncoder, sentences: Sequence[str], seed: int = 0) -> bool | None:
+    """The same from at most 1,000 of some sentences, each encoded twice; None where too few can tell.
 
     Args:
         encoder: A frozen encoder; its layers and pooling play no role.
@@ -49,8 +49,10 @@ def cls_holds_sentence(encoder: SentenceEncoder, sentences: Sequence[str], seed:
     if not encoder.frozen:
         raise ValueError("an encoder that is trained; allowed: a frozen one")
     useful = with_views(sentences)
-    if len(useful) < FEWEST or not begins_with_cls(encoder.tokenizer):
+    if not begins_with_cls(encoder.tokenizer):
         return False
+    if len(useful) < FEWEST:
+        return None
     texts = Corpus.of("", useful).sample(_SENTENCES, seed).sentences
     used = LayerwiseEncoder(
         encoder.backbone, encoder.tokenizer, max_length=encoder.max_length, prompt=encoder.prompt, path=encoder.path
@@ -75,7 +77,7 @@ def warn_of_cls(
     if not (isinstance(encoder, SentenceEncoder) and encoder.frozen):
         return
     ((_, pooling),) = encoder.settings
-    if pooling.cls_weight and not cls_holds_sentence(encoder.to(device), sentences(), seed):
+    if pooling.cls_weight and cls_holds_sentence(encoder.to(device), sentences(), seed) is False:
         message = f"pooling: {pooling.text} weighs [CLS], which does not show to hold the sentence in this encoder"
         warnings.warn(f"{message}; without cls it is likely better", FlowbertWarning, stacklevel=2)
 

@@ -59,7 +59,7 @@ class DistinctRows:
 
 
 def few_rows(distinct: int, dim: int) -> str | None:
-    """Why a flow of so few rows means nothing, in one line; None if there are enough.
+    """Why a flow of so few rows, fitted without noise, means nothing, in one line; None if there are enough.
 
     The density of N <= D points has no largest likelihood: it grows without bound along the directions in which they do
     not vary.
@@ -72,7 +72,7 @@ def few_rows(distinct: int, dim: int) -> str | None:
         return None
     return (
         f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal likelihood; "
-        f"needed: more than {dim} distinct sentences, or fewer dimensions before it (whitening-K+flow)"
+        f"needed: noise, more than {dim} distinct sentences, or fewer dimensions before it (whitening-K+flow)"
     )
 
 

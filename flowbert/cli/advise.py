@@ -35,5 +35,7 @@ def main(argv: list[str]) -> None:
         UserError: For every mistake in the options or files.
     """
     arguments = call_arguments(make_parser().parse_args(argv[1:]), (".yaml", ".yml"))
-    print(advice_to_text(advise(**arguments)))
-    print(f"written: {arguments['output']}; use it: python train.py fit --config {arguments['output']}")
+    advice = advise(**arguments)
+    print(advice_to_text(advice))
+    use = "" if advice.best.method == "raw" else f"; use it: python train.py fit --config {arguments['output']}"
+    print(f"written: {arguments['output']}{use}")

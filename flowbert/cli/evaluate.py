@@ -15,7 +15,7 @@ _EXAMPLE = f"""examples:
       --corpus target --tasks STS13,STSB --senteval DIR --output results.json
   python train.py evaluate --config configs/compare.yaml --encoder.path DIR --tasks STSB,SICKR --senteval DIR
 
-encoder.layers: singles, pairs, triples stand for all settings of so many layers; encoder.max_length 0: no cut.
+encoder.layers: singles, pairs, triples stand for all settings of so many layers.
 encoder.path: text files of word vectors (GloVe, word2vec; .gz too) are averaged, with --encoder.pooling sif by
   frequency.
 methods: {_METHODS}, flow, given;

@@ -43,15 +43,15 @@ _CORPUS = (
 )
 _POOLING = (
     f"{', '.join(POOLINGS)}; options after colons: idf:exponent=0.5, sif:a=0.01, weighted_mean:exponent=0.5, "
-    "zipf:cls=16 (a weight for [CLS]), zipf:special=true (the special tokens, too). Default: as trained, or as the "
-    "folder says, else mean."
+    "zipf:a=0.01, and of these four cls=16 (a weight for [CLS]) and special=true (the special tokens, too). Default: "
+    "as trained, or as the folder says, else mean."
 )
 _COUNTS = (
     "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
     "measured, in fit with what is fitted on), a run folder, an exported folder, the name of one on the hub "
-    "(owner/name), or a corpus as above. Default: as trained, else corpus."
+    "(owner/name), or a corpus: a file, a glob, nli, hub:NAME. Default: as trained, else corpus."
 )
-_LENGTH = "Tokens where sentences are cut. Default: as trained, or as the folder says, else 128."
+_LENGTH = "Tokens where sentences are cut; 0: nowhere. Default: as trained, or as the folder says, else 128."
 _PROMPT = (
     "Text before every sentence, 'query: '; its tokens are pooled, too. Default: as trained, or as the folder says, "
     "else none."

@@ -32,6 +32,7 @@ from flowbert.runs.checkpoints import SavedCheckpoint
 from flowbert.runs.fit import TRAINER_DEFAULTS, Run
 from flowbert.runs.vector_options import refuse_with_vectors
 from flowbert.training.checkpoints import LastCheckpoint
+from flowbert.training.limits import check_limits
 from flowbert.vectors import VectorTable
 
 _DESCRIPTIONS = {
@@ -86,8 +87,7 @@ def train(argv: Sequence[str]) -> None:
     command, method = argv[0], METHODS[chosen_method(argv)]
     parser = make_parser(command, method)
     config = parser.parse_args(list(argv[1:]))
-    if not 0 <= config.seed < 2**32:
-        raise UserError(f"seed: received {config.seed}; allowed: a whole number from 0 to 4294967295")
+    check_limits(seed=config.seed)
     checkpoint = _checkpoint(command, config, method)
     with lightning_notices_filtered(), run_folder_shared():
         seed_everything(config.seed, workers=True)

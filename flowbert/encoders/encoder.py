@@ -19,7 +19,7 @@ from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import find_checkpoint, load_checkpoint
 from flowbert.encoders.pooling import POOLER, TOKEN_POOLINGS, make_pooling
-from flowbert.encoders.position_embeddings import check_max_length, first_position, longest_input
+from flowbert.encoders.position_embeddings import NO_LIMIT, check_max_length, first_position, longest_input
 from flowbert.encoders.settings import choose_settings, warn_of_other_use
 from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
 from flowbert.encoders.tokens import TokenRow, count_tokens, input_names, pad_tokens, plan_batches, tokenize
@@ -149,7 +149,7 @@ class SentenceEncoder(nn.Module):
                 (0 is the embedding layer, 1 the first block, -1 the last). Usual: ``last``.
             pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, with its options after colons: ``idf``,
                 ``sif:a=0.01``. Usual: ``mean``.
-            max_length: Tokens after which a sentence is cut. Usual: 128, or as many as it can read.
+            max_length: Tokens after which a sentence is cut; 0: as many as it can read. Usual: 128, or as many.
             dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
             frozen: Whether the weights stay as they are.
             counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
@@ -166,8 +166,8 @@ class SentenceEncoder(nn.Module):
         used = choose_settings(str(path), folder, {**given, "prompt": prompt, "modules": modules}, frozen=frozen)
         keep_pooler = make_pooling(used["pooling"]).name == POOLER
         backbone, tokenizer = load_checkpoint(str(path), folder, dtype=dtype, keep_pooler=keep_pooler)
-        if max_length is None:
-            used["max_length"] = min(used["max_length"], longest_input(backbone) or used["max_length"])
+        longest = longest_input(backbone) or NO_LIMIT
+        used["max_length"] = min(used["max_length"], longest) if max_length is None else max_length or longest
         encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
         warn_of_other_use(folder, encoder.describe())
         return encoder

@@ -1,7 +1,6 @@
 """From hidden states to one vector per sentence: average layers, then pool over tokens."""
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from flowbert.errors import UserError, choices
 from flowbert.spec import parse_spec
 
 POOLER = "cls_pooler"
+_LARGEST = 1e30  # so that sums of float32 weights are finite
 _OF_SPECIAL_TOKENS = {"special": False, "cls": 0.0}  # options of every weighting
 
 
@@ -175,6 +175,8 @@ class Pooling:
     def _weights(self, known: TokenCounts | Tensor, tokenizer: PreTrainedTokenizerBase) -> Tensor:
         options = {name: value for name, value in self.options if name not in _OF_SPECIAL_TOKENS}
         weights = WEIGHTINGS[self.name](known, **options).float()
+        if not weights.isfinite().all():
+            raise UserError(f"pooling: received {self.text!r}, whose weights overflow; allowed: smaller numbers")
         weights[self._left_out(tokenizer)] = 0.0
         if self.cls_weight:
             if tokenizer.cls_token_id is None:
@@ -257,8 +259,8 @@ def make_pooling(text: str, tokenizer: PreTrainedTokenizerBase | None = None) ->
         if name == "special":
             if not isinstance(value, bool):
                 raise UserError(f"pooling: received {text!r}, special {value!r}; allowed: true, false")
-        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise UserError(f"pooling: received {text!r}, {name} {value!r}; allowed: a number above 0")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LARGEST:
+            raise UserError(f"pooling: received {text!r}, {name} {value!r}; allowed: a number above 0, at most 1e30")
     options = {**usual, **given}
     changed = {name: value for name, value in options.items() if value != usual[name]}
     written = [f":{name}={_written(value)}" for name, value in changed.items()]

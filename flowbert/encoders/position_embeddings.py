@@ -22,6 +22,10 @@ def first_position(network: nn.Module) -> int | None:
     return 0 if table.padding_idx is None else table.padding_idx + 1
 
 
+NO_LIMIT = 4096
+"""Tokens, for a network that has no limit of its own: longer than any sentence."""
+
+
 def longest_input(network: nn.Module) -> int | None:
     """Most tokens that a table of absolute positions allows; None without such a table."""
     table, first = _table(network), first_position(network)

@@ -25,8 +25,6 @@ from flowbert.store.embedding_store import EmbeddingStore, Encoder
 from flowbert.store.setting_stores import SettingStores
 from flowbert.vectors import VectorTable
 
-_NO_LIMIT = 4096  # tokens, for an encoder that has none: longer than any sentence
-
 LayerSpec = str | int | list[int]
 LayerSpecs = str | int | list[str | int | list[int]] | None
 
@@ -134,15 +132,13 @@ def _settings_of(
         path,
         layers=first,
         pooling=None if poolings is None else poolings[0],
-        max_length=settings.max_length or None,
+        max_length=settings.max_length,
         revision=settings.revision,
         dtype=settings.dtype,
         counts=settings.counts,
         prompt=settings.prompt,
         modules=settings.modules,
     ).to(device)
-    if settings.max_length == 0:
-        encoder.max_length = encoder.longest or _NO_LIMIT
     wanted = expand_layers(specs, encoder.num_layers) if specs else (encoder.layers,)
     stores = SettingStores(encoder, lambda each: EmbeddingStore(store_dir, each))
     # What follows the pooling need not be linear: then an average of layers is no average of vectors.

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowbert.advice.choice import Advice, Candidate
+from flowbert.advice.choice import Advice, Candidate, is_advice
 from flowbert.advice.cls_token import MAP_LAYERS, MAP_POOLING, holds_sentence
 from flowbert.advice.criterion import FEWEST, WORDS, Cosines, Floats, cosines, merit, resamples, views_of, with_views
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
+from flowbert.encoders.loading import find_checkpoint
+from flowbert.encoders.sentence_folder import SentenceFolder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
 from flowbert.evaluation.grid import Source
@@ -22,6 +24,7 @@ from flowbert.methods.base import Method
 from flowbert.processes import leave_to_first
 from flowbert.progress import progress, tracked
 from flowbert.report.files import write_text
+from flowbert.training.limits import check_limits
 
 LAYERS = ("embedding_last", "first_last", "last")
 JUDGED, _CLS = "mean", "cls"
@@ -82,10 +85,13 @@ def advise(
         >>> found.setting[:2], found.config()["encoder"]["layers"]
         (('embedding_last', 'zipf'), 'embedding_last')
     """
+    check_limits(seed=seed)
     given = EncoderSettings(encoder) if isinstance(encoder, str) else encoder
     path, *others = as_list(given.path, "path")
     if others or Path(path).expanduser().is_file():
         raise UserError(f"path: received {given.path}; allowed: one encoder, no word vectors")
+    if output is not None and not is_advice(Path(output)):
+        raise UserError(f"output: {output} is there and no earlier advice; allowed: another file")
     settings = replace(given, layers=list(LAYERS), pooling=[JUDGED, _CLS], counts=None)
     whole = load_corpus(corpus, nli=nli, column=column)
     distinct = Corpus.of(whole.name, with_views(whole.sentences))
@@ -112,7 +118,9 @@ def advise(
     holds = cls.begins_with_cls and holds_sentence(_vectors(cls, texts, views), _vectors(mean, texts, views))
     ranked = _ranked(list(_judged(several, methods, texts, views)), resamples(_RESAMPLES, len(texts), seed))
     of_corpus, of_encoder = _given(corpus=corpus, column=column, nli=nli), _given(**vars(given))
-    advice = Advice(tuple(ranked), len(texts), of_corpus, of_encoder, (MAP_LAYERS, MAP_POOLING[holds]))
+    sentence_model = bool(SentenceFolder(find_checkpoint(path, settings.revision)[0]))
+    with_map = (MAP_LAYERS, MAP_POOLING[holds])
+    advice = Advice(tuple(ranked), len(texts), of_corpus, of_encoder, with_map, sentence_model)
     if output is not None:
         write_text(output, advice.yaml())
     return advice

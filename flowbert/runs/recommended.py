@@ -27,7 +27,7 @@ def recommended_comparison(
         sentences: The sentences that it fits on.
         seed: Seed of the subset, if there is one.
     """
-    pooling = MAP_POOLING[cls_holds_sentence(encoder, sentences, seed)]
+    pooling = MAP_POOLING[bool(cls_holds_sentence(encoder, sentences, seed))]
     used = {name: encoder.describe()[name] for name in ("path", "revision", "max_length", "dtype", "prompt")}
     settings = EncoderSettings(**used, layers=MAP_LAYERS, pooling=pooling, modules="none")
     found = compare(

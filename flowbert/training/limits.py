@@ -1,5 +1,6 @@
 """What the numbers of a training run may be, in one table for all methods and their data."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ LIMITS: dict[str, _Limit] = {
     "num_hidden_layers": _COUNT,
     "pool": _COUNT,
     "positive_rate": _SHARE,
+    "seed": (lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295"),
     "start_size": _TWO,
     "vocab_size": _COUNT,
     "warmup": (lambda value: 0 <= value < 1, "0 to below 1, a share of all steps"),
@@ -53,5 +55,6 @@ def check_limits(**values: Any) -> None:
     """
     for name, value in values.items():
         allows, allowed = LIMITS.get(name, (lambda _: True, ""))
-        if value is not None and not allows(value):
-            raise UserError(f"{name}: received {value}; allowed: {allowed}")
+        infinite = name in LIMITS and isinstance(value, float) and not math.isfinite(value)
+        if value is not None and (infinite or not allows(value)):
+            raise UserError(f"{name}: received {value}; allowed: {allowed}{', finite' if infinite else ''}")

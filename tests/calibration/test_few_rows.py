@@ -172,6 +172,6 @@ def test_advice_below_a_stated_number() -> None:
 def test_few_rows_of_a_flow() -> None:
     assert few_rows(9, 8) is None
     assert few_rows(8, 8) == (
-        "a flow of N=8 distinct sentences in D=8 dimensions has no maximal likelihood; needed: more than 8 distinct "
-        "sentences, or fewer dimensions before it (whitening-K+flow)"
+        "a flow of N=8 distinct sentences in D=8 dimensions has no maximal likelihood; needed: noise, more than 8 "
+        "distinct sentences, or fewer dimensions before it (whitening-K+flow)"
     )

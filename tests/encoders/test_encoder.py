@@ -188,10 +188,14 @@ def test_description_loads_the_same_encoder(folder: Path) -> None:
     assert SentenceEncoder.from_pretrained(**encoder.describe()).key() == encoder.key()
 
 
-@pytest.mark.parametrize("max_length", [0, 2, 151, 10**6])
+@pytest.mark.parametrize("max_length", [-1, 2, 151, 10**6])
 def test_impossible_max_length(folder: Path, max_length: int) -> None:
     with pytest.raises(UserError, match=rf"max_length: received {max_length}; .* 3 to 150"):
         SentenceEncoder.from_pretrained(str(folder), max_length=max_length)
+
+
+def test_no_max_length_is_the_longest(folder: Path) -> None:
+    assert SentenceEncoder.from_pretrained(str(folder), max_length=0).max_length == 150
 
 
 def test_longest_max_length_works(tmp_path: Path) -> None:

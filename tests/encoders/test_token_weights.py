@@ -208,6 +208,16 @@ def test_wrong_poolings_are_told(pooling: str, message: str) -> None:
         make_pooling(pooling)
 
 
+@pytest.mark.parametrize("exponent", ["400", "1000000000"])
+def test_weights_that_overflow_are_refused(folder: str, exponent: str) -> None:
+    encoder = SentenceEncoder.from_pretrained(folder, pooling=f"idf:exponent={exponent}")
+    counts = encoder.count_tokens([f"dog number {number}" for number in range(100)])
+    with pytest.raises(
+        UserError, match=rf"idf:exponent={float(exponent)!r}.?0?', whose weights overflow".replace(".0", "")
+    ):
+        encoder.use_counts(counts)
+
+
 def test_missing_and_foreign_counts_are_refused(folder: str) -> None:
     encoder = SentenceEncoder.from_pretrained(folder, pooling="idf")
     assert encoder.needs_counts

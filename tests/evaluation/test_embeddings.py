@@ -7,6 +7,7 @@ import pytest
 
 from flowbert import SentenceEncoder
 from flowbert.data.corpus import Corpus
+from flowbert.encoders.position_embeddings import NO_LIMIT
 from flowbert.errors import UserError
 from flowbert.evaluation.embeddings import EncoderSettings, LayerSpecs, layer_specs, load_embeddings
 
@@ -55,7 +56,7 @@ def test_an_encoder_that_is_loaded_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_no_limit_is_as_long_as_the_encoder_reads(tmp_path: Path) -> None:
     (found,) = load_embeddings(EncoderSettings(max_length=0), store_dir=tmp_path)
     longest = SentenceEncoder.from_pretrained("builtin-sample").longest
-    assert found.columns["max_length"] == (longest or 4096)
+    assert found.columns["max_length"] == (longest or NO_LIMIT)
 
 
 def test_words_are_weighted_by_their_frequency_in_the_tasks(tmp_path: Path) -> None:

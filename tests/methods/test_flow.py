@@ -53,6 +53,15 @@ def test_steps_and_epochs_exclude_each_other() -> None:
             Flow({"steps": wrong})
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.filterwarnings("ignore:a flow of N=6:flowbert.errors.FlowbertWarning")
+def test_noise_gives_few_rows_a_likelihood(noise: float) -> None:
+    few = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
+    fitted = fit_flow(few, noise=noise, steps=20, accelerator="cpu")
+    assert (fitted.flaw is None) == (noise > 0)
+    assert fitted.embed(few).isfinite().all()
+
+
 @pytest.mark.parametrize("epochs", [0, -1, 1.5])
 def test_impossible_epochs(epochs: float) -> None:
     with pytest.raises(UserError, match=f"epochs: received {epochs}"):

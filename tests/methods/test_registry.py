@@ -31,6 +31,7 @@ def test_names_numbers_and_options() -> None:
         ("raw:a=1", "unknown option 'a=1'"),
         ("whitening:shrinkag=0.1", "did you mean 'shrinkage'"),
         ("whitening:shrinkage", "unknown option 'shrinkage'"),
+        ("whitening:shrinkage=0.1:shrinkage=0.2", "shrinkage stands there twice; allowed: once"),
         ("whitening:shrinkage=3", "shrinkage: received 3"),
         ("whitening-0", "n_components: received 0"),
         ("", "method: received ''"),

@@ -58,7 +58,7 @@ def test_cls_takes_part_where_it_tells_views_apart(
     monkeypatch.setattr("flowbert.advice.cls_token._ENOUGH", share)  # the sample's encoder never trained its [CLS]
     found = advise("builtin-sample", corpus)
     assert found.setting == ("embedding_last", pooling, found.best.method)
-    assert ("answers better without [CLS]: --encoder.pooling zipf." in found.note) == (pooling != "zipf")
+    assert ("answers better without [CLS]: pooling zipf." in found.note) == (pooling != "zipf")
 
 
 def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +78,23 @@ def test_fit_takes_the_file_as_it_stands(corpus: str, tmp_path: Path, capsys: py
     main(["encode", "--model", str(tmp_path / "run"), "--input", str(source), "--output", str(tmp_path / "v.npy")])
 
 
+def test_a_seed_that_fit_refuses_is_refused(corpus: str) -> None:
+    with pytest.raises(UserError, match="seed: received -1; allowed: a whole number from 0 to 4294967295"):
+        advise("builtin-sample", corpus, seed=-1)
+
+
+def test_a_file_that_is_no_advice_is_left_alone(corpus: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("corpus: target\n")
+    with pytest.raises(UserError, match=r"output: .*mine.yaml is there and no earlier advice; allowed: another file"):
+        advise("builtin-sample", corpus, output=mine)
+    assert mine.read_text() == "corpus: target\n"
+    mine.unlink()
+    for _ in range(2):
+        advise("builtin-sample", corpus, output=mine)
+    assert mine.read_text().startswith("# advised: ")
+
+
 def made(method: str, tied: bool = False) -> Advice:
     best = Candidate("last", method, 2.0, 1.9, 2.1)
     other = Candidate("last", "raw" if method != "raw" else "whitening", 1.9, 1.8, 2.0, tied=tied)
@@ -85,17 +102,17 @@ def made(method: str, tied: bool = False) -> Advice:
 
 
 def test_it_says_whether_it_is_sure() -> None:
-    assert made("whitening").reasons[1].startswith("Other sentences would not change it")
+    assert made("whitening").reasons[1].startswith("Resampled, these sentences give the same advice")
     assert made("whitening", tied=True).reasons[1].startswith("Unsure between it and raw, layers last")
     assert "within the interval" in advice_to_text(made("whitening", tied=True))
 
 
 def test_raw_is_advice_too() -> None:
     found = made("raw")
-    assert "needs no fit" in found.yaml()
+    assert "Nothing is to be fitted: `encode` with layers last and pooling mean." in found.yaml()
     assert "a classifier on top" in made("whitening").yaml()
     assert found.config()["encoder"] == {"path": "e", "layers": "last", "pooling": "mean"}
-    assert "whitening" not in found.config()
+    assert found.config()["whitening"] == {"shrinkage": 0.8}  # beside raw
     shrunk = made("whitening:shrinkage=0.3").config()
     assert shrunk["encoder"] == {"path": "e", "layers": "first_last", "pooling": "zipf"}  # they come with a map
     assert shrunk["whitening"] == {"shrinkage": 0.3}
