@@ -58,7 +58,7 @@ _PROMPT = (
 )
 _MODULES = (
     "What is applied of the modules after the pooling of a sentence-transformers folder: dense (up to the last Dense, "
-    "the default), all (Normalize, too), none."
+    "the default), all (Normalize, too), none (the default of a folder exported here: method given takes its map)."
 )
 _TABLES = " ".join(TABLES)
 _VECTORS = (

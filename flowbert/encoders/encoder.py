@@ -156,7 +156,7 @@ class SentenceEncoder(nn.Module):
                 ``run`` (what is measured, in a fit with that), a run folder, a hub name, a corpus. Usual: ``corpus``.
             prompt: Text before every sentence, such as ``"query: "``. Usual: none.
             modules: What of the modules after the pooling of a sentence-transformers folder is applied: ``dense`` (up
-                to the last Dense, usual), ``all`` (its Normalize as well), or ``none``.
+                to the last Dense, usual), ``all`` (its Normalize as well), or ``none`` (usual if it was exported here).
 
         Raises:
             UserError: If the encoder cannot be loaded, or an option does not fit it.
