@@ -124,8 +124,7 @@ def _latents(z: Array) -> Tensor:
 
 def _standardized(rows: Tensor) -> Tensor:
     """The dimensions that vary."""
-    alive = rows[:, varies(rows)]
-    return (alive - alive.mean(dim=0)) / alive.std(dim=0, correction=0)
+    return ((rows - rows.mean(dim=0)) / rows.std(dim=0, correction=0))[:, varies(rows)]
 
 
 def density_bits(

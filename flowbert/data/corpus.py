@@ -123,7 +123,7 @@ def load_corpus(
     if corpus in ("target", "train_only"):
         if task is None:
             raise UserError(
-                f"corpus: received {corpus!r} without a task; allowed: STS12 to STS16, STSB, SICKR, {SAMPLE}"
+                f"corpus: received {corpus!r} without a task; allowed: with one, or files, hub:NAME, nli, {BUILTIN}"
             )
         return corpus_of_task(corpus, load_task(task, senteval))
     if corpus == "nli":

@@ -48,7 +48,12 @@ def choose_counted(
     if source == OF_RUN:
         return Corpus.of(OF_RUN, run())
     found = (saved or saved_counts)(source)
-    return load(source) if found is None else found
+    if found is not None:
+        return found
+    try:
+        return load(source)
+    except UserError as error:
+        raise UserError(f"counts: {str(error).removeprefix('corpus: ')}") from error
 
 
 def weigh_tokens(encoder: SentenceEncoder, counted: Callable[[], Counted], processes: Processes = ALONE) -> None:

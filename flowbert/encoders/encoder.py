@@ -18,7 +18,7 @@ from flowbert.encoders.forward import Setting, embed, embed_packed, evaluating
 from flowbert.encoders.identity import digest_config, digest_tokenizer
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.loading import find_checkpoint, load_checkpoint
-from flowbert.encoders.pooling import POOLER, TOKEN_POOLINGS, make_pooling
+from flowbert.encoders.pooling import POOLER, WITHOUT_POOLER, make_pooling
 from flowbert.encoders.position_embeddings import NO_LIMIT, check_max_length, first_position, longest_input
 from flowbert.encoders.settings import choose_settings, warn_of_other_use
 from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
@@ -334,7 +334,7 @@ class SentenceEncoder(nn.Module):
 
     def _check_pooler(self) -> None:
         if self._pooling.name == POOLER and getattr(self.backbone, "pooler", None) is None:
-            allowed = ", ".join(TOKEN_POOLINGS)
+            allowed = ", ".join(WITHOUT_POOLER)
             raise UserError(f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: {allowed}")
         if self._pooling.name == POOLER and self.layers != (self.num_layers,):
             raise UserError(

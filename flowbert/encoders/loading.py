@@ -10,7 +10,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from flowbert.data.sample import encoder_path
-from flowbert.encoders.pooling import TOKEN_POOLINGS
+from flowbert.encoders.pooling import WITHOUT_POOLER
 from flowbert.encoders.saving import SETTINGS_FILE, check_unchanged
 from flowbert.encoders.sentence_folder import SentenceFolder
 from flowbert.errors import UserError, choices
@@ -144,7 +144,7 @@ def _load_backbone(
     has_pooler = getattr(backbone, "pooler", None) is not None
     if keep_pooler and (not has_pooler or pooler_missing):
         lack = f"lacks its weights ({', '.join(pooler_missing)})" if has_pooler else f"({config.model_type}) has none"
-        allowed = ", ".join(TOKEN_POOLINGS)
+        allowed = ", ".join(WITHOUT_POOLER)
         raise UserError(f"pooling: cls_pooler needs a pooler, and encoder {path!r} {lack}; allowed: {allowed}")
     if has_pooler and not keep_pooler:
         # An unused pooler would enter the digest, perhaps with random weights, and break distributed training.

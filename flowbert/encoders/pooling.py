@@ -76,7 +76,8 @@ TOKEN_POOLINGS = {
 }
 """Every pooling that is a function of the tokens' vectors and places; a new one is one entry here."""
 
-POOLINGS = (*TOKEN_POOLINGS, *WEIGHTINGS, POOLER)
+WITHOUT_POOLER = (*TOKEN_POOLINGS, *WEIGHTINGS)
+POOLINGS = (*WITHOUT_POOLER, POOLER)
 """Names of all poolings; ``cls_pooler`` is a layer of the backbone."""
 
 
@@ -231,7 +232,9 @@ class Pooling:
             return pool(tokens, mask, self.name)
         if self.weights is None:
             allowed = ", ".join([*TOKEN_POOLINGS, *RANKED])
-            raise UserError(f"pooling: {self.text} needs token counts; allowed without: {allowed}")
+            raise UserError(
+                f"pooling: {self.text} needs token counts, which use_counts gives; allowed without: {allowed}"
+            )
         real = mask.bool()
         # Where the tokens are: the table is small, and one encoder may move between devices.
         weights = self.weights.to(ids.device)[ids] * real

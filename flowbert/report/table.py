@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
+from flowbert.data.sts import SAMPLE
+from flowbert.encoders.loading import SAMPLE_PATH
 from flowbert.errors import UserError, choices
 from flowbert.evaluation.comparable import Comparable
 from flowbert.evaluation.comparison import AGGREGATION
@@ -250,6 +252,8 @@ def _notes(chosen: Sequence[Row], lines: Sequence[_Line]) -> list[str]:
     setting = [f"{name} {value}" for name, value in shared.items() if value and name not in varying]
     setting += ["* learned from labels"] if any(row.supervised for row in chosen) else []
     notes = [", ".join(setting)] if setting else []
+    if any(row.task == SAMPLE and row.encoder != SAMPLE_PATH for row in chosen):
+        notes.append(f"{SAMPLE} is generated text: its figures say nothing of real text")
     notes += [f"nan: {row.reason}" for line in lines for rows in line.rows.values() for row in rows if row.reason]
     for line in lines:
         for column, rows in line.rows.items():

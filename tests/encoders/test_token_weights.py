@@ -8,7 +8,7 @@ import torch
 from helpers.encoders import make_encoder
 from torch import Tensor
 
-from flowbert.data.corpus import Corpus
+from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.counting import choose_counted, saved_counts, weigh_tokens
 from flowbert.encoders.layerwise import LayerwiseEncoder
@@ -163,6 +163,12 @@ def test_saved_counts_are_found_in_files_and_folders(folder: str, tmp_path: Path
     assert saved_counts("target") is None
     with pytest.raises(UserError, match="holds no token counts"):
         saved_counts(str(tmp_path))
+
+
+def test_a_wrong_word_is_told_under_its_own_option() -> None:
+    corpus = Corpus.of("mine", ["a"])
+    with pytest.raises(UserError, match=r"^counts: received 'corpsu'"):
+        choose_counted("corpsu", lambda: corpus, lambda: ["a"], load_corpus)
 
 
 def test_counts_that_nothing_needs_are_told(folder: str) -> None:

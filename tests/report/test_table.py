@@ -33,6 +33,12 @@ def test_seeds_are_averaged_and_corpora_told_apart() -> None:
     assert "Avg" not in text
 
 
+@pytest.mark.parametrize(("encoder", "told"), [("builtin-sample", False), ("enc", True)])
+def test_generated_text_says_nothing_of_another_encoder(encoder: str, told: bool) -> None:
+    text = markdown([replace(row("raw", "SAMPLE", 0.5), encoder=encoder)])
+    assert ("SAMPLE is generated text: its figures say nothing of real text" in text) == told
+
+
 def test_nothing_to_show_is_an_error() -> None:
     with pytest.raises(UserError, match="no rows with the aggregation 'all' among 4"):
         markdown(ROWS, "all")
