@@ -8,6 +8,9 @@ from typing import Any
 
 import yaml
 
+MAP_LAYERS, MAP_POOLING, MAP_SHRINKAGE = "embedding_last", {True: "zipf:cls=16", False: "zipf"}, 0.8
+"""Layers that go with a map, pooling by whether [CLS] holds the sentence, its shrinkage: docs/real-run.md says why."""
+
 _HEAD = "advised: "
 
 
@@ -123,7 +126,7 @@ class Advice:
         name, *options = method.split(":")
         whitening = {key: float(value) for key, value in (option.split("=") for option in options)}
         if name == "raw":
-            whitening = {"shrinkage": 0.8}
+            whitening = {"shrinkage": MAP_SHRINKAGE}
         return {
             "method": "whitening",
             "encoder": encoder,
@@ -139,7 +142,7 @@ class Advice:
         return head + yaml.safe_dump(self.config(), sort_keys=False)
 
 
-def is_advice(path: Path) -> bool:
+def may_hold_advice(path: Path) -> bool:
     """Whether a file may be written over: there is none, or it is an advice."""
     if not path.exists():
         return True

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flowbert.advice.choice import MAP_SHRINKAGE
 from flowbert.advice.criterion import FEWEST, cosines, discriminability, views_of, with_views
 from flowbert.calibration import Whitening
 from flowbert.data.corpus import Corpus
@@ -15,9 +16,6 @@ from flowbert.encoders.layerwise import LayerwiseEncoder
 from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.tokens import begins_with_cls
 from flowbert.errors import FlowbertWarning
-
-MAP_LAYERS, MAP_POOLING = "embedding_last", {True: "zipf:cls=16", False: "zipf"}
-"""Layers that go with a map, and pooling by whether [CLS] holds the sentence; chosen as docs/real-run.md says."""
 
 _ENOUGH = 0.75  # of what the mean over tokens tells; measured in docs/choosing-a-method.md
 _SENTENCES = 1000
@@ -86,7 +84,7 @@ def _told_apart(vectors: Views) -> float:
     sentences, views = vectors
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlowbertWarning)  # few sentences: nothing is kept of this map
-        fitted = Whitening(shrinkage=0.8).fit(sentences)
+        fitted = Whitening(shrinkage=MAP_SHRINKAGE).fit(sentences)
     found = cosines(fitted.transform(sentences), fitted.transform(views))
     with np.errstate(invalid="ignore"):  # constant vectors tell nothing
         return float(np.nan_to_num(discriminability(found)[0]))

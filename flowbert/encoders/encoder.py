@@ -166,8 +166,9 @@ class SentenceEncoder(nn.Module):
         used = choose_settings(str(path), folder, {**given, "prompt": prompt, "modules": modules}, frozen=frozen)
         keep_pooler = make_pooling(used["pooling"]).name == POOLER
         backbone, tokenizer = load_checkpoint(str(path), folder, dtype=dtype, keep_pooler=keep_pooler)
-        longest = longest_input(backbone) or NO_LIMIT
-        used["max_length"] = min(used["max_length"], longest) if max_length is None else max_length or longest
+        longest = longest_input(backbone)
+        usual = min(used["max_length"], longest or used["max_length"])
+        used["max_length"] = usual if max_length is None else max_length or longest or NO_LIMIT
         encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
         warn_of_other_use(folder, encoder.describe())
         return encoder

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowbert.advice.choice import Advice, Candidate, is_advice
-from flowbert.advice.cls_token import MAP_LAYERS, MAP_POOLING, holds_sentence
+from flowbert.advice.choice import MAP_LAYERS, MAP_POOLING, Advice, Candidate, may_hold_advice
+from flowbert.advice.cls_token import holds_sentence
 from flowbert.advice.criterion import FEWEST, WORDS, Cosines, Floats, cosines, merit, resamples, views_of, with_views
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
@@ -90,7 +90,7 @@ def advise(
     path, *others = as_list(given.path, "path")
     if others or Path(path).expanduser().is_file():
         raise UserError(f"path: received {given.path}; allowed: one encoder, no word vectors")
-    if output is not None and not is_advice(Path(output)):
+    if output is not None and not may_hold_advice(Path(output)):
         raise UserError(f"output: {output} is there and no earlier advice; allowed: another file")
     settings = replace(given, layers=list(LAYERS), pooling=[JUDGED, _CLS], counts=None)
     whole = load_corpus(corpus, nli=nli, column=column)

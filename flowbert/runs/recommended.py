@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flowbert.advice.cls_token import MAP_LAYERS, MAP_POOLING, cls_holds_sentence
+from flowbert.advice.choice import MAP_LAYERS, MAP_POOLING, MAP_SHRINKAGE
+from flowbert.advice.cls_token import cls_holds_sentence
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.encoders import SentenceEncoder
 from flowbert.evaluation.comparison import Comparison
 from flowbert.evaluation.embeddings import EncoderSettings
 from flowbert.runs.compare import compare
 
-METHOD = "whitening:shrinkage=0.8"
+METHOD = f"whitening:shrinkage={MAP_SHRINKAGE}"
 """Chosen on development data alone, see docs/real-run.md; ``configs/recommended_whitening.yaml`` is the same."""
 
 

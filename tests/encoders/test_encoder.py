@@ -10,6 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.pooling import POOLINGS
+from flowbert.encoders.position_embeddings import NO_LIMIT
 from flowbert.errors import UserError
 
 
@@ -196,6 +197,14 @@ def test_impossible_max_length(folder: Path, max_length: int) -> None:
 
 def test_no_max_length_is_the_longest(folder: Path) -> None:
     assert SentenceEncoder.from_pretrained(str(folder), max_length=0).max_length == 150
+
+
+def test_a_network_without_a_limit_keeps_the_length_of_its_folder(tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "deberta", "deberta")
+    (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer", "path": ""}]')
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8192}')
+    assert SentenceEncoder.from_pretrained(str(folder)).max_length == 8192
+    assert SentenceEncoder.from_pretrained(str(folder), max_length=0).max_length == NO_LIMIT
 
 
 def test_longest_max_length_works(tmp_path: Path) -> None:

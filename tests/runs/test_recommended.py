@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flowbert import SentenceEncoder
-from flowbert.advice.cls_token import MAP_LAYERS, MAP_POOLING
+from flowbert.advice.choice import MAP_LAYERS, MAP_POOLING
 from flowbert.datamodules.embedding import EmbeddingDataModule
 from flowbert.datamodules.options import CorpusOptions
 from flowbert.errors import FlowbertWarning
