@@ -58,22 +58,22 @@ class DistinctRows:
         return torch.tensor(list(range(self.limit)) if full else sorted(self._hashes), dtype=torch.int64)
 
 
-def few_rows(distinct: int, dim: int) -> str | None:
-    """Why a flow of so few rows, fitted without noise, means nothing, in one line; None if there are enough.
+def few_rows(distinct: int, dim: int, noise: float = 0.0) -> str | None:
+    """Why a flow of so few rows means nothing, in one line; None if there are enough.
 
     The density of N <= D points has no largest likelihood: it grows without bound along the directions in which they do
-    not vary.
+    not vary. Noise spreads them in all directions, by a share of their variance: it takes two points to have any.
 
     Args:
         distinct: Number N of distinct rows.
         dim: Their size D.
+        noise: That the flow is fitted with; 0: none.
     """
-    if distinct > dim:
+    if distinct > (1 if noise else dim):
         return None
-    return (
-        f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal likelihood; "
-        f"needed: noise, more than {dim} distinct sentences, or fewer dimensions before it (whitening-K+flow)"
-    )
+    what = f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal likelihood"
+    remedies = f"noise, more than {dim} distinct sentences, or fewer dimensions before it (whitening-K+flow)"
+    return f"{what}; needed: {'at least 2 distinct sentences' if distinct < 2 else remedies}"
 
 
 def few_sentences(

@@ -126,8 +126,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
     def on_fit_start(self) -> None:
         """Start the flow's actnorms and set the noise from the start sample; a resumed flow is left as it is.
 
-        Without noise too few distinct sentences make the likelihood meaningless: a warning says so, and :attr:`flaw`
-        keeps it. With noise n they do as under a whitening with shrinkage n / (1 + n), down to 20 of them.
+        Too few distinct sentences make the likelihood meaningless: a warning says so, and :attr:`flaw` keeps it.
         """
         flow = self._flow()
         if self.has_encoder:
@@ -143,7 +142,7 @@ class FlowModule(FullPrecision, EmbeddingModule):
             first = self.trainer.strategy.broadcast(state)
             flow.load_state_dict(first["flow"])
             self.noise_std = first["noise_std"].to(self.device)
-        self.flaw = None if self.hparams["noise"] else few_rows(datamodule.distinct_examples(), flow.dim)
+        self.flaw = few_rows(datamodule.distinct_examples(), flow.dim, self.hparams["noise"])
         if self.flaw is not None:
             warnings.warn(self.flaw, FlowbertWarning, stacklevel=2)
 

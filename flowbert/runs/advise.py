@@ -15,6 +15,7 @@ from flowbert.advice.criterion import FEWEST, WORDS, Cosines, Floats, cosines, m
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.encoders.loading import find_checkpoint
+from flowbert.encoders.saving import trained_settings
 from flowbert.encoders.sentence_folder import SentenceFolder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.embeddings import EncoderSettings, load_embeddings
@@ -92,6 +93,8 @@ def advise(
         raise UserError(f"path: received {given.path}; allowed: one encoder, no word vectors")
     if output is not None and not may_hold_advice(Path(output)):
         raise UserError(f"output: {output} is there and no earlier advice; allowed: another file")
+    folder, _ = find_checkpoint(path, given.revision)
+    sentence_model = bool(SentenceFolder(folder)) and not trained_settings(str(folder))  # one of ours says what it is
     settings = replace(given, layers=list(LAYERS), pooling=[JUDGED, _CLS], counts=None)
     whole = load_corpus(corpus, nli=nli, column=column)
     distinct = Corpus.of(whole.name, with_views(whole.sentences))
@@ -118,7 +121,6 @@ def advise(
     holds = cls.begins_with_cls and holds_sentence(_vectors(cls, texts, views), _vectors(mean, texts, views))
     ranked = _ranked(list(_judged(several, methods, texts, views)), resamples(_RESAMPLES, len(texts), seed))
     of_corpus, of_encoder = _given(corpus=corpus, column=column, nli=nli), _given(**vars(given))
-    sentence_model = bool(SentenceFolder(find_checkpoint(path, settings.revision)[0]))
     with_map = (MAP_LAYERS, MAP_POOLING[holds])
     advice = Advice(tuple(ranked), len(texts), of_corpus, of_encoder, with_map, sentence_model)
     if output is not None:

@@ -175,3 +175,6 @@ def test_few_rows_of_a_flow() -> None:
         "a flow of N=8 distinct sentences in D=8 dimensions has no maximal likelihood; needed: noise, more than 8 "
         "distinct sentences, or fewer dimensions before it (whitening-K+flow)"
     )
+    assert few_rows(2, 8, noise=0.05) is None
+    for noise in (0.0, 0.05):
+        assert str(few_rows(1, 8, noise)).endswith("needed: at least 2 distinct sentences")

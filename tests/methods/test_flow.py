@@ -62,6 +62,10 @@ def test_noise_gives_few_rows_a_likelihood(noise: float) -> None:
     assert fitted.embed(few).isfinite().all()
 
 
+def test_noise_is_none_where_nothing_varies() -> None:
+    assert "needed: at least 2 distinct sentences" in str(Flow({}).fit(torch.ones(1, 8)).flaw)
+
+
 @pytest.mark.parametrize("epochs", [0, -1, 1.5])
 def test_impossible_epochs(epochs: float) -> None:
     with pytest.raises(UserError, match=f"epochs: received {epochs}"):
