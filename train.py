@@ -1,4 +1,4 @@
-"""Train, evaluate and use sentence-embedding calibrations: ``python train.py --help``."""
+"""The command line of flowbert from a checkout: ``python train.py --help``."""
 
 from flowbert.cli import main
 

@@ -1,63 +1,93 @@
-"""flowbert: good sentence embeddings from frozen language models, by flows and closed-form calibration."""
+"""flowbert: good sentence embeddings from frozen language models, without labels."""
 
-import importlib
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flowbert.calibration import Whitening as Whitening
-    from flowbert.data.corpus import load_corpus as load_corpus
-    from flowbert.data.sts import load_task as load_task
-    from flowbert.encoders import SentenceEncoder as SentenceEncoder
-    from flowbert.flows import Glow as Glow
-    from flowbert.methods import load as load
-    from flowbert.methods import make_calibration as make_calibration
-    from flowbert.methods.flow import fit_flow as fit_flow
-    from flowbert.modules import FlowModule as FlowModule
-    from flowbert.report.curve import training_curves as training_curves
-    from flowbert.runs.advise import advise as advise
-    from flowbert.runs.analyze import analyze as analyze
-    from flowbert.runs.compare import compare as compare
-    from flowbert.runs.encode import encode as encode
-    from flowbert.runs.encode_vectors import encode_vectors as encode_vectors
-    from flowbert.runs.export import export as export
-    from flowbert.runs.fit import fit as fit
-    from flowbert.runs.import_model import import_model as import_model
-    from flowbert.runs.report import write_report as write_report
-    from flowbert.runs.reproduce import reproduce as reproduce
-    from flowbert.tasks import evaluate_task as evaluate_task
-    from flowbert.vectors import VectorTable as VectorTable
+    from flowbert.analysis.advise import advise
+    from flowbert.analysis.analyze import analyze
+    from flowbert.data.corpus import load_corpus
+    from flowbert.encoders import EmbeddingCache, SentenceEncoder, WordVectors
+    from flowbert.encoding import encode
+    from flowbert.evaluation.compare import compare
+    from flowbert.evaluation.reproduce import reproduce
+    from flowbert.evaluation.results import Results
+    from flowbert.exports.export import export
+    from flowbert.exports.imports import import_whitening
+    from flowbert.flows import Glow
+    from flowbert.maps import (
+        ZCA,
+        Flow,
+        LearnedRemoval,
+        Standardization,
+        Whitening,
+        make_map,
+    )
+    from flowbert.model import Model
+    from flowbert.modules.flow import FlowModule
+    from flowbert.reports import report
+    from flowbert.tasks import load_task
+    from flowbert.training import fit
 
-_WHERE = {
-    "FlowModule": "flowbert.modules",
-    "Glow": "flowbert.flows",
-    "SentenceEncoder": "flowbert.encoders",
-    "VectorTable": "flowbert.vectors",
-    "Whitening": "flowbert.calibration",
-    "advise": "flowbert.runs.advise",
-    "analyze": "flowbert.runs.analyze",
-    "compare": "flowbert.runs.compare",
-    "encode": "flowbert.runs.encode",
-    "encode_vectors": "flowbert.runs.encode_vectors",
-    "evaluate_task": "flowbert.tasks",
-    "export": "flowbert.runs.export",
-    "fit": "flowbert.runs.fit",
-    "fit_flow": "flowbert.methods.flow",
-    "import_model": "flowbert.runs.import_model",
-    "load": "flowbert.methods",
-    "load_corpus": "flowbert.data.corpus",
-    "load_task": "flowbert.data.sts",
-    "make_calibration": "flowbert.methods",
-    "reproduce": "flowbert.runs.reproduce",
-    "training_curves": "flowbert.report.curve",
-    "write_report": "flowbert.runs.report",
+_HOMES = {
+    "EmbeddingCache": "encoders",
+    "Flow": "maps",
+    "FlowModule": "modules.flow",
+    "Glow": "flows",
+    "LearnedRemoval": "maps",
+    "Model": "model",
+    "Results": "evaluation",
+    "SentenceEncoder": "encoders",
+    "Standardization": "maps",
+    "Whitening": "maps",
+    "WordVectors": "encoders",
+    "ZCA": "maps",
+    "advise": "analysis.advise",
+    "analyze": "analysis.analyze",
+    "compare": "evaluation",
+    "encode": "encoding",
+    "export": "exports",
+    "fit": "training",
+    "import_whitening": "exports",
+    "load_corpus": "data.corpus",
+    "load_task": "tasks",
+    "make_map": "maps",
+    "report": "reports",
+    "reproduce": "evaluation.reproduce",
 }
-__all__ = ["__version__", *_WHERE]
+
+__all__ = [
+    "ZCA",
+    "EmbeddingCache",
+    "Flow",
+    "FlowModule",
+    "Glow",
+    "LearnedRemoval",
+    "Model",
+    "Results",
+    "SentenceEncoder",
+    "Standardization",
+    "Whitening",
+    "WordVectors",
+    "advise",
+    "analyze",
+    "compare",
+    "encode",
+    "export",
+    "fit",
+    "import_whitening",
+    "load_corpus",
+    "load_task",
+    "make_map",
+    "report",
+    "reproduce",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that the command line's help does not wait for torch."""
-    if name not in _WHERE:
+    """Import a name when it is first used: ``import flowbert`` does not wait for torch."""
+    if name not in _HOMES:
         raise AttributeError(f"module 'flowbert' has no attribute {name!r}")
-    return getattr(importlib.import_module(_WHERE[name]), name)
+    return getattr(import_module(f"flowbert.{_HOMES[name]}"), name)

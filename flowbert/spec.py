@@ -1,4 +1,4 @@
-"""The one grammar of methods and poolings on the command line: ``name[-NUMBER][:option=value]...``."""
+"""The grammar of maps and poolings on the command line: ``name[-NUMBER][:option=value]...``."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -12,71 +12,74 @@ _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
 
 @dataclass(frozen=True)
 class Spec:
-    """What was written, taken apart: name, number after it, options in order."""
+    """A parsed specification: name, number after it, options in order."""
 
     text: str
     name: str
     number: int | None
     options: Mapping[str, Any]
-    kind: str = "method"
 
-    def arguments(self, allowed: Iterable[str], size_option: str | None = None) -> dict[str, Any]:
-        """The options as arguments.
+    def arguments(
+        self, allowed: Iterable[str], size: str | None = None
+    ) -> dict[str, Any]:
+        """The options as keyword arguments.
 
         Args:
-            allowed: Names of the arguments there are.
-            size_option: The one that the number sets, if any.
+            allowed: Names of the parameters.
+            size: The parameter that the number sets, if any.
 
         Raises:
-            UserError: If an option is unknown (the nearest names are given), or the number has no meaning.
+            UserError: If an option is unknown, or the number has no meaning.
         """
         names = list(allowed)
-        for key, value in self.options.items():
-            if key not in names:
-                allowed_names = choices(names or ["none"], key)
-                raise UserError(f"{self.kind} {self.text!r}: unknown option '{key}={value}'; {allowed_names}")
-        if self.number is None:
-            return dict(self.options)
-        if size_option is None:
-            raise UserError(f"{self.kind} {self.text!r}: {self.name} takes no number; allowed: {self.name}")
-        return {size_option: self.number, **self.options}
+        for option in self.options:
+            if option not in names:
+                raise UserError(
+                    f"{self.text}: received the option {option!r}; {choices(names, option)}"
+                )
+        arguments = dict(self.options)
+        if self.number is not None:
+            if size is None:
+                raise UserError(
+                    f"{self.text}: received a number; expected {self.name} without"
+                )
+            arguments[size] = self.number
+        return arguments
 
 
-def parse_spec(spec: str, known: Collection[str], kind: str = "method") -> Spec:
-    """Take ``name[-NUMBER][:option=value]...`` apart.
+def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
+    """Parse ``name[-NUMBER][:option=value]...``.
 
     Args:
-        spec: The text.
-        known: Names there are.
-        kind: What they are names of, for messages.
+        text: The specification.
+        known: Names to choose from.
+        argument: Name of the argument, for error messages.
 
     Raises:
-        UserError: If the name is unknown or an option has no value.
+        UserError: If the name is unknown, or an option is given twice or without a value.
 
     Example:
-        >>> found = parse_spec("whitening-128:shrinkage=0.1", ["whitening"])
-        >>> found.name, found.number, found.options
-        ('whitening', 128, {'shrinkage': 0.1})
+        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"], "methods").options
+        {'shrinkage': 0.1}
     """
-    text = spec.strip()
-    name, *written = text.split(":")
+    name, *written = text.strip().split(":")
     number = None
     if name not in known and (match := re.fullmatch(r"(.+)-(\d+)", name)):
         name, number = match[1], int(match[2])
     if name not in known:
-        raise UserError(f"{kind}: received {spec!r}; {choices(known, name)}")
+        raise UserError(f"{argument}: received {text!r}; {choices(known, name)}")
     options: dict[str, Any] = {}
     for option in written:
         key, equals, value = option.partition("=")
-        if not equals:
-            raise UserError(f"{kind} {spec!r}: unknown option {option!r}; allowed: name=value")
-        if key in options:
-            raise UserError(f"{kind} {spec!r}: {key} stands there twice; allowed: once")
-        options[key] = _plain(value)
-    return Spec(text, name, number, options, kind)
+        if not equals or key in options:
+            raise UserError(
+                f"{argument}: received {text!r}; expected each option once, as name=value"
+            )
+        options[key] = _value(value)
+    return Spec(text.strip(), name, number, options)
 
 
-def _plain(text: str) -> Any:
+def _value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for kind in (int, float):

@@ -1,62 +1,55 @@
-"""Independent parts of a computation side by side: a thread each computes more than all threads that share one part."""
+"""Independent computations on several threads."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count
-from threading import Thread
 from typing import TypeVar
 
 import torch
 
-Part = TypeVar("Part")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MANY = 8
-"""Workers beyond which memory for each, or Python itself, would be what they wait for."""
+MAX_WORKERS = 8
+"""Beyond this, memory for each worker or Python itself is the bottleneck."""
 
 
 @contextmanager
 def in_threads(
-    compute: Callable[[Part], Result], parts: Sequence[Part], most: int | None = None
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    max_workers: int = MAX_WORKERS,
 ) -> Iterator[Iterator[Result]]:
-    """Results of all parts, in order, computed meanwhile by as many workers as torch has threads.
+    """Apply a function to all items with as many workers as torch has threads.
 
-    Torch's threads are dealt out to the workers, so that neither waits for the other.
+    Torch's intra-operation threads are divided among the workers: one worker per thread computes
+    more than one item at a time on all threads.
 
     Args:
-        compute: From a part to its result, without gradients.
-        parts: The parts.
-        most: Upper bound of the workers; None for none.
+        function: Computes the result of an item, without gradients.
+        items: The items.
+        max_workers: Upper bound of the number of workers.
 
     Yields:
-        The results. What was not begun at the end of the block, or when one fails, is left out.
+        An iterator over the results, in the order of the items.
 
     Example:
         >>> with in_threads(sum, [[1, 2], [3], [4, 5]]) as sums:
         ...     list(sums)
         [3, 3, 9]
     """
-    compute, threads = torch.no_grad()(compute), torch.get_num_threads()
-    workers = min(threads, len(parts), threads if most is None else most)
+    function = torch.no_grad()(function)
+    threads = torch.get_num_threads()
+    workers = min(threads, len(items), max_workers)
     if workers < 2:
-        yield map(compute, parts)
+        yield map(function, items)
         return
-    begun = count(1)
-
-    def take_share() -> None:
-        torch.get_num_threads()  # at its first use torch gives a thread what was set last, by whichever thread
-        torch.set_num_threads(threads // workers)
-        if next(begun) == workers:  # set once more by a thread that ends: threads to come are given all
-            last = Thread(target=torch.set_num_threads, args=(threads,))
-            last.start()
-            last.join()
-
-    pool = ThreadPoolExecutor(workers, initializer=take_share)
+    # The number of threads is a setting of each thread that uses torch.
+    pool = ThreadPoolExecutor(
+        workers, initializer=lambda: torch.set_num_threads(threads // workers)
+    )
     try:
-        yield pool.map(compute, parts)
+        yield pool.map(function, items)
     finally:
-        try:
-            pool.shutdown(cancel_futures=True)
-        finally:  # a second Ctrl-C may end the wait
-            torch.set_num_threads(threads)  # some of what a worker sets is the whole process's
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)

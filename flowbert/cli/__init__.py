@@ -1,5 +1,106 @@
-"""The one door: ``python train.py COMMAND ...`` or ``flowbert COMMAND ...``."""
+"""The command line: every command is a function of the package with its parameters as options."""
 
-from flowbert.cli.main import main
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-__all__ = ["main"]
+from flowbert import __version__
+from flowbert.cli.options import COMMANDS, TRAINED, check, option_names, summary
+from flowbert.errors import FlowbertWarning, UserError, choices
+
+HELP = """\
+flowbert {version}: sentence embeddings from frozen language models, without labels
+
+usage: python train.py COMMAND [options]        (installed: flowbert COMMAND [options])
+
+Training by PyTorch Lightning, on the device that --trainer.accelerator says:
+{trained}
+
+Without training:
+{others}
+
+Start here:
+  python train.py fit --config quickstart
+  python train.py COMMAND --help
+"""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run a command.
+
+    Args:
+        args: The words of the command line; None for ``sys.argv[1:]``.
+
+    Raises:
+        SystemExit: With code 2 after a user error, which is one line on stderr; 130 after Ctrl-C.
+    """
+    command, *words = list(sys.argv[1:] if args is None else args) or ["--help"]
+    if command in ("-h", "--help", "help"):
+        print(_help())
+    elif command == "--version":
+        print(__version__)
+    elif command not in COMMANDS:
+        _fail(f"command: received {command!r}; {choices(COMMANDS, command)}")
+    else:
+        _run(command, words)
+
+
+def _help() -> str:
+    lines = {
+        name: f"  {name:<18}{summary(name).replace('``', '')}" for name in COMMANDS
+    }
+    return HELP.format(
+        version=__version__,
+        trained="\n".join(lines[name] for name in TRAINED),
+        others="\n".join(lines[name] for name in COMMANDS if name not in TRAINED),
+    )
+
+
+def _run(command: str, words: Sequence[str]) -> None:
+    names: list[str] = []
+    try:
+        line = check(command, words)
+        names = option_names(command, line.method)
+        with warnings.catch_warnings():
+            warnings.simplefilter("once", FlowbertWarning)
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            import_module("flowbert.cli.commands").run(command, line)
+            sys.stdout.flush()
+    except UserError as error:
+        _fail(_name_option(str(error), names))
+    except BrokenPipeError:
+        # What reads the output, such as head, has enough; a flush at exit must not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        cause = f"{error.filename}: {error.strerror}"
+        _fail(cause if error.filename else str(error))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _name_option(message: str, names: Sequence[str]) -> str:
+    """Begin a message with the option of the argument that it begins with."""
+    argument, colon, rest = message.partition(":")
+    endings = [name for name in names if name.endswith(f".{argument}")]
+    # ``method`` of a fit is one of ``methods``.
+    for name in [argument, *endings, argument.removesuffix("s")]:
+        if name in names:
+            return f"--{name}{colon}{rest}"
+    return message
+
+
+def _fail(message: str) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any
+) -> None:
+    """Print a warning as one line; those of other packages with their place."""
+    place = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: "
+    print(f"warning: {place}{' '.join(str(message).split())}", file=sys.stderr)

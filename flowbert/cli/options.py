@@ -1,185 +1,317 @@
-"""The options that several commands share: one table says type, default and help, so that a word means one thing."""
+"""Options by name, read from the source: a mistake is found before torch is imported."""
 
-import os
-from collections.abc import Collection, Mapping
-from functools import reduce
-from operator import or_
+import ast
+import difflib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-import torch
-from jsonargparse import ArgumentParser, Namespace
+import yaml
 
-from flowbert.data.readers import TABLES
-from flowbert.encoders.pooling import POOLINGS
+from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
-from flowbert.evaluation.embeddings import EncoderSettings
-from flowbert.processes import own_gpu
-from flowbert.vectors.formats import FORMATS
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-SEVERAL = " Several: with commas, or a list."
-FITTED = "Run folder of a finished fit, an exported folder, or the name of one on the hub (owner/name@revision too)."
+TRAINED = ("fit", "validate", "test", "predict")
 
-
-class Option(NamedTuple):
-    """Type, default and help of an option."""
-
-    kind: Any
-    default: Any
-    help: str
-
-
-_ENCODER = (
-    "A folder, a hub name (owner/name@revision too), the run folder of a trained encoder, builtin-sample, or a text "
-    "file of word vectors."
-)
-_LAYERS = (
-    "last, last2, first_last, embedding_last, or hidden states to average, '1,12' (0: embedding layer, -1: the last)."
-)
-_CORPUS = (
-    "What methods are fitted on: target (all sentences of the task, labels unused), train_only, nli, builtin-sample, "
-    "files (a path, a glob, a comma-separated list), or hub:NAME."
-)
-_POOLING = (
-    f"{', '.join(POOLINGS)}; options after colons: idf:exponent=0.5, sif:a=0.01, weighted_mean:exponent=0.5, "
-    "zipf:a=0.01, and of these four cls=16 (a weight for [CLS]) and special=true (the special tokens, too). Default: "
-    "as trained, or as the folder says, else mean."
-)
-_COUNTS = (
-    "What the tokens are counted over that idf, sif and weighted_mean weigh: corpus (what is fitted on), run (what is "
-    "measured, in fit with what is fitted on), a run folder, an exported folder, the name of one on the hub "
-    "(owner/name), or a corpus: a file, a glob, nli, hub:NAME. Default: as trained, else corpus."
-)
-_LENGTH = "Tokens where sentences are cut; 0: nowhere. Default: as trained, or as the folder says, else 128."
-_PROMPT = (
-    "Text before every sentence, 'query: '; its tokens are pooled, too. Default: as trained, or as the folder says, "
-    "else none."
-)
-_MODULES = (
-    "What is applied of the modules after the pooling of a sentence-transformers folder: dense (up to the last Dense, "
-    "the default), all (Normalize, too), none (the default of a folder exported here: method given takes its map)."
-)
-_TABLES = " ".join(TABLES)
-_VECTORS = (
-    f"File of vectors ({' '.join(FORMATS)}) in place of an encoder; tasks are files of pairs by row number, from 0."
-)
-_TASKS = (
-    f"Comma-separated: STS12..STS16, STSB, SICKR, SAMPLE, or files of own pairs ({_TABLES}). Default: SAMPLE; of "
-    "published rows: all they have."
-)
-OPTIONS = {
-    "encoder.path": Option(str, "builtin-sample", _ENCODER),
-    "encoder.revision": Option(str | None, None, "Commit, branch or tag on the hub."),
-    "encoder.layers": Option(str | int | list[int] | None, None, f"{_LAYERS} Default: as trained, else last."),
-    "encoder.pooling": Option(str | None, None, _POOLING),
-    "encoder.counts": Option(str | None, None, _COUNTS),
-    "encoder.max_length": Option(int | None, None, _LENGTH),
-    "encoder.prompt": Option(str | None, None, _PROMPT),
-    "encoder.modules": Option(str | None, None, _MODULES),
-    "encoder.dtype": Option(str, "float32", "float32, float16 or bfloat16."),
-    "corpus": Option(str, "target", _CORPUS),
-    "nli": Option(str, "hub", f"NLI pairs of the corpus nli: hub, builtin-sample, or files ({_TABLES})."),
-    "vectors": Option(str | None, None, _VECTORS),
-    "column": Option(str | None, None, "Column of the sentences, or of the vectors, in table files."),
-    "max_sentences": Option(int | None, None, "Fit on a random subset of so many sentences. Default: all."),
-    "drop_overlap": Option(bool, False, "Learn without the labelled pairs that are measured, too."),
-    "tasks": Option(str | list[str] | None, None, _TASKS),
-    "senteval": Option(str | None, None, "Folder laid out as SentEval's data/downstream, or hub; not for SAMPLE."),
-    "seed": Option(int, 0, "Seed of everything random."),
-    "seeds": Option(int | str | list[int], 0, "Seeds of the flows fitted here: 0, or 0,1,2."),
-    "output": Option(str, "results.json", "File to write, ending in .json."),
-    "bootstrap": Option(int, 1000, "Resamples for 95% confidence intervals; 0: none."),
-    "bootstrap_seed": Option(int, 0, "Seed of the resampling."),
-    "store_dir": Option(str | None, None, "Cache of embeddings. Default: $FLOWBERT_CACHE or ~/.cache/flowbert."),
-    "device": Option(str, "auto", ", ".join(DEVICES) + "."),
+COMMANDS = {
+    **dict.fromkeys(TRAINED, ("training.py", "Run")),
+    "compare": ("evaluation/compare.py", "compare"),
+    "advise": ("analysis/advise.py", "advise"),
+    "analyze": ("analysis/analyze.py", "analyze"),
+    "reproduce": ("evaluation/reproduce.py", "reproduce"),
+    "report": ("reports/page.py", "report"),
+    "encode": ("encoding.py", "encode"),
+    "export": ("exports/export.py", "export"),
+    "import_whitening": ("exports/imports.py", "import_whitening"),
 }
-_COMPARED = ("encoder.path", "encoder.layers", "encoder.pooling", "corpus")  # lists of them are compared item by item
+"""File and name of the function, or class, of each command."""
+
+MODULES = {
+    "flow": ("modules/flow.py", "FlowModule"),
+    "simcse": ("modules/simcse.py", "SimCSEModule"),
+    "sbert": ("modules/sbert.py", "SBERTModule"),
+    "mlm": ("modules/mlm.py", "MLMModule"),
+}
+"""The same for the module of each method that a Trainer trains."""
+
+POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
+"""Arguments without a name."""
+
+FLAGS = ("quiet", "print_config")
+"""Options without a value."""
+
+SET_BY_RUN = {
+    "model": ("encoder", "dim", "seed"),
+    "data": (
+        "corpus",
+        "digest",
+        "encoder",
+        "examples",
+        "name",
+        "nli",
+        "objective",
+        "rows",
+        "seed",
+        "tasks",
+    ),
+    "checkpoint": ("folder", "monitor", "mode"),
+    "trainer": ("default_root_dir",),
+}
+"""Arguments in a group of options that a run sets by itself."""
+
+_PATH_ENCODER = ("export", "reproduce")  # their encoder is a path, no group
+_NESTED = (
+    "model.loss",
+    "trainer",
+)  # options that may hold classes, with options of their own
+_FILES = ("ckpt_path", "corpus", "encoder.path", "input", "nli", "source", "vectors")
+_PACKAGE = Path(__file__).parents[1]
 
 
-def add_options(group: Any, *names: str, several: bool = False, defaults: Mapping[str, Any] | None = None) -> None:
-    """Add shared options to a parser or to a group of one.
+class CommandLine(NamedTuple):
+    """A command line whose names and files have been checked.
+
+    Attributes:
+        words: Options for the parser, configurations first: what stands on the line wins.
+        method: Method of ``fit`` and so on.
+        help: Group of options to describe, "" for all but the Trainer's; None for no help.
+        quiet: Whether no progress is shown.
+    """
+
+    words: list[str]
+    method: str
+    help: str | None
+    quiet: bool
+
+
+def check(command: str, words: Sequence[str]) -> CommandLine:
+    """Check names, files and configurations of a command line.
 
     Args:
-        group: The parser, or one of its groups.
-        names: Names in :data:`OPTIONS`.
-        several: Whether the command compares encoders and corpora, so that their options take lists, too.
-        defaults: Defaults other than the shared ones.
+        command: Name of a command.
+        words: The words after it.
+
+    Raises:
+        UserError: With the mistake, and the nearest name.
     """
-    for name in names:
-        option = OPTIONS[name]
-        default = (defaults or {}).get(name, option.default)
-        if option.kind is bool:
-            group.add_argument(f"--{name}", action="store_true", help=option.help)
-        elif several and name in _COMPARED:
-            group.add_argument(f"--{name}", type=_or_list(option.kind), default=default, help=option.help + SEVERAL)
+    given = list(_options(words))
+    named = [(name, value) for name, value in given if name is not None]
+    configs = {
+        path: _read_config(path)
+        for path in (_config_file(value) for name, value in named if name == "config")
+    }
+    methods = [config["method"] for config in configs.values() if "method" in config]
+    methods += [value for name, value in named if name == "method"]
+    method = str(methods[-1]) if methods else "flow"
+    names = option_names(command, method)
+    options: dict[str, Any] = {}
+    for path, config in configs.items():
+        for name, value in _flatten(config, names, path):
+            _check_name(name, names, f"{path}: {name}")
+            options[name] = value
+    rest = []
+    for given_name, value in given:
+        if given_name is None:
+            rest.append(value)
+        elif given_name not in ("config", "help", "quiet"):
+            is_path = given_name == "encoder" and "encoder.path" in names
+            option = "encoder.path" if is_path else given_name
+            _check_name(option, names, f"--{option}")
+            options[option.removesuffix("+")] = value
+            rest.append(f"--{option}" if value is None else f"--{option}={value}")
+    for name in _FILES:
+        if name in names and isinstance(options.get(name), str):
+            _check_path(options[name], f"--{name}")
+    flags = dict(named)
+    return CommandLine(
+        [*(f"--config={path}" for path in configs), *rest],
+        method,
+        (flags["help"] or "") if "help" in flags else None,
+        "quiet" in flags,
+    )
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str | None, Any]]:
+    """Options with their values, None for none; None with each word that is no option's."""
+    waiting: str | None = None
+    for word in words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UserError(f"options: received {word!r}; expected UTF-8 text")
+        is_option = word.startswith("--") or word in ("-c", "-h")
+        if waiting is not None and not is_option:
+            yield waiting, word
+            waiting = None
+            continue
+        if waiting is not None:
+            yield waiting, None
+            waiting = None
+        if not is_option:
+            yield None, word
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        name = {"-c": "config", "-h": "help"}.get(name, name)
+        if equals:
+            yield name, value
+        elif name in FLAGS:
+            yield name, None
         else:
-            kind = option.kind if default is not None else option.kind | None
-            group.add_argument(f"--{name}", type=kind, default=default, help=option.help)
+            waiting = name
+    if waiting is not None:
+        yield waiting, None
 
 
-def _or_list(kind: Any) -> Any:
-    """The type, or a list of its values."""
-    item: Any = reduce(or_, (each for each in get_args(kind) or (kind,) if each is not type(None)))
-    return kind | list[item]
+def _check_name(name: str, names: Sequence[str], where: str) -> None:
+    name = name.removesuffix("+")
+    known = name in names or name in _NESTED
+    if known or any(
+        name.startswith(f"{option}.") for option in names if _nests(option)
+    ):
+        return
+    group, _, last = name.rpartition(".")
+    inside = [option for option in names if option.startswith(f"{name}.")]
+    parts = {option.rpartition(".")[2] for option in names}
+    similar = difflib.get_close_matches(last, parts, n=1, cutoff=0.7)
+    named = [option for option in names if option.rpartition(".")[2] in similar]
+    named.sort(key=lambda option: not option.startswith(f"{group}."))
+    hint = [f" (did you mean --{option}?)" for option in [*inside, *named][:1]]
+    raise UserError(f"{where}: no such option{''.join(hint)}; see --help")
 
 
-def add_encoder_options(parser: ArgumentParser, *, several: bool = False, without: Collection[str] = ()) -> None:
-    """Add the group ``encoder``: the arguments of :meth:`flowbert.encoders.SentenceEncoder.from_pretrained`."""
-    group = parser.add_argument_group("The encoder")
-    names = [name for name in OPTIONS if name.startswith("encoder.") and name not in without]
-    add_options(group, *names, several=several)
+def _nests(option: str) -> bool:
+    return option.startswith(_NESTED)
 
 
-def call_arguments(options: Namespace, suffixes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Arguments of a library call from a command's options, as far as it has them: the device, the encoder's settings.
+def _config_file(name: str | None) -> Path:
+    """A file, or one of the configurations that come with the package."""
+    if name is None:
+        raise UserError("--config: received nothing; expected a YAML file")
+    path = Path(name).expanduser()
+    shipped = {file.stem: file for file in (_PACKAGE / "configs").glob("*.yaml")}
+    if path.exists() or path.suffix:
+        check_file(path)
+        return path
+    if name not in shipped:
+        raise UserError(
+            f"--config: received {name!r}; expected a YAML file, or one of "
+            + choices(sorted(shipped), name).removeprefix("expected ")
+        )
+    return shipped[name]
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    # A number of 5,000 digits is a ValueError, deep nesting a RecursionError.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not readable as YAML ({error})") from error
+    if content is not None and not isinstance(content, dict):
+        raise UserError(f"{path}: received {content!r}; expected options with values")
+    return content or {}
+
+
+def _flatten(
+    content: Mapping[str, Any], names: Sequence[str], path: Path, group: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Options of a configuration by their full names."""
+    for key, value in content.items():
+        name = f"{group}{key}"
+        is_group = any(option.startswith(f"{name}.") for option in names)
+        if is_group and isinstance(value, dict):
+            yield from _flatten(value, names, path, f"{name}.")
+        elif is_group and name not in names and value is not None:
+            raise UserError(f"{path}: {name} is {value!r}; expected a group of options")
+        elif not is_group or value is not None:
+            yield name, value
+
+
+def _check_path(value: str, where: str) -> None:
+    """Look for a file whose name looks like a path; lists, globs and other names pass."""
+    path = Path(value).expanduser()
+    looks = value.startswith(("/", "./", "../", "~")) or len(path.suffix) > 2
+    plain = not any(letter in value for letter in ",*?[:")
+    if looks and plain and not path.exists() and value.count("/") != 1:
+        try:
+            check_file(path)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from error
+
+
+def option_names(command: str, method: str = "flow") -> list[str]:
+    """Names of all options of a command, in order.
 
     Args:
-        options: The options.
-        suffixes: Endings that the file to write may have; none: that is not looked at.
-
-    Raises:
-        UserError: If output or device cannot be.
+        command: Name of the command.
+        method: Method of ``fit`` and so on, whose options are those of its module.
     """
-    arguments = dict(options.as_dict())
-    del arguments["config"]
-    if suffixes:
-        arguments["output"] = check_output(arguments["output"], suffixes)
-    if "encoder" in arguments:
-        arguments["encoder"] = EncoderSettings(**arguments["encoder"])
-    if "device" in arguments:
-        arguments["device"] = chosen_device(arguments["device"])
-    return arguments
+    names: list[str] = []
+    for name in parameters(*COMMANDS[command]):
+        if command in TRAINED and name in (*SET_BY_RUN, "resume"):
+            continue
+        if name == POSITIONAL.get(command):
+            continue
+        if name == "encoder" and command not in _PATH_ENCODER:
+            fields = parameters("encoders/options.py", "EncoderOptions")
+            names += [f"encoder.{field}" for field in fields]
+        else:
+            names.append(name)
+    if command in TRAINED:
+        names += _training_options(method)
+    if command == "reproduce":
+        names.append("explain")
+    return [*names, "config", "help", *FLAGS]
 
 
-def chosen_device(name: str) -> torch.device:
-    """Device by name; ``auto`` takes an accelerator if there is one.
+def _training_options(method: str) -> Iterator[str]:
+    sources: dict[str, list[tuple[str, str]]] = {}
+    if method in MODULES:
+        sources["model"] = [MODULES[method]]
+        sources["data"] = [("modules/rows.py", "RowsDataModule")]
+    if method in MODULES and method != "flow":
+        sources["model"].append(("modules/trained.py", "TrainedModule"))
+        text = ("modules/text.py", "TextDataModule"), ("modules/examples.py", "Source")
+        sources["data"] = list(text)
+    sources["checkpoint"] = [("modules/checkpoints.py", "checkpoint_callbacks")]
+    lightning = find_spec("pytorch_lightning")
+    if lightning is not None and lightning.origin is not None:
+        trainer = Path(lightning.origin).parent / "trainer" / "trainer.py"
+        sources["trainer"] = [(str(trainer), "Trainer")]
+    for group, files in sources.items():
+        names = itertools.chain.from_iterable(parameters(*each) for each in files)
+        for name in dict.fromkeys(names):
+            if name not in SET_BY_RUN[group]:
+                yield f"{group}.{name}"
 
-    Raises:
-        UserError: If the name is unknown or this machine has no such device.
-    """
-    if name not in DEVICES:
-        raise UserError(f"--device: received {name!r}; {choices(DEVICES, name)}")
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    here = [device for device, there in available.items() if there]
-    if name not in ("auto", *here):
-        raise UserError(f"--device: {name} is not available on this machine; allowed: {', '.join(here)}")
-    device = torch.device(here[0] if name == "auto" else name)
-    if device.type == "cuda":
-        own_gpu()
-    return device
+
+@cache
+def parameters(file: str, name: str) -> tuple[str, ...]:
+    """Parameters of a function, or of a class, in a file of the package."""
+    node = _definition(file, name)
+    if isinstance(node, ast.ClassDef):
+        fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        constructors = [each for each in methods if each.name == "__init__"]
+        if not constructors:
+            return tuple(ast.unparse(field.target) for field in fields)
+        node = constructors[0]
+    arguments = [*node.args.args, *node.args.kwonlyargs]
+    return tuple(each.arg for each in arguments if each.arg != "self")
 
 
-def check_output(path: str, suffixes: tuple[str, ...]) -> Path:
-    """Path of a file that a command is going to write.
+def summary(command: str) -> str:
+    """What a command does: the first line of the docstring."""
+    node = _definition(*COMMANDS[command])
+    if isinstance(node, ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        node = next(each for each in methods if each.name == command)
+    return (ast.get_docstring(node) or "").splitlines()[0]
 
-    Raises:
-        UserError: If it is a folder, has another ending, or lies where nothing can be written.
-    """
-    output = Path(path)
-    if output.is_dir() or output.suffix not in suffixes:
-        raise UserError(f"--output: received {path!r}; allowed: a file ending in {', '.join(suffixes)}")
-    existing = next(folder for folder in output.absolute().parents if folder.exists())
-    if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise UserError(f"--output: {existing} is not a folder that can be written; allowed: one that is")
-    return output
+
+def _definition(file: str, name: str) -> ast.FunctionDef | ast.ClassDef:
+    tree = ast.parse((_PACKAGE / file).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return node
+    raise ValueError(f"{file} has no {name}")

@@ -1,1 +1,1 @@
-"""Readers of corpora, STS tasks, NLI pairs, answer files, and the built-in sample."""
+"""Readers of corpora, STS tasks, NLI pairs and answer files, and the built-in sample."""

@@ -1,4 +1,4 @@
-"""Answer ranking: questions, each with candidate sentences of which some answer it."""
+"""Answer ranking: questions with candidate sentences, some of which answer them."""
 
 import warnings
 from dataclasses import dataclass
@@ -8,27 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.data.hub import hub_name, read_hub
-from flowbert.data.readers import read_table
-from flowbert.data.table import Table
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.data.tables import Row, read_table
+from flowbert.errors import FlowbertWarning, UserError
 
-_HUB, _HUB_CONFIG, _HUB_SPLIT = "nyu-mll/glue", "qnli", "validation"
 _QNLI = ("question", "label", "sentence")
 _LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
-_ANSWER_LABELS = {"1": True, "0": False}
+_LABELS = {"1": True, "0": False}
 _QNLI_LABELS = {"0": True, "1": False, "entailment": True, "not_entailment": False}
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerTask:
+class AnswerData:
     """Questions and candidates.
 
-    Attributes:
+    Args:
         name: Name of the task.
         questions: Q distinct questions, in the order of their first candidate.
         answers: N candidate sentences.
-        question_of: Question of each candidate, shape ``(N,)``, int64.
-        labels: Whether it answers the question, shape ``(N,)``, bool.
+        question_of: Index of the question of each candidate, shape ``(N,)``, int64.
+        labels: Whether a candidate answers its question, shape ``(N,)``, bool.
     """
 
     name: str
@@ -37,79 +35,59 @@ class AnswerTask:
     question_of: NDArray[np.int64]
     labels: NDArray[np.bool_]
 
-    def __len__(self) -> int:
-        return len(self.answers)
 
-    def sentences(self) -> list[str]:
-        """Every distinct question, then every candidate: the task's own corpus."""
-        return [*self.questions, *self.answers]
+def load_answers(source: str | Path) -> AnswerData:
+    r"""Load an answer-ranking task; candidates with the same question text form a group.
 
-
-def load_answers(source: str | Path, vectors: int | None = None) -> AnswerTask:
-    r"""Load an answer-ranking task; candidates are grouped by the text of their question.
-
-    Three shapes are known by their columns: ``question, label, answer`` and ``qtext, label, atext`` with the label 1
-    for an answer, and QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer, 1 or
-    ``not_entailment`` for none. A question without an answer among its candidates keeps them for the AUC; a warning
-    counts such questions, for which MAP and MRR do not exist (QNLI: the usual case, as most have one candidate).
+    Columns are ``question, label, answer`` or ``qtext, label, atext`` with the label 1 for an
+    answer, or QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer. A
+    question without an answer keeps its candidates for the AUC; a warning counts such questions,
+    for which MAP and MRR do not exist.
 
     Args:
-        source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split; ``"hub:FOLDER"`` for a local
-            copy of it.
-        vectors: How many vectors there are, if the file holds their row numbers in place of texts.
+        source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split, or
+            ``"hub:FOLDER"`` for a local copy of it.
 
     Raises:
-        UserError: If the file lacks the columns, a label or a text is not allowed, or no pair or every pair is an
-            answer; the message names file and line.
+        UserError: If the file is missing or damaged, a label or sentence is not allowed, or all
+            candidates have the same label.
 
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
         >>> _ = path.write_text("qtext,label,atext\nWho ?,1,Ada .\nWho ?,0,A hat .\n")
-        >>> task = load_answers(path)
-        >>> task.questions, task.labels.tolist()
+        >>> data = load_answers(path)
+        >>> data.questions, data.labels.tolist()
         (('Who ?',), [True, False])
     """
     hub = hub_name(source)
-    if hub is not None and vectors is not None:
-        raise UserError(f"answers: received {source!r}, which has sentences; allowed with vectors: files of rows")
-    if hub is not None:
-        return _task("QNLI", read_hub(hub or _HUB, [_QNLI], config=None if hub else _HUB_CONFIG, split=_HUB_SPLIT))
-    path = Path(source).expanduser()
-    return _task(path.name.split(".")[0], read_table(path, *_LAYOUTS), vectors)
+    if hub is None:
+        path = Path(source).expanduser()
+        return _data(path.name.split(".")[0], read_table(path, *_LAYOUTS))
+    config = None if hub else "qnli"
+    return _data(
+        "QNLI",
+        read_hub(hub or "nyu-mll/glue", _QNLI, config=config, split="validation"),
+    )
 
 
-def _task(name: str, table: Table, vectors: int | None = None) -> AnswerTask:
-    question, label, answer = table.columns
-    questions, answers = (table.sentences(column, vectors) for column in (question, answer))
-    numbers: dict[str, int] = {}
-    asked = [numbers.setdefault(text, len(numbers)) for text in questions]
-    meaning = _QNLI_LABELS if tuple(table.columns) == _QNLI else _ANSWER_LABELS
-    labels = np.array([_label(v, meaning, table.where(i), label) for i, v in enumerate(table.columns[label])])
+def _data(name: str, rows: list[Row]) -> AnswerData:
+    question, label, answer = rows[0].values
+    meaning = _QNLI_LABELS if answer == "sentence" else _LABELS
+    questions: dict[str, int] = {}
+    question_of = [
+        questions.setdefault(row.sentence(question), len(questions)) for row in rows
+    ]
+    answers = tuple(row.sentence(answer) for row in rows)
+    labels = np.array([row.label(label, meaning) for row in rows])
     if labels.all() or not labels.any():
-        kind = "an answer" if labels.all() else "no answer"
-        raise UserError(
-            f"{table.where(0)}: every pair from here on ({len(labels)} in all) is {kind}; allowed: some of each"
-        )
-    task = AnswerTask(name, tuple(numbers), answers, np.array(asked, dtype=np.int64), labels)
-    _warn_of_unanswered(task, table)
-    return task
-
-
-def _warn_of_unanswered(task: AnswerTask, table: Table) -> None:
-    unanswered = np.flatnonzero(np.bincount(task.question_of, weights=task.labels) == 0)
-    if len(unanswered):
-        row = int(np.argmax(task.question_of == unanswered[0]))
+        raise UserError(f"{rows[0].path}: every {label} is {labels[0]}; expected both")
+    answered = np.bincount(question_of, weights=labels) > 0
+    if not answered.all():
         warnings.warn(
-            f"{table.where(row)}: question {task.questions[unanswered[0]]!r} has no candidate that answers it; "
-            f"{len(unanswered)} of {len(task.questions)} such questions are left out of MAP and MRR; "
-            "allowed without this warning: at least one answer each",
+            f"{rows[0].path}: {np.sum(~answered)} of {len(questions)} questions have no answer and "
+            "are left out of MAP and MRR",
             FlowbertWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
-
-
-def _label(value: object, meaning: dict[str, bool], where: str, column: str) -> bool:
-    if str(value) not in meaning:
-        raise UserError(f"{where}: {column} is {value!r}; {choices(meaning, str(value))}")
-    return meaning[str(value)]
+    return AnswerData(name, tuple(questions), answers, np.array(question_of), labels)

@@ -1,86 +1,99 @@
-"""Where the user's files are: names, globs and lists, with the nearest names when one is not there."""
+"""Files that a user names: lists, globs, and text with one line for every mistake."""
 
 import glob
+import gzip
+import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from flowbert.errors import UserError, nearest
 
 
-def listing(names: Sequence[str], limit: int = 8) -> str:
-    """Names in one line, at most ``limit`` of them: ``"a, b, c and 4 more"``, or ``"nothing"``."""
-    if not names:
-        return "nothing"
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
-
-
 def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Items of a list, or of a comma-separated text, each once; none for None.
+    """Items of a list or of comma-separated text, without repetitions; none for None.
+
+    Args:
+        value: The list, the text, or None.
+        argument: Name of the argument, for the message.
 
     Raises:
-        UserError: If there is none.
+        UserError: If there is no item.
 
     Example:
-        >>> as_list("raw, whitening", "methods"), as_list(["raw"], "methods"), as_list(None, "methods")
-        (['raw', 'whitening'], ['raw'], [])
+        >>> as_list("raw, whitening", "methods"), as_list(None, "methods")
+        (['raw', 'whitening'], [])
     """
     if value is None:
         return []
     items = value.split(",") if isinstance(value, str) else value
     names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not names:
-        raise UserError(f"{argument}: received {value!r}; allowed: one name or more, comma-separated")
+        raise UserError(f"{argument}: received {value!r}; expected one name or more")
     return names
 
 
-def folder_names(folder: Path) -> list[str]:
-    """Sorted names in a folder; empty if there is no such folder."""
-    return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-
-
 def check_file(path: Path) -> None:
-    """Check that a path is a file that is not empty.
+    """Check that a path is a file.
 
     Raises:
-        UserError: If it is missing (with the nearest names in its folder), a folder, or empty.
+        UserError: If it is missing (with the nearest names in its folder) or a folder.
     """
     if path.is_dir():
-        raise UserError(f"{path}: is a folder, a file is needed; it holds {listing(folder_names(path))}")
-    if not path.parent.is_dir():
-        raise UserError(f"{path}: no such file; there is no folder {path.parent}")
+        raise UserError(f"{path}: is a folder; expected a file")
     if not path.is_file():
-        names = folder_names(path.parent)
-        held = f"{listing(names)}{nearest(names, path.name)}"
-        raise UserError(f"{path}: no such file; the folder {path.parent} holds {held}")
-    if path.stat().st_size == 0:
-        raise UserError(f"{path}: the file is empty")
+        folder = next(parent for parent in path.parents if parent.is_dir())
+        missing = path.relative_to(folder).parts[0]
+        similar = nearest((entry.name for entry in folder.iterdir()), missing)
+        raise UserError(f"{path}: no such file; {folder} has no {missing!r}{similar}")
 
 
 def expand_files(spec: str | Path) -> list[Path]:
-    """Files that a comma-separated list of paths and globs (``**`` too) names, each once, in the order given.
+    """Files that a comma-separated list of paths and globs (``**`` too) names, without repetitions.
 
-    A path that exists is taken as it is, even with a comma or a bracket in its name; the files of one glob are sorted.
+    A path that exists is taken literally, even with a comma or a bracket in its name; the files of
+    one glob are sorted.
 
     Raises:
         UserError: If a path is missing or a glob matches no file.
     """
     whole = Path(spec).expanduser()
-    if whole.exists():
+    if os.path.exists(whole):  # Path.exists fails for long lists
         check_file(whole)
         return [whole]
-    patterns = [str(Path(pattern.strip()).expanduser()) for pattern in str(spec).split(",") if pattern.strip()]
-    if not patterns:
-        raise UserError(f"no file given (received {str(spec)!r}); allowed: a path, a glob, or a list with commas")
-    return list(dict.fromkeys(path for pattern in patterns for path in _expand_one(pattern)))
+    files: list[Path] = []
+    for pattern in as_list(str(spec), "files"):
+        path = Path(pattern).expanduser()
+        matches = map(Path, sorted(glob.glob(str(path), recursive=True)))
+        found = [match for match in matches if match.is_file()]
+        if not found:
+            check_file(path)
+        files += found or [path]
+    return list(dict.fromkeys(files))
 
 
-def _expand_one(pattern: str) -> list[Path]:
-    path = Path(pattern)
-    if path.exists() or not glob.has_magic(pattern):
-        check_file(path)
-        return [path]
-    matches = sorted(Path(match) for match in glob.glob(pattern, recursive=True) if Path(match).is_file())
-    if not matches:
-        raise UserError(f"{pattern}: no file matches this glob")
-    return matches
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, ``.gz`` too, without a byte order mark.
+
+    Raises:
+        UserError: If the file is missing, damaged or not UTF-8.
+    """
+    check_file(path)
+    try:
+        data = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}: line {line} is not UTF-8 text") from error
+    except (EOFError, zlib.error, OSError) as error:
+        raise UserError(f"{path}: damaged, or not readable ({error})") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    r"""Every line of a text file, blank ones included.
+
+    Lines end with ``\n`` or ``\r\n`` only: a Unicode line separator inside a sentence stays.
+    """
+    return read_text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")

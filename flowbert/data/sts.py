@@ -1,26 +1,57 @@
-"""Semantic textual similarity tasks: sentence pairs with a gold score, by split and subset."""
+"""Semantic textual similarity: sentence pairs with a gold score, by split and subset.
+
+A new task is one function here, from the data folder to its rows, and its entry in ``TASKS``.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
+from flowbert.data.files import read_lines
 from flowbert.data.hub import hub_name, read_hub
-from flowbert.data.pair_files import CHINESE, COLUMNS, YEARS, Splits, chinese_files, senteval_files
-from flowbert.data.readers import TABLES, read_table
 from flowbert.data.sample import SPLITS, sample_pairs
-from flowbert.data.table import Table
+from flowbert.data.tables import (
+    Row,
+    field_records,
+    is_table,
+    read_table,
+    read_tsv,
+    rows_of,
+)
 from flowbert.errors import UserError, choices
 
+Part = tuple[str, str, list[Row]]
+"""A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
+
 SAMPLE = "SAMPLE"
-TASKS = (*YEARS, "STSB", "SICKR")
-_HUB_OWNER = "mteb"
-_HUB_NAMES = {"STSB": "stsbenchmark-sts", "SICKR": "sickr-sts"}
+_SENTENCES = ("sentence1", "sentence2")
+_COLUMNS = (*_SENTENCES, "score")
+_YEARS = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),
+    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": (
+        "answer-answer",
+        "headlines",
+        "plagiarism",
+        "postediting",
+        "question-question",
+    ),
+}
+_STSB_FIELDS = ("genre", "file", "year", "id", "score", "sentence1", "sentence2")
+_SICK_FILES = {"train": "train", "dev": "trial", "test": "test_annotated"}
+_CHINESE_BINARY = ("ATEC", "BQ", "LCQMC", "PAWSX")  # labels 0 and 1
+_CHINESE = (*_CHINESE_BINARY, "STS-B")
+_CHINESE_SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
+_CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
+_RANGES = {"SICKR": (1, 5), **dict.fromkeys(_CHINESE_BINARY, (0, 1))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +59,7 @@ class Subset:
     """Pairs that a task scores together.
 
     Args:
-        name: Name of the subset, e.g. ``MSRpar``; the task's name where it has no subsets.
+        name: Name of the subset, such as ``MSRpar``; the task's name where it has none.
         sentences1: First sentences, N of them.
         sentences2: Second sentences, N of them.
         scores: Gold scores of shape ``(N,)``, float64.
@@ -37,20 +68,21 @@ class Subset:
     name: str
     sentences1: tuple[str, ...]
     sentences2: tuple[str, ...]
-    scores: npt.NDArray[np.float64]
+    scores: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.sentences1)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> "Subset":
-        """The pairs for which ``chosen``, of shape ``(N,)``, is true."""
-        first, second = (tuple(compress(texts, chosen)) for texts in (self.sentences1, self.sentences2))
-        return Subset(self.name, first, second, self.scores[chosen])
+    def where(self, mask: NDArray[np.bool_]) -> "Subset":
+        """The pairs for which ``mask``, of shape ``(N,)``, is true."""
+        first = tuple(compress(self.sentences1, mask))
+        second = tuple(compress(self.sentences2, mask))
+        return Subset(self.name, first, second, self.scores[mask])
 
 
 @dataclass(frozen=True, eq=False)
-class STSTask:
-    """A task: for each split it has (``train``, ``dev``, ``test``) a list of subsets."""
+class STSData:
+    """A task: a list of subsets for each of its splits (``train``, ``dev``, ``test``)."""
 
     name: str
     splits: dict[str, list[Subset]]
@@ -59,141 +91,190 @@ class STSTask:
         """Subsets of a split.
 
         Raises:
-            UserError: If the task does not have it; the message names those it has.
+            UserError: If the task lacks it.
         """
         if name not in self.splits:
-            raise UserError(f"task {self.name} has no split {name!r}; {choices(self.splits, name)}")
+            raise UserError(
+                f"split: received {name!r} of the task {self.name}; {choices(self.splits, name)}"
+            )
         return self.splits[name]
 
     def sentences(self, splits: Sequence[str] | None = None) -> list[str]:
-        """Every occurrence of every sentence: by split, then subset, first sentences before second ones.
+        """Every occurrence of every sentence, by split and subset, first sentences first.
 
         Args:
-            splits: Splits to take; all that the task has if ``None``.
+            splits: Splits to take; None for all.
         """
-        subsets = [subset for name in (splits or self.splits) for subset in self.split(name)]
-        return [sentence for s in subsets for texts in (s.sentences1, s.sentences2) for sentence in texts]
+        subsets = [
+            subset for split in splits or self.splits for subset in self.split(split)
+        ]
+        return [text for s in subsets for text in (*s.sentences1, *s.sentences2)]
 
 
-def sentence_pairs(subsets: Sequence[Subset]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """First and second sentences of all subsets, subset after subset."""
-    first = chain.from_iterable(subset.sentences1 for subset in subsets)
-    return tuple(first), tuple(chain.from_iterable(subset.sentences2 for subset in subsets))
-
-
-def load_task(
+def load_sts(
     name: str,
     senteval: str | Path | None = None,
     *,
     columns: Sequence[str] | None = None,
     score_range: tuple[float, float] | None = None,
-    vectors: int | None = None,
-) -> STSTask:
-    r"""Load one task from a SentEval folder, the hub, the built-in sample, or a file of own pairs.
+) -> STSData:
+    r"""Load a task from a SentEval folder, the hub, the built-in sample or a file of pairs.
 
-    Pairs without a gold score are left out. White space inside a sentence is normalized as SentEval does it (tokens
-    re-joined with one space); it changes no figure: BERT's tokenizer splits on white space, too.
+    Pairs without a gold score are left out, and white space inside a sentence becomes single
+    spaces, as in SentEval.
 
     Args:
-        name: One of ``TASKS``, or ``SAMPLE``; a csv, tsv, jsonl or parquet file of own pairs, which is the split
-            ``test``; or a Chinese task (ATEC, BQ, LCQMC, PAWSX, STS-B) that ``senteval`` holds a folder of, see
-            :func:`flowbert.data.pair_files.chinese_files`.
-        senteval: Folder laid out as SentEval's ``data/downstream``; or ``"hub"`` for the mteb data sets (whole years
-            without subsets; SICKR there is all 9,927 pairs); or ``"hub:FOLDER"`` for local copies of those in a folder.
-        columns: For a file of own pairs: its columns for sentence, sentence, score; default ``sentence1``,
-            ``sentence2``, ``score``.
-        score_range: For a file of own pairs: lowest and highest score there can be; default: every finite number.
-        vectors: How many vectors there are, if a file of own pairs holds their row numbers in place of sentences.
+        name: ``STS12`` to ``STS16``, ``STSB``, ``SICKR``, or ``SAMPLE``; a csv, tsv, jsonl or
+            parquet file of pairs, which is the split ``test``; or ``ATEC``, ``BQ``, ``LCQMC``,
+            ``PAWSX``, ``STS-B`` where ``senteval`` has a folder of that name.
+        senteval: Folder in the layout of SentEval's ``data/downstream``; ``"hub"`` for the mteb
+            data sets (years without subsets; SICKR with its 9,927 pairs as test split); or
+            ``"hub:FOLDER"`` for local copies of these in a folder.
+        columns: Columns of a file of pairs; default ``sentence1, sentence2, score``.
+        score_range: Lowest and highest score of a file of pairs; default any finite number.
 
     Raises:
-        UserError: If the task is unknown, the folder lacks the task or a subset, or a file has a bad line; the message
-            names file, line and what is allowed.
+        UserError: If the task is unknown, or a file is missing or damaged.
 
     Example:
-        >>> task = load_task("SAMPLE")
-        >>> list(task.splits), len(task.split("test")[0])
+        >>> data = load_sts("SAMPLE")
+        >>> list(data.splits), len(data.split("test")[0])
         (['train', 'dev', 'test'], 1000)
         >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "mine.tsv"
-        >>> _ = file.write_text("sentence1\tsentence2\tscore\nA dog.\tA cat.\t0.4\nHi.\tHello.\t0.9\n")
-        >>> task = load_task(str(file), score_range=(0, 1))
-        >>> task.name, task.split("test")[0].scores.tolist()
-        ('mine', [0.4, 0.9])
+        >>> path = Path(tempfile.mkdtemp()) / "own.tsv"
+        >>> _ = path.write_text("sentence1\tsentence2\tscore\na\tb\t0.4\nc\td\t0.9\n")
+        >>> load_sts(str(path), score_range=(0, 1)).split("test")[0].scores.tolist()
+        [0.4, 0.9]
     """
-    if vectors is not None and not is_table(name):
-        raise UserError(
-            f"tasks: received {name!r}, which has sentences; allowed with vectors: files of pairs by row number "
-            f"({', '.join(TABLES)})"
-        )
     if name == SAMPLE:
-        return _task(name, {split: {name: _sample_table(split)} for split in SPLITS}, (0, 5))
+        return STSData(name, {split: [_sample_subset(split)] for split in SPLITS})
     if is_table(name):
-        return _own_task(Path(name).expanduser(), columns or COLUMNS, score_range, vectors)
-    folder = None if senteval is None else Path(senteval).expanduser()
-    if folder is not None and name in CHINESE and (folder / name).is_dir():
-        return _task(name, chinese_files(name, folder), CHINESE[name])
-    if name not in TASKS:
-        raise UserError(f"unknown task {name!r}; {choices((*TASKS, SAMPLE), name.upper().replace('-', ''))}")
-    if folder is None:
+        columns = columns or _COLUMNS
+        if len(set(columns)) != 3:
+            raise UserError(
+                f"columns: received {', '.join(columns)}; expected 3 different names"
+            )
+        path = Path(name).expanduser()
+        name = path.name.split(".")[0]
+        parts: Iterable[Part] = [("test", name, read_table(path, columns))]
+        limits = score_range or (-math.inf, math.inf)
+    elif name not in TASKS:
+        allowed = choices([*TASKS, SAMPLE], name.upper())
+        raise UserError(f"tasks: received {name!r}; {allowed}, or a file")
+    elif senteval is None:
         raise UserError(
-            f"task {name} needs data; allowed: a SentEval folder, 'hub', or the task {SAMPLE}, which is built in"
+            f"senteval: received nothing; expected a folder or hub for {name}"
         )
-    hub = hub_name(str(senteval))
-    files = senteval_files(name, folder) if hub is None else _hub_tables(name, hub)
-    return _task(name, files, (1, 5) if name == "SICKR" else (0, 5))
+    else:
+        hub = hub_name(senteval)
+        root = Path(senteval).expanduser()
+        parts = TASKS[name](root, name) if hub is None else _read_hub(hub, name)
+        limits = _RANGES.get(name, (0, 5))
+    data = STSData(name, {})
+    for split, subset, rows in parts:
+        data.splits.setdefault(split, []).append(_subset(subset, rows, *limits))
+    return data
 
 
-def is_table(name: str) -> bool:
-    """Whether a task's name is the path of a table file.
+def _sample_subset(split: str) -> Subset:
+    first, second, scores = zip(*sample_pairs(split), strict=True)
+    return Subset(SAMPLE, first, second, np.array(scores))
 
-    Example:
-        >>> is_table("mine/pairs.tsv.gz"), is_table("STSB")
-        (True, False)
+
+def _subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
+    first, second, score = rows[0].values
+    scores = np.array([row.number(score, low, high) for row in rows])
+    if len(np.unique(scores)) < 2:
+        raise UserError(
+            f"{rows[0].path}: {len(rows)} pairs; expected two or more different scores"
+        )
+    first_sentences = tuple(row.sentence(first) for row in rows)
+    second_sentences = tuple(row.sentence(second) for row in rows)
+    return Subset(name, first_sentences, second_sentences, scores)
+
+
+def _read_year(root: Path, name: str) -> Iterator[Part]:
+    """Sentences and scores of a year of SemEval are in two files."""
+    folder = root / "STS" / f"{name}-en-test"
+    for subset in _YEARS[name]:
+        path = folder / f"STS.input.{subset}.txt"
+        gold = folder / f"STS.gs.{subset}.txt"
+        pairs, scores = read_lines(path), read_lines(gold)
+        if len(pairs) != len(scores):
+            raise UserError(
+                f"{path}: has {len(pairs)} lines; expected {len(scores)}, as {gold}"
+            )
+        lines = [f"{score}\t{pair}" for score, pair in zip(scores, pairs, strict=True)]
+        # A wrong score is reported with the name of its file.
+        rows = _scored(path, lines, (gold.name, *_SENTENCES), gold.name)
+        yield "test", subset, rows
+
+
+def _scored(
+    path: Path, lines: list[str], names: Sequence[str], score: str = "score"
+) -> list[Row]:
+    """Rows of lines with a score."""
+    records = field_records(path, lines, names=names)
+    rows = rows_of(path, records, [(*_SENTENCES, score)])
+    scored = [row for row in rows if row.text(score)]
+    if not scored:
+        raise UserError(f"{path}: no pair has a score")
+    return scored
+
+
+def _read_stsb(root: Path, name: str) -> Iterator[Part]:
+    """The benchmark has no header, further fields in a few rows, and pairs without a score."""
+    for split in SPLITS:
+        path = root / "STS" / "STSBenchmark" / f"sts-{split}.csv"
+        yield split, name, _scored(path, read_lines(path), _STSB_FIELDS)
+
+
+def read_sick(
+    root: Path, name: str, column: str = "relatedness_score"
+) -> Iterator[Part]:
+    """Both sentences of SICK's pairs and one further column."""
+    for split, file in _SICK_FILES.items():
+        path = root / "SICK" / f"SICK_{file}.txt"
+        layout = ("sentence_A", "sentence_B", column)
+        yield split, name, rows_of(path, read_tsv(path), [layout])
+
+
+def _read_chinese(root: Path, name: str) -> Iterator[Part]:
+    """A task as the Chinese BERT-whitening code keeps it, in the splits that have a file.
+
+    The files are ``ROOT/NAME/NAME.{train,valid,test}.data`` (``dev`` for ``valid`` and the
+    extensions ``.tsv`` and ``.txt`` are accepted), with sentence 1, sentence 2 and label between
+    tabs. A header of ``sentence1, sentence2`` or ``text_a, text_b`` is skipped.
+
+    References:
+        BERT-whitening on Chinese tasks (Su, 2021). https://github.com/bojone/BERT-whitening
     """
-    return Path(name.lower().removesuffix(".gz")).suffix in TABLES
+    paths: dict[str, Path] = {}
+    for word, split in _CHINESE_SPLITS.items():
+        for extension in (".data", ".tsv", ".txt"):
+            path = root / name / f"{name}.{word}{extension}"
+            if path.is_file():
+                paths.setdefault(split, path)
+    paths = paths or {"test": root / name / f"{name}.test.data"}
+    for split, path in paths.items():
+        lines = read_lines(path)
+        if lines[0].lower().startswith(_CHINESE_HEADERS):
+            lines = lines[1:]
+        yield split, name, _scored(path, lines, _COLUMNS)
 
 
-def _task(name: str, files: Splits, score_range: tuple[float, float], vectors: int | None = None) -> STSTask:
-    splits = {
-        split: [_subset(*subset, score_range, vectors) for subset in tables.items()] for split, tables in files.items()
-    }
-    return STSTask(name, splits)
+def _read_hub(folder: str, name: str) -> Iterator[Part]:
+    """A task of the hub's mteb data sets, or of local copies in a folder."""
+    data_set = "stsbenchmark" if name == "STSB" else name.lower()
+    for split, hub_split in _HUB_SPLITS.get(name, {"test": "test"}).items():
+        rows = read_hub(f"{folder or 'mteb'}/{data_set}-sts", _COLUMNS, split=hub_split)
+        yield split, name, rows
 
 
-def _subset(name: str, table: Table, score_range: tuple[float, float], vectors: int | None) -> Subset:
-    first, second, score = table.columns
-    numbers = table.numbers(score, *score_range)
-    if len(numbers) < 2:
-        raise UserError(f"{table.path}: pairs: {len(numbers)}; allowed: at least 2, a rank correlation compares pairs")
-    if numbers.min() == numbers.max():
-        raise UserError(
-            f"{table.where(0)}: the {score} of this and all other pairs ({len(numbers)}) is {numbers[0]:g}; "
-            "allowed: at least two different values"
-        )
-    return Subset(name, table.sentences(first, vectors), table.sentences(second, vectors), numbers)
-
-
-def _own_task(
-    path: Path, columns: Sequence[str], score_range: tuple[float, float] | None, vectors: int | None
-) -> STSTask:
-    if len(columns) != 3 or len(set(columns)) != 3:
-        raise UserError(
-            f"columns: received {', '.join(columns)}; allowed: 3 different names (sentence, sentence, score)"
-        )
-    low, high = score_range or (-math.inf, math.inf)
-    if not low < high:
-        raise UserError(f"score_range: received {low:g} to {high:g}; allowed: a low and a higher number")
-    name = path.name.split(".")[0]
-    return _task(name, {"test": {name: read_table(path, columns)}}, (low, high), vectors)
-
-
-def _sample_table(split: str) -> Table:
-    columns = list(zip(*sample_pairs(split), strict=True))
-    return Table(Path(SAMPLE), dict(zip(COLUMNS, map(list, columns), strict=True)), range(1, len(columns[0]) + 1))
-
-
-def _hub_tables(name: str, folder: str) -> Splits:
-    data_set = _HUB_NAMES.get(name, f"{name.lower()}-sts")
-    source = str(Path(folder).expanduser() / data_set) if folder else f"{_HUB_OWNER}/{data_set}"
-    splits = _HUB_SPLITS.get(name, {"test": "test"})
-    return {split: {name: read_hub(source, [COLUMNS], split=there)} for split, there in splits.items()}
+TASKS: dict[str, Callable[[Path, str], Iterable[Part]]] = {
+    **dict.fromkeys(_YEARS, _read_year),
+    "STSB": _read_stsb,
+    "SICKR": read_sick,
+    **dict.fromkeys(_CHINESE, _read_chinese),
+}
+"""Function that reads each task from its data folder."""

@@ -1,8 +1,28 @@
-"""Sentence encoders: any Hugging Face backbone, with layers and pooling said once."""
+"""Sentence encoders and the cache of their vectors."""
 
-from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.identity import check_same_encoder
-from flowbert.encoders.layers import name_layers, resolve_layers
-from flowbert.encoders.static import StaticEncoder, count_words
+from flowbert.encoders.base import Encoder, check_same_encoder
+from flowbert.encoders.cache import EmbeddingCache, EmbeddingRows
+from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
+from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
+from flowbert.encoders.layers import expand_layers, name_layers, resolve_layers
+from flowbert.encoders.options import EncoderOptions, open_encoder, open_encoders
+from flowbert.encoders.words import WordVectors
 
-__all__ = ["SentenceEncoder", "StaticEncoder", "check_same_encoder", "count_words", "name_layers", "resolve_layers"]
+__all__ = [
+    "AveragedLayers",
+    "EmbeddingCache",
+    "EmbeddingRows",
+    "Encoder",
+    "EncoderOptions",
+    "SentenceEncoder",
+    "SentenceTransformerFolder",
+    "WordVectors",
+    "check_same_encoder",
+    "encode_variants",
+    "expand_layers",
+    "load_encoder",
+    "name_layers",
+    "open_encoder",
+    "open_encoders",
+    "resolve_layers",
+]

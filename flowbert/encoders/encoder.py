@@ -1,216 +1,195 @@
-"""Sentences to vectors through a Hugging Face encoder: layers averaged, tokens pooled."""
+"""Sentences to vectors through a transformers network: layers averaged, tokens pooled."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
-from flowbert.encoders.after_pooling import AfterPooling
-from flowbert.encoders.cpu.attention import attention_of
-from flowbert.encoders.cpu.layout import weights_laid_out
-from flowbert.encoders.cpu.packing import PACKED_ATTENTION, Packing
-from flowbert.encoders.cpu.parallel import most_batches
-from flowbert.encoders.forward import Setting, embed, embed_packed, evaluating
-from flowbert.encoders.identity import digest_config, digest_tokenizer
-from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.loading import find_checkpoint, load_checkpoint
-from flowbert.encoders.pooling import POOLER, WITHOUT_POOLER, make_pooling
-from flowbert.encoders.position_embeddings import NO_LIMIT, check_max_length, first_position, longest_input
-from flowbert.encoders.settings import choose_settings, warn_of_other_use
-from flowbert.encoders.token_counts import FITTED_ON, TokenCounts
-from flowbert.encoders.tokens import TokenRow, count_tokens, input_names, pad_tokens, plan_batches, tokenize
-from flowbert.encoders.transfer import one_behind, to_device
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.base import Floats
+from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
+from flowbert.encoders.files import FolderSettings, locate, read_settings, write_encoder
+from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.pooling import (
+    POOLER,
+    WEIGHTED,
+    Pooling,
+    mix_layers,
+    parse_pooling,
+)
+from flowbert.encoders.token_weights import COUNTED, special_tokens, weigh_tokens
 from flowbert.errors import UserError
-from flowbert.io.digest import digest_tensors
-from flowbert.progress import progress
+from flowbert.io import digest_tensors
+from flowbert.progress import bar
 from flowbert.threads import in_threads
 
-# On a CPU larger batches fall out of its caches and cost page faults; an accelerator wants many tokens at once.
+Features = Mapping[str, Tensor]
+Item = TypeVar("Item")
+
+# Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
-_NOT_IN_KEYS = ("path", "revision", "prompt", "modules")  # the first two play no role, the others where they are used
-_VECTORS = 1  # raise it with every change that moves the vectors: stored ones must not outlive the code that made them
 
 
 class SentenceEncoder(nn.Module):
-    r"""One vector per sentence: :math:`u = \mathrm{pool}\big(\frac{1}{|S|} \sum_{k \in S} h_k\big)`, in float32.
+    r"""One vector per sentence: :math:`u = \mathrm{pool}(\frac{1}{|S|} \sum_{k \in S} h_k)`.
 
-    A frozen encoder stays in evaluation mode without gradients whatever its owner does, and computes in its own dtype
-    also under mixed precision, so that equal sentences give equal vectors. With ``frozen=False`` it trains like any
-    module.
+    A frozen encoder stays in evaluation mode without gradients whatever its owner does, and
+    computes in its own precision under mixed precision, so that equal sentences give equal vectors.
+    With ``frozen=False`` it trains like any module.
+
+    Arguments that are None are those of the folder: of ``flowbert.json`` if the encoder was trained
+    here, else of the files of sentence-transformers; else the last layer, ``mean``, 128 tokens and
+    no prompt.
 
     Args:
-        backbone: A Hugging Face encoder; its configuration says D (``hidden_size``) and L (``num_hidden_layers``).
-        tokenizer: The tokenizer that belongs to it.
-        layers: Layers to average: a name or numbers, see :func:`flowbert.encoders.resolve_layers`.
-        pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, over real tokens, with its options after colons;
-            ``cls_pooler`` is the backbone's own layer over position 0, only with the last layer.
-        max_length: Tokens, special ones included, after which a sentence is cut.
-        path: Where the encoder came from, for messages and results.
-        revision: Commit on the hub, if it came from there.
+        path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
+            too), ``builtin-sample``, or a loaded backbone.
+        revision: Commit, branch or tag on the hub.
+        layers: Layers to average: a name or numbers, see :func:`resolve_layers`.
+        pooling: See :class:`~flowbert.encoders.pooling.Pooling`.
+        max_length: Tokens after which a sentence is cut, special ones included; 0 for as many as
+            the network can read.
+        dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``.
+        prompt: Text before every sentence; its tokens are pooled, too.
         frozen: Whether the weights stay as they are.
-        counts: Token counts, which ``idf``, ``sif`` and ``weighted_mean`` need, or what to count later, see
-            :func:`flowbert.encoders.counting.choose_counted`.
-        prompt: Text before every sentence; its tokens are read, counted and pooled like all others.
-        after_pooling: What every pooled vector goes through.
+        count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
+        token_weights: Saved :attr:`token_weights`.
 
     Shapes:
-        features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: embedding size.
+        features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: size of a vector.
 
     Raises:
-        UserError: For unknown layers or pooling, ``cls_pooler`` where there is none, an impossible ``max_length``, or
-            modules after the pooling of an encoder that is to be trained.
+        UserError: If the encoder cannot be loaded, or an option does not fit it.
 
     References:
         Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).
         https://arxiv.org/abs/1908.10084
 
     Example:
-        >>> encoder = SentenceEncoder.from_pretrained("builtin-sample", layers="first_last")
-        >>> encoder.encode(["a dog runs", "a cat"]).shape == (2, encoder.dim)
-        True
+        >>> encoder = SentenceEncoder("builtin-sample", layers="first_last")
+        >>> encoder.encode(["a dog runs", "a cat"]).shape
+        (2, 128)
     """
+
+    pooling: Pooling
 
     def __init__(
         self,
-        backbone: nn.Module,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        layers: str | int | Sequence[int] = "last",
-        pooling: str = "mean",
-        max_length: int = 128,
-        path: str = "",
-        revision: str | None = None,
-        frozen: bool = True,
-        counts: TokenCounts | str = FITTED_ON,
-        prompt: str = "",
-        after_pooling: AfterPooling | None = None,
-    ) -> None:
-        super().__init__()
-        config: Any = backbone.config
-        self.backbone = backbone
-        self.tokenizer = tokenizer
-        self.after_pooling = AfterPooling() if after_pooling is None else after_pooling
-        self.dim: int = self.after_pooling.out_features or config.hidden_size
-        self.num_layers: int = config.num_hidden_layers
-        self.layers = resolve_layers(layers, self.num_layers)
-        self._pooling = make_pooling(pooling, tokenizer)
-        self.settings: tuple[Setting, ...] = ((self.layers, self._pooling),)
-        self.counts: TokenCounts | None = None
-        self.count_over = counts if isinstance(counts, str) else ""
-        self.max_length = max_length
-        self.prompt = prompt
-        self.path = path
-        self.revision = revision
-        self.frozen = frozen
-        self._digests: dict[str, str] = {}
-        tokenizer.padding_side = "right"  # position 0 must be [CLS] in every row
-        self._check_pooler()
-        self.after_pooling.check(self.layers, self.pooling, self.num_layers)
-        if not frozen and len(self.after_pooling):
-            raise UserError(
-                f"modules: received {self.after_pooling.word}; allowed for an encoder that is trained: none"
-            )
-        check_max_length(max_length, backbone, tokenizer)
-        self.register_load_state_dict_post_hook(_forget_digests)  # type: ignore[no-untyped-call]
-        self.requires_grad_(not frozen)
-        self.train(not frozen)
-        if isinstance(counts, TokenCounts):
-            self.use_counts(counts)
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        path: str,
+        path: str | Path | Backbone = "builtin-sample",
         *,
         revision: str | None = None,
-        layers: str | int | Sequence[int] | None = None,
+        layers: LayerSpec | None = None,
         pooling: str | None = None,
         max_length: int | None = None,
         dtype: str = "float32",
-        frozen: bool = True,
-        counts: TokenCounts | str | None = None,
         prompt: str | None = None,
-        modules: str | None = None,
-    ) -> Self:
-        """Load an encoder from a folder, the hub, a run folder, or ``builtin-sample``.
+        frozen: bool = True,
+        count_over: Sequence[str] | None = None,
+        token_weights: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        settings = FolderSettings()
+        if isinstance(path, Backbone):
+            self.backbone = path
+        else:
+            files = locate(str(path), revision)
+            settings = read_settings(files.folder)
+            pooler = parse_pooling(pooling or settings.pooling).name == POOLER
+            self.backbone = Backbone.load(
+                str(path), files, dtype, pooler, settings.lowercase
+            )
+        self.path = self.backbone.path
+        self.dim = self.backbone.dim
+        self.num_layers = self.backbone.num_layers
+        self.frozen = frozen
+        self.layers = resolve_layers(
+            settings.layers if layers is None else layers, self.num_layers
+        )
+        self.max_length = self.backbone.choose_length(max_length, settings.max_length)
+        self.prompt = settings.prompt if prompt is None else prompt
+        if token_weights is None and pooling in (None, settings.pooling):
+            token_weights = settings.token_weights
+        self._set_pooling(pooling or settings.pooling, count_over, token_weights)
+        settings.check_use(self.path, self.describe(), frozen)
+        self.requires_grad_(not frozen)
+        self.train(not frozen)
 
-        Code that a checkpoint brings along is never run. Where an encoder was trained here, what is not told is as it
-        was trained; else, in a sentence-transformers folder, as that says; else as usual.
+    def variant(
+        self,
+        *,
+        layers: LayerSpec | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        count_over: Sequence[str] | None = None,
+        token_weights: Tensor | None = None,
+    ) -> "SentenceEncoder":
+        """The same backbone with other layers, pooling or length; None keeps what this one has."""
+        other = copy.copy(self)
+        if layers is not None:
+            other.layers = resolve_layers(layers, self.num_layers)
+        if max_length is not None:
+            other.max_length = self.backbone.choose_length(max_length)
+        if pooling is None:
+            pooling, token_weights = str(self.pooling), self.token_weights
+        other._set_pooling(pooling, count_over, token_weights)
+        return other
 
-        Args:
-            path: A folder, a hub name (``owner/name@v1`` too), a trained encoder's run folder, or ``builtin-sample``.
-            revision: Commit, branch or tag on the hub; wins over one behind ``@``.
-            layers: Hidden states to average: ``last``, ``last2``, ``first_last``, ``embedding_last``, or numbers
-                (0 is the embedding layer, 1 the first block, -1 the last). Usual: ``last``.
-            pooling: One of :data:`flowbert.encoders.pooling.POOLINGS`, with its options after colons: ``idf``,
-                ``sif:a=0.01``. Usual: ``mean``.
-            max_length: Tokens after which a sentence is cut; 0: as many as it can read. Usual: 128, or as many.
-            dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``; the result is float32.
-            frozen: Whether the weights stay as they are.
-            counts: Token counts for the poolings that need them, or what to count: ``corpus`` (what is fitted on),
-                ``run`` (what is measured, in a fit with that), a run folder, a hub name, a corpus. Usual: ``corpus``.
-            prompt: Text before every sentence, such as ``"query: "``. Usual: none.
-            modules: What of the modules after the pooling of a sentence-transformers folder is applied: ``dense`` (up
-                to the last Dense, usual), ``all`` (its Normalize as well), or ``none`` (usual if it was exported here).
+    def _set_pooling(
+        self, text: str, count_over: Sequence[str] | None, token_weights: Tensor | None
+    ) -> None:
+        """Parse a pooling and weigh the vocabulary for it."""
+        pooling = parse_pooling(text)
+        if pooling.name == POOLER:
+            if self.layers != (self.num_layers,):
+                raise UserError(
+                    f"layers: received {list(self.layers)}; expected last with {text}"
+                )
+            if getattr(self.backbone.network, "pooler", None) is None:
+                raise UserError(
+                    f"pooling: received {text!r}, without which the encoder was loaded"
+                )
+        if pooling.name not in WEIGHTED:
+            token_weights = None
+        elif token_weights is None:
+            token_weights = self._weigh_tokens(pooling, count_over or ())
+        self.pooling = replace(
+            pooling,
+            weights=token_weights,
+            special=special_tokens(self.backbone.tokenizer),
+        )
 
-        Raises:
-            UserError: If the encoder cannot be loaded, or an option does not fit it.
-        """
-        folder, revision = find_checkpoint(str(path), revision)
-        given = {"layers": layers, "pooling": pooling, "max_length": max_length, "counts": counts}
-        used = choose_settings(str(path), folder, {**given, "prompt": prompt, "modules": modules}, frozen=frozen)
-        keep_pooler = make_pooling(used["pooling"]).name == POOLER
-        backbone, tokenizer = load_checkpoint(str(path), folder, dtype=dtype, keep_pooler=keep_pooler)
-        longest = longest_input(backbone)
-        usual = min(used["max_length"], longest or used["max_length"])
-        used["max_length"] = usual if max_length is None else max_length or longest or NO_LIMIT
-        encoder = cls(backbone, tokenizer, path=str(path), revision=revision, frozen=frozen, **used)
-        warn_of_other_use(folder, encoder.describe())
-        return encoder
+    def _weigh_tokens(self, pooling: Pooling, count_over: Sequence[str]) -> Tensor:
+        counts = None
+        if pooling.name in COUNTED:
+            counts = self.backbone.count_tokens(
+                count_over, self.max_length, self.prompt
+            )
+        options = {
+            name: value for name, value in pooling.options.items() if name != "half"
+        }
+        return weigh_tokens(pooling.name, self.backbone.tokenizer, counts, **options)
 
     @property
-    def pooling(self) -> str:
-        """Pooling as an option names it."""
-        return self._pooling.text
-
-    @property
-    def needs_counts(self) -> bool:
-        """Whether the pooling weighs tokens by counts and there are none yet."""
-        return self._pooling.counted and self.counts is None
-
-    def count_tokens(self, sentences: Iterable[str], name: str = "") -> TokenCounts:
-        """Count the tokens of sentences, every occurrence, as they are cut here; the name is for tables."""
-        return count_tokens(self.tokenizer, sentences, self.max_length, name, self.prompt)
-
-    def use_counts(self, counts: TokenCounts) -> None:
-        """Weigh tokens by these counts, where the pooling does.
-
-        Raises:
-            UserError: If they are of another vocabulary, or of no token.
-        """
-        self._pooling = self._pooling.with_counts(counts, self.tokenizer)
-        self.counts = counts if self._pooling.counted else None
-        self.settings = ((self.layers, self._pooling),)
+    def token_weights(self) -> Tensor | None:
+        """Weight of each token of the vocabulary, ``(V,)``; None where the pooling has none."""
+        return self.pooling.weights
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
-        return next(self.backbone.parameters()).device
+        """Device of the weights."""
+        return self.backbone.device
 
     @property
-    def longest(self) -> int | None:
-        """Most tokens that the backbone can read; None without a limit."""
-        return longest_input(self.backbone)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of the weights."""
-        return next(self.backbone.parameters()).dtype
+    def packs(self) -> bool:
+        """Whether no padding is computed, see :func:`flowbert.encoders.cpu.fast_training`."""
+        return self.backbone.packs
 
     def train(self, mode: bool = True) -> "SentenceEncoder":
         """Set training mode, which a frozen backbone does not follow."""
@@ -220,129 +199,293 @@ class SentenceEncoder(nn.Module):
         return self
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
-        """Token features of one batch, padded to its longest sentence: tensors of shape ``(B, T)`` on the CPU."""
-        return pad_tokens(self.tokenizer, self._tokens(sentences))
+        """Token features of one batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
+        return self.backbone.pad(self._tokens(sentences))
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
-        """Tokens of each sentence, special ones included, after truncation."""
+        """Number of tokens of each sentence, special ones included, after truncation."""
         return [len(row["input_ids"]) for row in self._tokens(sentences)]
 
-    def forward(self, features: Mapping[str, Tensor]) -> Tensor:
-        """Embed token features ``(B, T)`` as :meth:`tokenize` gives them: ``(B, D)``, float32."""
+    def _tokens(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
+        return self.backbone.tokens(sentences, self.max_length, self.prompt)
+
+    def forward(self, features: Features) -> Tensor:
+        """Embed token features ``(B, T)`` of :meth:`tokenize`: ``(B, D)``, float32."""
         return self.embed_chunks([features])
 
-    def embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
-        """Embed chunks of token features, each ``(b, t)``, in order: ``(B, D)`` for B sentences in all, float32.
+    def embed_chunks(self, chunks: Sequence[Features]) -> Tensor:
+        """Embed chunks of token features, each ``(b, t)``: ``(B, D)`` for B sentences in all.
 
-        An encoder that packs sends them through its layers together.
+        An encoder that packs computes them together.
         """
         if not self.frozen:
-            return self._embed_chunks(chunks)
+            return _embed([self], chunks)[0]
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
-            return self._embed_chunks(chunks)
+            return _embed([self], chunks)[0]
 
-    @property
-    def packs(self) -> bool:
-        """Whether it computes no padding, as :func:`flowbert.encoders.cpu.training.fast_training` lets it."""
-        return attention_of(self.backbone) == PACKED_ATTENTION
-
-    def pack(self, chunks: Sequence[Mapping[str, Tensor]]) -> Packing:
-        """Chunks of token features, each ``(b, t)``, as one sequence for the network of an encoder that packs."""
-        return Packing(chunks, first_position(self.backbone) or 0)
+    def pack(self, chunks: Sequence[Features]) -> Packing:
+        """Chunks of token features, each ``(b, t)``, as one sequence for an encoder that packs."""
+        return Packing(chunks, self.backbone.first_position or 0)
 
     def encode(
-        self, sentences: Sequence[str], *, batch_tokens: int | None = None, on_batch: Callable[[int], Any] | None = None
-    ) -> npt.NDArray[np.float32]:
-        """Embed sentences in evaluation mode, in batches of similar length, on the device of the module.
+        self,
+        sentences: Sequence[str],
+        *,
+        batch_tokens: int | None = None,
+        show: bool = False,
+    ) -> Floats:
+        """Embed sentences in evaluation mode, in batches of similar length.
 
         Args:
             sentences: N sentences in any order.
-            batch_tokens: Padded tokens per batch; default: 512 on a CPU, 16384 elsewhere.
-            on_batch: Called after every batch with the number of sentences that it held, in place of a progress bar.
+            batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU and 16384
+                elsewhere.
+            show: Show a progress bar.
 
         Returns:
-            Shape ``(N, D)``, float32, in the order of ``sentences``.
+            Shape ``(N, D)``, float32, in the order of the sentences.
 
         Raises:
-            UserError: If an embedding is not finite (float16 overflows).
-            ValueError: If ``batch_tokens`` is below 1.
+            UserError: If a vector is not finite (float16 overflows).
         """
-        if batch_tokens is None:
-            batch_tokens = BATCH_TOKENS_CPU if self.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
-        if batch_tokens < 1:
-            raise ValueError(f"batch_tokens: received {batch_tokens}; allowed: 1 or more")
-        rows = self._tokens(sentences)
-        result = np.empty((len(sentences), self.dim), dtype=np.float32)
-        plan = plan_batches([len(row["input_ids"]) for row in rows], sentences, batch_tokens)
-        counted = progress(0 if on_batch else len(sentences), "Encoding", "sentences")
-
-        def embed_batch(batch: Sequence[int]) -> Tensor:
-            return self._embed_chunks([to_device(pad_tokens(self.tokenizer, [rows[i] for i in batch]), self.device)])
-
-        with (
-            evaluating(self),
-            weights_laid_out(self.backbone, len(plan), batch_tokens),
-            counted as step,
-            in_threads(embed_batch, plan, most_batches(self.backbone)) as embedded,
-        ):
-            for batch, vectors in zip(plan, one_behind(embedded), strict=True):
-                result[batch] = vectors.cpu().numpy()
-                (on_batch or step.update)(len(batch))
-        if not np.isfinite(result).all():
-            first = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
-            told = f"the embedding of {sentences[first]!r} is not finite in {self.dtype}"
-            raise UserError(f"dtype: {told}; allowed: float32")
-        return result
+        if not show:
+            return encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
+        with bar(desc="Encoding", total=len(sentences), unit="sentences") as progress:
+            return encode_variants(
+                [self], sentences, batch_tokens=batch_tokens, on_batch=progress.update
+            )[0]
 
     def describe(self) -> dict[str, Any]:
-        """Where the encoder came from and how it is used, as JSON values: enough to load it again."""
+        """Arguments that load this encoder again, but for its token weights."""
         return {
             "path": self.path,
-            "revision": self.revision,
+            "revision": self.backbone.revision,
             "layers": list(self.layers),
-            "pooling": self.pooling,
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "pooling": str(self.pooling),
             "max_length": self.max_length,
+            "dtype": str(self.backbone.dtype).removeprefix("torch."),
             "prompt": self.prompt,
-            "modules": self.after_pooling.word,
         }
 
-    def key(self) -> dict[str, Any]:
-        """Identity of the embeddings, as JSON values: equal keys give equal vectors, wherever the folder lies."""
-        if not self.frozen or "weights" not in self._digests:
-            self._digests["weights"] = digest_tensors(self.backbone.state_dict())
-        identity = {"weights": self._digests["weights"], **self.kind(), "revision": self.revision}
-        return identity | ({"vectors": _VECTORS} if _VECTORS > 1 else {})
+    def columns(self) -> dict[str, str]:
+        """Columns of results: encoder (with its prompt), layers, pooling."""
+        return {
+            "encoder": f"{self.path}; prompt {self.prompt!r}"
+            if self.prompt
+            else self.path,
+            "layers": name_layers(self.layers, self.num_layers),
+            "pooling": str(self.pooling),
+        }
 
-    def kind(self) -> dict[str, Any]:
-        """The same without the weights and where they came from: what training does not change."""
-        if "tokenizer" not in self._digests:
-            self._digests["config"] = digest_config(self.backbone.config)  # type: ignore[arg-type]
-            self._digests["tokenizer"] = digest_tokenizer(self.tokenizer)
-        identity = {name: value for name, value in self.describe().items() if name not in _NOT_IN_KEYS}
-        if self.prompt:  # what is not used is not told: keys made before there was a prompt stay valid
-            identity["prompt"] = self.prompt
-        digests = {name: self._digests[name] for name in ("config", "tokenizer")}
-        return digests | identity | self._pooling.key() | self.after_pooling.key()
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Digests and settings: equal identities give equal vectors, up to rounding."""
+        described = self.describe()
+        del described["path"], described["revision"]
+        weights = self.token_weights
+        return {
+            "weights": self.backbone.weights_digest,
+            "config": self.backbone.config_digest,
+            "tokenizer": self.backbone.tokenizer_digest,
+            "token_weights": None
+            if weights is None
+            else digest_tensors({"weights": weights}),
+            **described,
+        }
 
-    def _embed_chunks(self, chunks: Sequence[Mapping[str, Tensor]]) -> Tensor:
-        if self.packs:
-            return embed_packed(self.backbone, self.pack(chunks), chunks, self.settings, self.after_pooling)
-        return torch.cat([embed(self.backbone, chunk, self.settings, self.after_pooling) for chunk in chunks])
+    @property
+    def pass_key(self) -> str:
+        """Encoders with equal keys share a backbone and are computed in one pass."""
+        return f"{id(self.backbone)} {self.max_length} {self.prompt}"
 
-    def _tokens(self, sentences: Sequence[str]) -> list[TokenRow]:
-        return tokenize(self.tokenizer, sentences, self.max_length, input_names(self.backbone), self.prompt)
+    def save(self, folder: str | Path) -> None:
+        """Write a folder that transformers and this class load; an older one is replaced."""
+        described = self.describe()
+        names = ("layers", "pooling", "max_length", "prompt")
+        settings = {name: described[name] for name in names}
+        backbone = self.backbone
+        write_encoder(
+            folder, backbone.network, backbone.tokenizer, settings, self.token_weights
+        )
 
-    def _check_pooler(self) -> None:
-        if self._pooling.name == POOLER and getattr(self.backbone, "pooler", None) is None:
-            allowed = ", ".join(WITHOUT_POOLER)
-            raise UserError(f"pooling: cls_pooler needs a pooler, encoder {self.path!r} has none; allowed: {allowed}")
-        if self._pooling.name == POOLER and self.layers != (self.num_layers,):
-            raise UserError(
-                f"layers: received {list(self.layers)}; allowed with pooling cls_pooler: last ({self.num_layers})"
+
+class AveragedLayers(SentenceEncoder):
+    """An encoder whose cached vectors are averages of those of single layers.
+
+    In a sweep over sets of layers, the vectors of each layer then serve all sets.
+
+    Args:
+        parts: Variants of one encoder with one layer each and a linear pooling.
+
+    Raises:
+        ValueError: If the pooling is not linear.
+    """
+
+    def __init__(self, parts: Sequence[SentenceEncoder]) -> None:
+        nn.Module.__init__(self)
+        if not parts[0].pooling.linear:
+            raise ValueError(
+                f"pooling: received {parts[0].pooling}; expected a linear one"
             )
+        layers = [layer for part in parts for layer in part.layers]
+        vars(self).update(vars(parts[0].variant(layers=layers)))
+        self.parts = tuple(parts)
 
 
-def _forget_digests(encoder: nn.Module, _keys: Any) -> None:
-    if isinstance(encoder, SentenceEncoder):
-        encoder._digests.clear()
+def encode_variants(
+    encoders: Sequence[SentenceEncoder],
+    sentences: Sequence[str],
+    *,
+    batch_tokens: int | None = None,
+    on_batch: Callable[[int], Any] | None = None,
+) -> list[Floats]:
+    """Vectors of several encoders with one backbone, from one pass.
+
+    Args:
+        encoders: Encoders with equal :attr:`SentenceEncoder.pass_key`.
+        sentences: N sentences.
+        batch_tokens: As in :meth:`SentenceEncoder.encode`.
+        on_batch: Called with the number of sentences after each batch.
+
+    Returns:
+        For each encoder shape ``(N, D)``, float32.
+
+    Raises:
+        UserError: If a vector is not finite, or a sentence has no tokens.
+        TypeError: If ``sentences`` is a string.
+        ValueError: If the encoders need several passes.
+    """
+    if isinstance(sentences, str):
+        raise TypeError("sentences: received a string; expected a list of strings")
+    first = encoders[0]
+    if any(encoder.pass_key != first.pass_key for encoder in encoders):
+        raise ValueError("encoders: expected one backbone, max_length and prompt")
+    backbone, device = first.backbone, first.device
+    if device.type == "cpu" and backbone.dtype == torch.bfloat16:
+        warn_of_bfloat16()
+    if batch_tokens is None:
+        batch_tokens = (
+            BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+        )
+    rows = backbone.tokens(sentences, first.max_length, first.prompt)
+    plan = plan_batches(
+        [len(row["input_ids"]) for row in rows], sentences, batch_tokens
+    )
+    result = np.empty((len(encoders), len(sentences), first.dim), dtype=np.float32)
+
+    def embed(batch: Sequence[int]) -> Tensor:
+        features = backbone.pad([rows[i] for i in batch])
+        return _embed(encoders, [_to_device(features, device)])
+
+    with (
+        _evaluating(backbone),
+        in_threads(embed, plan, workers(backbone.network)) as batches,
+    ):
+        for batch, vectors in zip(plan, _one_behind(batches), strict=True):
+            result[:, batch] = vectors.cpu().numpy()
+            if on_batch is not None:
+                on_batch(len(batch))
+    finite = np.isfinite(result).all(axis=(0, 2))
+    if not finite.all():
+        sentence = sentences[int(finite.argmin())]
+        raise UserError(
+            f"dtype: received {first.describe()['dtype']}, in which the vector of {sentence!r} is "
+            "not finite; expected float32"
+        )
+    return list(result)
+
+
+def plan_batches(
+    lengths: Sequence[int], sentences: Sequence[str], batch_tokens: int
+) -> list[list[int]]:
+    """Batches of similar length whose padded size stays within ``batch_tokens``.
+
+    The order of the sentences plays no role. The longest come first, so that a lack of memory shows
+    at once.
+
+    Args:
+        lengths: Tokens of each sentence.
+        sentences: The sentences, which order those of equal length.
+        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch of its own.
+
+    Returns:
+        Indices of sentences, each once.
+
+    Example:
+        >>> plan_batches([2, 5, 2, 4], ["b", "d", "a", "c"], 10)
+        [[1, 3], [0, 2]]
+    """
+    order = sorted(
+        range(len(sentences)), key=lambda i: (lengths[i], sentences[i]), reverse=True
+    )
+    batches: list[list[int]] = []
+    for i in order:
+        if (
+            not batches
+            or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > batch_tokens
+        ):
+            batches.append([])
+        batches[-1].append(i)
+    return batches
+
+
+def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> Tensor:
+    """Vectors of S encoders with one backbone: ``(S, B, D)``."""
+    first = encoders[0]
+    backbone = first.backbone
+    if backbone.packs:
+        packing = first.pack(chunks)
+        outputs = [backbone(packing.inputs())]
+    else:
+        outputs = [backbone(chunk) for chunk in chunks]
+    mixed: dict[Layers, list[Tensor]] = {}
+    vectors = []
+    for encoder in encoders:
+        if encoder.pooling.name == POOLER:
+            vectors.append(
+                torch.cat([output.pooler_output.float() for output in outputs])
+            )
+            continue
+        layers = encoder.layers
+        if layers not in mixed:
+            states = [mix_layers(output.hidden_states, layers) for output in outputs]
+            mixed[layers] = packing.unpack(states[0]) if backbone.packs else states
+        pooled = []
+        for tokens, chunk in zip(mixed[layers], chunks, strict=True):
+            pooled.append(
+                encoder.pooling(tokens, chunk["attention_mask"], chunk["input_ids"])
+            )
+        vectors.append(torch.cat(pooled))
+    return torch.stack(vectors)
+
+
+def _to_device(features: Features, device: torch.device) -> dict[str, Tensor]:
+    """Features on a device; to a GPU from pinned memory, so that it need not wait for the copy."""
+    if device.type != "cuda":
+        return {name: value.to(device) for name, value in features.items()}
+    return {
+        name: value.pin_memory().to(device, non_blocking=True)
+        for name, value in features.items()
+    }
+
+
+def _one_behind(items: Iterable[Item]) -> Iterator[Item]:
+    """Each item once the next one has been asked for, so that a GPU has work while one is read."""
+    waiting: list[Item] = []
+    for item in items:
+        yield from waiting
+        waiting = [item]
+    yield from waiting
+
+
+@contextmanager
+def _evaluating(backbone: Backbone) -> Iterator[None]:
+    """Evaluation mode, no gradients, no autocast; modules return to the mode they had."""
+    training = [module for module in backbone.modules() if module.training]
+    backbone.eval()
+    try:
+        with torch.no_grad(), torch.autocast(backbone.device.type, enabled=False):
+            yield
+    finally:
+        for module in training:
+            module.training = True

@@ -1,56 +1,87 @@
-"""The one place that says which hidden state a layer number means.
+"""Layer numbers: indices into ``hidden_states`` of a network with L blocks.
 
-``hidden_states`` of an encoder with L blocks has L + 1 entries: 0 is the output of the embedding layer, 1 that of the
-first Transformer block, L that of the last. Negative numbers count from the end, so -1 is L and -(L + 1) is 0.
+Index 0 is the embedding layer, 1 the first block, L the last one; negative numbers count from the
+end, so that -1 is L and -(L + 1) is 0.
 """
 
 from collections.abc import Sequence
+from itertools import combinations
+from operator import index
 
 from flowbert.errors import UserError, choices
 
-LAYER_NAMES: dict[str, tuple[int, ...]] = {
+Layers = tuple[int, ...]
+LayerSpec = str | int | Sequence[int]
+
+LAYER_NAMES: dict[str, Layers] = {
     "last": (-1,),
     "last2": (-1, -2),
     "first_last": (1, -1),
     "embedding_last": (0, -1),
 }
+_SIZES = {"singles": 1, "pairs": 2, "triples": 3}
 
 
-def resolve_layers(spec: str | int | Sequence[int], num_layers: int) -> tuple[int, ...]:
-    """Turn a layer name or layer numbers into indices into ``hidden_states``, 0 to L, in the given order.
+def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
+    """Indices of the layers that are averaged, in the given order.
 
     Args:
-        spec: A name (``last``, ``last2``, ``first_last``, ``embedding_last``), a number, a sequence of numbers, or
-            numbers as text (``"1,12"``).
-        num_layers: Number L of Transformer blocks.
+        spec: A name (``last``, ``last2``, ``first_last``, ``embedding_last``), a number, a
+            sequence of numbers, or numbers as text (``"1,12"``).
+        num_layers: Number L of blocks.
 
     Returns:
-        Indices from 0 (embedding layer) to L (last block), each once.
+        Indices from 0 to L.
 
     Raises:
-        UserError: For an unknown name, no layer at all, a number outside -(L + 1) to L, or a number given twice.
+        UserError: For an unknown name, no layer, a number outside -(L + 1) to L, or one twice.
 
     References:
-        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020). https://arxiv.org/abs/2011.05864
-        SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021). https://arxiv.org/abs/2104.08821
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
+        https://arxiv.org/abs/2011.05864
 
     Example:
-        >>> resolve_layers("first_last", 12)
-        (1, 12)
-        >>> resolve_layers("0,-1", 12)
-        (0, 12)
+        >>> resolve_layers("first_last", 12), resolve_layers("0,-1", 12)
+        ((1, 12), (0, 12))
     """
     if isinstance(spec, str) and spec in LAYER_NAMES:
-        # In an encoder of one block, first and last are the same layer.
-        return tuple(dict.fromkeys(_index(layer, num_layers) for layer in LAYER_NAMES[spec]))
-    layers = tuple(_index(layer, num_layers) for layer in _numbers(spec))
-    if len(set(layers)) < len(layers):
-        raise UserError(f"layers: received {spec!r}, a layer twice (indices {list(layers)}); allowed: each once")
+        # In a network of one block, the first and the last layer are the same.
+        return tuple(
+            dict.fromkeys(_index(number, num_layers) for number in LAYER_NAMES[spec])
+        )
+    layers = tuple(_index(number, num_layers) for number in _numbers(spec))
+    if not layers or len(set(layers)) < len(layers):
+        raise UserError(
+            f"layers: received {spec!r}; expected at least one layer, each once"
+        )
     return layers
 
 
+def _numbers(spec: LayerSpec) -> list[int]:
+    if isinstance(spec, int):
+        return [spec]
+    try:
+        if isinstance(spec, str):
+            return [int(part) for part in spec.split(",")]
+        return [index(part) for part in spec]
+    except (TypeError, ValueError):
+        allowed = choices(LAYER_NAMES, str(spec))
+        raise UserError(
+            f"layers: received {spec!r}; {allowed}, or numbers such as 1,12"
+        ) from None
+
+
+def _index(number: int, num_layers: int) -> int:
+    if not -num_layers - 1 <= number <= num_layers:
+        raise UserError(
+            f"layers: received {number}; expected 0 (embedding layer) to {num_layers} (last block),"
+            f" or -1 (last block) to {-num_layers - 1}"
+        )
+    return number % (num_layers + 1)
+
+
 def name_layers(layers: Sequence[int], num_layers: int) -> str:
-    """Name of resolved layers if they have one, else their numbers.
+    """Name of resolved layers, or their numbers where they have none.
 
     Example:
         >>> name_layers((1, 12), 12), name_layers((1, 2, 12), 12)
@@ -62,22 +93,28 @@ def name_layers(layers: Sequence[int], num_layers: int) -> str:
     return ",".join(map(str, layers))
 
 
-def _numbers(spec: str | int | Sequence[int]) -> list[int]:
-    try:
-        numbers = [int(part) for part in spec.split(",")] if isinstance(spec, str) else spec
-    except ValueError:
-        allowed = choices(LAYER_NAMES, str(spec))
-        raise UserError(f"layers: received {spec!r}; numbers such as '1,12', or {allowed}") from None
-    numbers = [numbers] if isinstance(numbers, int) else list(numbers)
-    if not numbers or any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
-        raise UserError(f"layers: received {spec!r}; whole numbers, at least one, or {choices(LAYER_NAMES, '')}")
-    return numbers
+def expand_layers(specs: Sequence[LayerSpec], num_layers: int) -> list[Layers]:
+    """Layers of several specifications, each set once.
 
+    Args:
+        specs: As in :func:`resolve_layers`; ``singles``, ``pairs`` and ``triples`` are all sets of
+            that size, the embedding layer included.
+        num_layers: Number L of blocks.
 
-def _index(layer: int, num_layers: int) -> int:
-    if not -num_layers - 1 <= layer <= num_layers:
-        raise UserError(
-            f"layers: received {layer}, beyond the encoder's {num_layers} blocks; "
-            f"allowed: 0 (embedding layer) to {num_layers} (last block), or -1 (last) to {-num_layers - 1}"
-        )
-    return layer % (num_layers + 1)
+    References:
+        WhiteningBERT: An Easy Unsupervised Sentence Embedding Approach (Huang et al., 2021).
+        https://arxiv.org/abs/2104.01767
+
+    Example:
+        >>> expand_layers(["last", "pairs"], 2)
+        [(2,), (0, 1), (0, 2), (1, 2)]
+    """
+    expanded: dict[Layers, Layers] = {}
+    for spec in specs:
+        if isinstance(spec, str) and spec in _SIZES:
+            sets = list(combinations(range(num_layers + 1), _SIZES[spec]))
+        else:
+            sets = [resolve_layers(spec, num_layers)]
+        for layers in sets:
+            expanded.setdefault(tuple(sorted(layers)), layers)
+    return list(expanded.values())

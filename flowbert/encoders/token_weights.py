@@ -1,94 +1,136 @@
-"""How much a token weighs in the mean over a sentence: by counts of a corpus, or by its place in the vocabulary."""
+"""Weights of tokens in the mean over a sentence: from counts of a corpus, or from the vocabulary.
+
+A new weighting is one function here and its entry in ``COUNTED`` or ``RANKED``.
+"""
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from flowbert.encoders.token_counts import TokenCounts, frequencies
+from flowbert.errors import UserError
 
-_SMOOTHING = 1e-6  # added to frequencies, so that a token that was never counted has a weight
-_MARKS = "\u0120\u2581"  # how byte-level and sentence pieces begin a word
+_PREFIXES = "\u0120\u2581"  # of words in byte-level and sentence pieces
 
 
-def idf(counts: TokenCounts, exponent: float = 1.0) -> Tensor:
-    r"""Inverse document frequency :math:`\log^e \frac{N + 1}{df(t) + 1}`, a sentence being a document.
+class TokenCounts(NamedTuple):
+    """Counts of tokens in a corpus.
 
-    A token of every sentence weighs nothing, one that was never counted :math:`\log^e(N + 1)`. That frequent words
-    disturb the space is of the paper below; that idf weights mend much of it is measured here.
-
-    References:
-        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
-        https://arxiv.org/abs/2011.05864
+    Args:
+        occurrences: How often each token occurs, ``(V,)``, float64.
+        documents: How many sentences have it, ``(V,)``, float64.
+        sentences: Number N of sentences.
     """
-    return torch.log((counts.sentences + 1) / (counts.documents.double() + 1)) ** exponent
+
+    occurrences: Tensor
+    documents: Tensor
+    sentences: int
 
 
-def sif(counts: TokenCounts, a: float = 1e-3) -> Tensor:
-    r"""Smooth inverse frequency :math:`a / (a + p(t))`; a token that was never counted weighs 1.
+def idf(counts: TokenCounts) -> Tensor:
+    r"""Inverse document frequency :math:`\log \frac{N + 1}{df(t) + 1}` over sentences."""
+    return torch.log((counts.sentences + 1) / (counts.documents + 1))
 
-    The removal of the first direction that the paper adds is a calibration of its own (``nulling-1``).
+
+def sif(counts: TokenCounts, a: float) -> Tensor:
+    r"""Smooth inverse frequency :math:`a / (a + p(t))`; the direction that is removed is a map.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
         https://openreview.net/forum?id=SyK00v5xx
     """
-    return a / (a + frequencies(counts))
+    return a / (a + counts.occurrences / counts.occurrences.sum().clamp(min=1))
 
 
-def weighted_mean(counts: TokenCounts, exponent: float = 0.25) -> Tensor:
-    r"""A power of the frequency, :math:`(p(t) + 10^{-6})^{-e}`; a token that was never counted weighs :math:`10^{6e}`.
-
-    Ours: between the plain mean (e = 0) and the inverse frequency (e = 1).
-    """
-    return (frequencies(counts) + _SMOOTHING) ** -exponent
-
-
-def zipf(ranks: Tensor, a: float = 1e-2) -> Tensor:
-    r"""Smooth inverse frequency :math:`a / (a + p(t))` with Zipf's law for p, :math:`p(t) = \frac{1}{r(t) H_n}`.
-
-    r is the rank of a token among the n words of the vocabulary, see :func:`ranks_of`, and :math:`H_n` their harmonic
-    number. The a is ours, and so is leaving out what is no word.
+def zipf(ranks: Tensor, a: float) -> Tensor:
+    r"""Smooth inverse frequency with Zipf's law, :math:`p(t) = \frac{1}{r(t) H_n}`, for n words.
 
     References:
-        Model2Vec: Fast State-of-the-Art Static Embeddings (Tulkens and van Dongen, 2024), which weighs so.
+        Model2Vec: Fast State-of-the-Art Static Embeddings (Tulkens and van Dongen, 2024).
         https://github.com/MinishLab/model2vec
     """
     harmonic = (1 / torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)).sum()
     return a / (a + 1 / (ranks * harmonic))
 
 
-def ranks_of(tokens: Sequence[str], unknown: str | None = None) -> Tensor:
-    """Rank of every token in a vocabulary whose words stand in the order of their frequency, ``(V,)``, float64.
+COUNTED: dict[str, Callable[..., Tensor]] = {"idf": idf, "sif": sif}
+RANKED: dict[str, Callable[..., Tensor]] = {"zipf": zipf}
 
-    Vocabularies are made from the frequent to the rare: WordPiece and sentence pieces as a rule, byte pairs in the
-    order of their merges. What begins with no letter or digit and what is one character long (punctuation, signs,
-    letters) stands before them in an order of its own: it has rank 1, that of the most frequent word. Text that the
-    vocabulary does not have ranks last. Bytes of byte pairs beyond ASCII count as letters.
+
+def weigh_tokens(
+    name: str,
+    tokenizer: Any,
+    counts: TokenCounts | None,
+    cls: float = 0.0,
+    **options: float,
+) -> Tensor:
+    """Weights of a vocabulary, ``(V,)``, float32; special tokens weigh 0.
 
     Args:
-        tokens: The V tokens by number.
-        unknown: The one for unknown text.
+        name: The weighting.
+        tokenizer: Tokenizer with the vocabulary.
+        counts: Counts, for those that need them.
+        cls: Weight of [CLS].
+        options: Options of the weighting.
+
+    Raises:
+        UserError: If ``cls`` is given and there is no [CLS].
+    """
+    special = special_tokens(tokenizer)
+    if counts is None:
+        tokens = tokenizer.convert_ids_to_tokens(
+            list(range(vocabulary_size(tokenizer)))
+        )
+        weights = RANKED[name](rank_tokens(tokens, tokenizer.unk_token), **options)
+    else:
+        counts.occurrences[special] = 0
+        weights = COUNTED[name](counts, **options)
+    weights[special] = 0.0
+    if cls:
+        if tokenizer.cls_token_id is None:
+            raise UserError(f"pooling: received cls={cls}; the tokenizer has no [CLS]")
+        weights[tokenizer.cls_token_id] = cls
+    return weights.float()
+
+
+def rank_tokens(tokens: Sequence[str | None], unknown: str | None = None) -> Tensor:
+    """Frequency rank of each token of a vocabulary that is sorted by frequency, ``(V,)``, float64.
+
+    Tokens that begin with no letter or digit and tokens of one character (punctuation, letters)
+    are frequent but sorted apart: they get rank 1. The token for unknown text gets the last rank.
+
+    Args:
+        tokens: The V tokens by id.
+        unknown: The token for unknown text.
 
     Example:
-        >>> ranks_of(["[UNK]", "!", "a", "##s", "the", "of", "##ing"], "[UNK]").tolist()
+        >>> rank_tokens(["[UNK]", "!", "a", "##s", "the", "of", "##ing"], "[UNK]").tolist()
         [3.0, 1.0, 1.0, 1.0, 1.0, 2.0, 3.0]
     """
-    words = torch.tensor([_is_word(token or "") for token in tokens])
-    ranks = words.cumsum(0).clamp(min=1)
-    unseen = torch.tensor([token == unknown for token in tokens])
-    return torch.where(unseen, ranks[-1], torch.where(words, ranks, 1)).double()
+    ranks = []
+    words = 0
+    for token in tokens:
+        text = (token or "").removeprefix("##").lstrip(_PREFIXES).removesuffix("</w>")
+        is_word = len(text) > 1 and text[0].isalnum()
+        words += is_word
+        ranks.append(words if is_word else 1)
+    last = max(words, 1)
+    return torch.tensor(
+        [
+            last if token == unknown else rank
+            for token, rank in zip(tokens, ranks, strict=True)
+        ],
+        dtype=torch.float64,
+    )
 
 
-def _is_word(token: str) -> bool:
-    text = token.removeprefix("##").lstrip(_MARKS).removesuffix("</w>")
-    return len(text) > 1 and text[0].isalnum()
+def vocabulary_size(tokenizer: Any) -> int:
+    """Size V of a vocabulary, whose ids may have gaps."""
+    ids: list[int] = list(tokenizer.get_vocab().values())
+    return max(ids) + 1
 
 
-COUNTED: dict[str, Callable[..., Tensor]] = {"idf": idf, "sif": sif, "weighted_mean": weighted_mean}
-"""Every weighting of tokens by their counts: arguments after the counts are options; a new one is one entry here."""
-
-RANKED: dict[str, Callable[..., Tensor]] = {"zipf": zipf}
-"""Every weighting of tokens by their ranks in the vocabulary, likewise."""
-
-WEIGHTINGS = {**COUNTED, **RANKED}
+def special_tokens(tokenizer: Any) -> list[int]:
+    """Ids of tokens that are no text; the one for unknown text is text."""
+    return sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id})

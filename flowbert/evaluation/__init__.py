@@ -1,1 +1,6 @@
-"""The grid of encoders, layers, methods, corpora and tasks, and its results in files."""
+"""Methods compared on the same embeddings and tasks."""
+
+from flowbert.evaluation.compare import compare
+from flowbert.evaluation.results import Results
+
+__all__ = ["Results", "compare"]

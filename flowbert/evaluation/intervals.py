@@ -1,249 +1,187 @@
-"""95% confidence intervals of a comparison: of figures, of differences, and which method to use."""
+"""Confidence intervals, averages over tasks and verdicts of a comparison."""
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from flowbert.evaluation.comparable import Comparable
-from flowbert.evaluation.grid import Cell
-from flowbert.evaluation.results import Row
-from flowbert.evaluation.scores import ScoreFolder
-from flowbert.progress import tracked
-from flowbert.tasks.base import Measure, Task
-from flowbert.tasks.replicates import Interval, Replicates, average
-from flowbert.tasks.verdict import verdict
+from flowbert.evaluation.estimates import Estimate, average, verdict
+from flowbert.evaluation.results import AGGREGATION, AVERAGE, COLUMNS, Results
+from flowbert.tasks import AGGREGATIONS, Task
 
-Group = tuple[str, ...]
-"""Encoder, layers, pooling, split, corpus: what methods in one verdict share."""
+EVERYWHERE = ("none", "given")
+"""Corpora of methods that are not fitted here: they are compared under every corpus."""
+
+_METHOD = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
 
 
-class PairedComparison(NamedTuple):
-    """Methods, or encoders, on the same resamples.
+@dataclass(frozen=True)
+class Comparison:
+    """Methods, or encoders, on the same resamples."""
 
-    Attributes:
-        kind: ``average`` over tasks, single ``task``, or ``encoders``: one method on several, averaged over tasks.
-        shared: What is compared has this in common.
-        decides: Whether a verdict goes by it.
-        replicates: Of those that have a figure on all tasks; None without any.
-        left_out: What lacks a figure, in lines.
-    """
+    title: str
+    estimates: dict[str, Estimate]
 
-    kind: str
-    shared: Group
-    decides: bool
-    replicates: Replicates | None
-    left_out: list[str]
+    def verdict(self) -> str:
+        """Which of them to use, in one line."""
+        return f"{self.title}: {verdict(self.estimates)}"
 
-
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """Replicates of every cell.
-
-    Attributes:
-        replicates: Task -> measure -> the figure of each of its cells on the same resamples, named by setting.
-        cells: The cells.
-    """
-
-    replicates: Mapping[Task, Mapping[Measure, Replicates]]
-    cells: tuple[Cell, ...]
-
-    @classmethod
-    def of(cls, cells: Sequence[Cell], scores: ScoreFolder, *, resamples: int, seed: int) -> "Intervals":
-        """Resample each task once for all of its cells, whatever the encoder: every two can be compared."""
-        found = {}
-        for task in tracked(dict.fromkeys(cell.task for cell in cells), "Intervals", "tasks"):
-            items = scores.items([cell for cell in cells if cell.task is task])
-            if items:
-                found[task] = task.resample(items, resamples=resamples, seed=seed)
-        return cls(found, tuple(cells))
-
-    def of_task(self, task: Task, aggregation: str) -> Replicates | None:
-        """Replicates of a task's headline figure, methods named by setting; None without intervals or a headline."""
-        return dict(self._figures(task, aggregation)).get(task.headline or "")
-
-    def rows(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows with their intervals, where there are any."""
-        found = {
-            (task.name, task.split, *measure, method): replicates
-            for task, by_measure in self.replicates.items()
-            for measure, replicates in by_measure.items()
-            for method in replicates.methods
-        }
-
-        def with_interval(row: Row) -> Row:
-            name = row.setting or row.method
-            replicates = found.get((row.task, row.split, row.metric, row.aggregation, name))
-            if replicates is None or not math.isfinite(row.value):
-                return row
-            interval = replicates.interval(name)
-            return replace(row, low=interval.low, high=interval.high)
-
-        return [with_interval(row) for row in rows]
-
-    def comparisons(self, aggregation: str = "wmean") -> list[PairedComparison]:
-        """Everything that is compared: the average over tasks by group, single tasks by group, encoders."""
-        return [*self._averages(aggregation), *self._single_tasks(aggregation), *self._encoders(aggregation)]
-
-    def averages(self, aggregation: str) -> dict[Group, Interval]:
-        """Interval of the average over the tasks, by group and method (the last entry)."""
-        return {
-            (*found.shared, method): found.replicates.interval(method)
-            for found in self._averages(aggregation)
-            if found.replicates is not None
-            for method in found.replicates.methods
-        }
-
-    def of_methods(self, aggregation: str) -> tuple[Replicates | None, list[str]]:
-        """The average over the tasks where names are those of methods, not of cells; and what is left out, in lines."""
-        by_task = [self.of_task(task, aggregation) for task in self.replicates if task.averaged]
-        there = [each for each in by_task if each is not None]
-        return _average(there, "the average and the verdict") if there else (None, [])
-
-    def left_out(self, aggregation: str) -> list[str]:
-        """What is in no average or verdict because it lacks figures, in lines."""
-        return list(dict.fromkeys(line for found in self.comparisons(aggregation) for line in found.left_out))
-
-    def verdicts(self, aggregation: str) -> list[str]:
-        """A line per group of two methods or more: which to use, or that it is noise; then a line between encoders."""
-        told = [(found, each) for found, each in self._of_several(aggregation) if found.decides]
-        groups = [found.shared for found, _ in told if found.kind != "encoders"]
-        varying = [len({group[place] for group in groups}) > 1 for place in range(4)]
-        lines = []
-        for found, replicates in told:
-            label = ["between encoders", *found.shared]
-            if found.kind != "encoders":
-                *names, corpus = found.shared
-                label = [name for name, differs in zip(names, varying, strict=True) if differs] + [f"corpus {corpus}"]
-            best = verdict(replicates, label=", ".join([*label, replicates.name]))
-            lines.append(f"{best.text}. Use: {best.use}")
-        return lines
-
-    def differences(self, aggregation: str) -> dict[str, tuple[tuple[str, ...], list[list[Interval | None]]]]:
-        """Title -> names, and row minus column on the same resamples: of any two methods, of any two encoders."""
-        titles = {"average": f"{aggregation}, {{}}: {{}}", "task": "{}: {}"}
-        titles["encoders"] = f"{aggregation}, {{}}, between encoders: {{}}"
-        return {
-            titles[found.kind].format(each.name, ", ".join(found.shared)): (
-                each.methods,
-                [[None if a == b else each.difference(a, b) for b in each.methods] for a in each.methods],
-            )
-            for found, each in self._of_several(aggregation)
-        }
-
-    def _of_several(self, aggregation: str) -> list[tuple[PairedComparison, Replicates]]:
-        found = [(each, each.replicates) for each in self.comparisons(aggregation)]
-        return [(each, replicates) for each, replicates in found if replicates and len(replicates.methods) > 1]
-
-    def _figures(self, task: Task, aggregation: str) -> list[tuple[str, Replicates]]:
-        """Each metric of a task with its replicates, under this aggregation if the metric has it."""
-        by_measure = self.replicates.get(task, {})
+    def differences(self) -> list[list[str]]:
+        """Row minus column of any two, with the interval."""
         return [
-            (metric, replicates)
-            for (metric, name), replicates in by_measure.items()
-            if name == aggregation or (metric, aggregation) not in by_measure
+            [
+                "" if first is second else (first - second).text()
+                for second in self.estimates.values()
+            ]
+            for first in self.estimates.values()
         ]
 
-    def _averages(self, aggregation: str) -> list[PairedComparison]:
-        headlines = [(task, self.of_task(task, aggregation)) for task in self.replicates if task.averaged]
-        found = []
-        for group in self._groups():
-            by_task = [self._of_group(group, task, each) for task, each in headlines if each is not None]
-            there = [each for each in by_task if each is not None]
-            if there:
-                averaged = _average(there, f"averages and verdicts ({', '.join(group)})")
-                found.append(PairedComparison("average", group, True, *averaged))
-        return found
 
-    def _single_tasks(self, aggregation: str) -> list[PairedComparison]:
-        """Each metric of every task that enters no average."""
-        found = []
-        for task in self.replicates:
-            for metric, replicates in self._figures(task, aggregation) if not task.averaged else ():
-                for group in self._groups():
-                    each = self._of_group(group, task, replicates)
-                    if each is not None:
-                        usable, decides = each.usable(), metric == task.headline
-                        lacking = ", ".join(method for method in each.methods if method not in usable)
-                        line = f"left out of the verdict on {each.name} ({', '.join(group)}): {lacking}"
-                        told = [line] if lacking and decides else []
-                        found.append(PairedComparison("task", group, decides, each.only(usable), told))
-        return found
+def add_intervals(
+    results: Results, tasks: Sequence[Task], resamples: int = 1000, seed: int = 0
+) -> None:
+    """Bootstrap every cell; add intervals, averages over tasks, differences and verdicts.
 
-    def _encoders(self, aggregation: str) -> list[PairedComparison]:
-        """One method on several encoders, all else equal."""
-        shared: dict[tuple[str, ...], dict[Task, dict[str, list[str]]]] = {}
-        for cell in self.cells:
-            encoder, *rest = group_of(cell)
-            if cell.task.averaged:
-                by_task = shared.setdefault((cell.method.shown, *rest), {})
-                by_task.setdefault(cell.task, {}).setdefault(encoder, []).append(cell.setting)
-        found = []
-        for (method, layers, pooling, split, corpus), by_task in shared.items():
-            most = max(len(settings) for members in by_task.values() for settings in members.values())
-            seeds = {encoder: most for members in by_task.values() for encoder in members}
-            headlines = [(self.of_task(task, aggregation), members) for task, members in by_task.items()]
-            pooled = [_pooled(each, members, seeds) for each, members in headlines if each is not None]
-            if len(seeds) > 1 and pooled:
-                title = f"{method}, layers {layers}, pooling {pooling}, split {split}, corpus {corpus}"
-                averaged = _average(pooled, f"the comparison of encoders ({title})")
-                found.append(PairedComparison("encoders", (title,), True, *averaged))
-        return found
+    Methods on one task share their resamples, so that any two of them can be compared.
 
-    def _groups(self) -> list[Group]:
-        fitted = [group_of(cell) for cell in self.cells if cell.corpus is not None]
-        return list(dict.fromkeys(fitted or [group_of(cell) for cell in self.cells]))
-
-    def _of_group(self, group: Group, task: Task, replicates: Replicates) -> Replicates | None:
-        """Replicates of a group's methods on a task, by name, each the mean over its seeds."""
-        members: dict[str, list[str]] = {}
-        for cell in self.cells:
-            # What is not fitted here stands beside every corpus.
-            same = group_of(cell) == group or (cell.corpus is None and group_of(cell)[:-1] == group[:-1])
-            if cell.task is task and same:
-                members.setdefault(cell.method.shown, []).append(cell.setting)
-        if not members:
-            return None
-        members |= {name: [name] for name in task.references}  # what is no method stands beside those of every group
-        return _pooled(replicates, members, self._seeds)
-
-    @cached_property
-    def _seeds(self) -> dict[str, int]:
-        """How many seeds each method has where it has most: with fewer a mean is of something else."""
-        counts = Counter((cell.method.shown, cell.task, group_of(cell)) for cell in self.cells)
-        return {name: count for (name, *_), count in sorted(counts.items(), key=lambda item: item[1])}
+    Args:
+        results: Results whose :attr:`Results.items` hold each cell.
+        tasks: The measured tasks.
+        resamples: Number of resamples; 0 for none, and no verdict.
+        seed: Seed.
+    """
+    frame = results.frame
+    frame["estimate"] = estimate_rows(results, tasks, resamples, seed)
+    pooled = _pool_seeds(frame)
+    averages = _averages(pooled, [task.name for task in tasks if task.averaged])
+    frame = pd.concat([frame, averages], ignore_index=True)
+    intervals = [estimate.interval for estimate in frame["estimate"]]
+    frame[["low", "high"]] = np.array(intervals).reshape(-1, 2)
+    results.frame = frame[list(COLUMNS)].infer_objects()
+    rows = pd.concat([pooled, averages], ignore_index=True)
+    comparisons = list(_comparisons(rows, tasks)) if resamples else []
+    results.record |= {
+        "verdicts": [comparison.verdict() for comparison in comparisons],
+        "differences": {
+            comparison.title: {
+                "methods": list(comparison.estimates),
+                "cells": comparison.differences(),
+            }
+            for comparison in comparisons
+        },
+        "bootstrap": {"resamples": resamples, "seed": seed},
+    }
 
 
-def group_of(cell: Cell) -> Group:
-    """Encoder, layers, pooling, split and corpus of a cell."""
-    columns = cell.columns
-    return (*(str(columns[name]) for name in ("encoder", "layers", "pooling")), cell.task.split, columns["corpus"])
+def estimate_rows(
+    results: Results, tasks: Sequence[Task], resamples: int, seed: int
+) -> list[Estimate]:
+    """The bootstrap estimate of each row of the frame, see :func:`add_intervals`."""
+    frame = results.frame
+    replicates = {}
+    for task in tasks if resamples else ():
+        metrics = {metric for metric, _ in task.metrics}
+        own = frame[(frame["task"] == task.name) & (frame["split"] == task.split)]
+        cells = list(dict.fromkeys(own[own["metric"].isin(metrics)]["cell"]))
+        items = {cell: results.items[cell] for cell in cells}
+        for metric, values in task.resample(items, resamples, seed).items():
+            for cell, row in zip(cells, values, strict=True):
+                replicates[cell, *metric] = row
+    missing = np.full(max(resamples, 1), np.nan)
+    columns = ("cell", "metric", "aggregation", "value")
+    return [
+        Estimate(value, replicates.get(tuple(key), missing))
+        for *key, value in zip(*(frame[name] for name in columns), strict=True)
+    ]
 
 
-def _average(by_task: Sequence[Replicates], what: str) -> tuple[Replicates | None, list[str]]:
-    """Average over the tasks of the methods with a figure on each of them, and lines about what is left out."""
-    figures: dict[str, dict[str, float]] = {method: {} for each in by_task for method in each.methods}
-    for each in by_task:
-        for method in each.usable():
-            figures[method][each.name] = each.interval(method).value
-    found = Comparable.of(figures, [each.name for each in by_task])
-    lines = found.told(what)
-    if not found.rows:
-        return None, lines
-    whole = [each.only(found.rows) for each in by_task if each.name in found.columns]
-    averaged = whole[0] if len(whole) == 1 else average(whole, f"average of {len(whole)} tasks")
-    usable = averaged.usable()
-    if len(usable) < len(found.rows):  # tiny tasks: on each resample some task has no figure
-        lines.append(f"left out of {what}, no resample has all tasks: {', '.join(set(found.rows) - set(usable))}")
-    return averaged.only(usable) if usable else None, lines
+def _pool_seeds(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per method, task and metric: the mean over the seeds."""
+    keys = [*_METHOD, "task", "metric", "aggregation"]
+    rows = []
+    for values, own in frame.groupby(keys, sort=False):
+        estimate = average(list(own["estimate"]))
+        rows.append([*values, estimate, estimate.value, own["pairs"].max()])
+    return pd.DataFrame(rows, columns=[*keys, "estimate", "value", "pairs"])
 
 
-def _pooled(replicates: Replicates, members: Mapping[str, Sequence[str]], seeds: Mapping[str, int]) -> Replicates:
-    """The mean over each method's seeds under its name; without a figure if some of its seeds are missing."""
-    pooled = replicates.pooled(members)
-    lacking = [len(settings) < seeds.get(name, 1) for name, settings in members.items()]
-    return replace(pooled, points=np.where(lacking, math.nan, pooled.points))
+def _averages(pooled: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
+    """The average over the tasks of a split, for methods with a figure on each of them."""
+    rows = []
+    chosen = pooled[(pooled["metric"] == "spearman") & pooled["task"].isin(tasks)]
+    chosen = chosen[chosen["aggregation"].isin(AGGREGATIONS)]
+    for (aggregation, _), same in chosen.groupby(["aggregation", "split"], sort=False):
+        count = same["task"].nunique()
+        for values, own in same.groupby(_METHOD, sort=False):
+            if count < 2 or len(own) < count:
+                continue
+            estimate = average(list(own["estimate"]))
+            rows.append(
+                {
+                    **dict.fromkeys(COLUMNS, ""),
+                    **dict(zip(_METHOD, values, strict=True)),
+                    "seed": None,
+                    "task": AVERAGE,
+                    "metric": "spearman",
+                    "aggregation": aggregation,
+                    "value": estimate.value,
+                    "pairs": int(own["pairs"].sum()),
+                    "estimate": estimate,
+                }
+            )
+    return pd.DataFrame(rows, columns=[*COLUMNS, "estimate"])
+
+
+def _comparisons(rows: pd.DataFrame, tasks: Sequence[Task]) -> Iterator[Comparison]:
+    """What verdicts are about: the average, or the only averaged task; then every other task."""
+    averaged = [task.name for task in tasks if task.averaged]
+    deciding = [
+        (AVERAGE if len(set(averaged)) > 1 else name, "spearman")
+        for name in averaged[:1]
+    ]
+    deciding += [
+        (task.name, task.headline)
+        for task in tasks
+        if not task.averaged and task.headline
+    ]
+    for name, metric in deciding:
+        chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
+        chosen = chosen[chosen["aggregation"].isin([AGGREGATION, "all"])]
+        if metric == "spearman":
+            chosen = chosen[chosen["aggregation"] == AGGREGATION]
+        chosen = chosen[[estimate.exists for estimate in chosen["estimate"]]]
+        chosen = chosen[chosen["encoder"] != "none"]  # references are no methods
+        yield from _of_methods(chosen, f"{name} {metric}")
+        yield from _of_encoders(chosen, f"{name} {metric}")
+
+
+def _of_methods(rows: pd.DataFrame, title: str) -> Iterator[Comparison]:
+    shared = ["encoder", "layers", "pooling", "split"]
+    varying = [column for column in shared if rows[column].nunique() > 1]
+    corpora = [corpus for corpus in rows["corpus"].unique() if corpus not in EVERYWHERE]
+    for values, own in rows.groupby(shared, sort=False):
+        labels = dict(zip(shared, values, strict=True))
+        for corpus in corpora or ["none"]:
+            chosen = own[own["corpus"].isin([corpus, *EVERYWHERE])]
+            if len(chosen) > 1:
+                parts = [title, *(labels[column] for column in varying)]
+                parts += [f"corpus {corpus}"] if len(corpora) > 1 else []
+                yield Comparison(
+                    ", ".join(parts),
+                    dict(zip(chosen["method"], chosen["estimate"], strict=True)),
+                )
+
+
+def _of_encoders(rows: pd.DataFrame, title: str) -> Iterator[Comparison]:
+    """One method on several encoders, all else equal."""
+    shared = ["method", "layers", "pooling", "split", "corpus"]
+    varying = [column for column in shared if rows[column].nunique() > 1]
+    for values, own in rows.groupby(shared, sort=False):
+        if own["encoder"].nunique() > 1:
+            labels = dict(zip(shared, values, strict=True))
+            parts = [title, "between encoders", *(labels[column] for column in varying)]
+            yield Comparison(
+                ", ".join(parts),
+                dict(zip(own["encoder"], own["estimate"], strict=True)),
+            )

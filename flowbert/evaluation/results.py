@@ -1,253 +1,195 @@
-"""results.json: one row per figure with everything that decided it, and the fingerprint of the run."""
+"""Results: one long table of figures, the items behind them, and the fingerprint of the run."""
 
 import datetime
-import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, Self
 
+import numpy as np
+import pandas as pd
 import torch
 
 from flowbert import __version__
 from flowbert.errors import UserError, choices
-from flowbert.io.atomic import written_atomically
-from flowbert.io.command import command_line
-from flowbert.io.digest import digest_json
-from flowbert.io.json_file import read_json
-from flowbert.io.lock import locked
-from flowbert.tasks.base import Measured
-from flowbert.tasks.protocol import AGGREGATIONS
+from flowbert.io import digest, read_json, write_atomically, write_json
+from flowbert.tasks import Task
+from flowbert.tasks.bootstrap import Floats
 
-_LIBRARIES = ("torch", "pytorch-lightning", "transformers", "tokenizers", "datasets", "numpy", "scipy", "safetensors")
+COLUMNS: dict[str, Any] = {
+    "encoder": str,
+    "layers": str,
+    "pooling": str,
+    "method": str,
+    "corpus": str,
+    "seed": int | None,
+    "task": str,
+    "split": str,
+    "metric": str,
+    "aggregation": str,
+    "value": float | None,
+    "low": float | None,
+    "high": float | None,
+    "pairs": int,
+    "supervised": bool,
+    "reason": str,
+    "cell": str,
+}
+"""Columns of :attr:`Results.frame` and their types."""
 
+AVERAGE = "average"
+AGGREGATION = "wmean"
+"""The aggregation that is shown first, and that verdicts go by."""
 
-@dataclass(frozen=True)
-class Row:
-    """One figure and its setting.
-
-    Attributes:
-        method: Name of the method, e.g. ``raw``, ``whitening``, ``flow``.
-        encoder: Path or hub name of the encoder.
-        layers: Layers averaged, as asked for, e.g. ``first_last`` or ``1,12``.
-        pooling: Token pooling.
-        corpus: What the method was fitted on, e.g. ``target``; ``none`` for raw.
-        task: Name of the task.
-        split: Split that was evaluated.
-        aggregation: ``all``, ``mean`` or ``wmean``; ``all`` for a metric without subsets.
-        value: The figure; NaN (null in the file) if it does not exist.
-        pairs: Number of pairs.
-        alignment: Over the positive pairs.
-        uniformity: Over the distinct sentences.
-        mean_cosine: Over the distinct sentences.
-        seed: Seed of the method, None where nothing is random.
-        positives: Number of positive pairs.
-        sentences: Number of distinct sentences.
-        uniformity_sentences: How many of them the uniformity saw.
-        subsets: Spearman and pairs by subset.
-        layer_numbers: The layers as indices into the hidden states, 0 being the embedding layer's output.
-        revision: Pinned revision of the encoder, if any.
-        dtype: Number format of the encoder.
-        max_length: Tokens after which sentences are cut.
-        metric: What ``value`` is: ``spearman``, or the figure of another kind of task, e.g. ``auc``, ``recall@5``.
-        low: Lower end of the 95% confidence interval over pairs; NaN if none was computed.
-        high: Upper end.
-        supervised: Whether the method learned from labels.
-        setting: Digest of everything that decides the figure but the code; with equal ``code``, not computed twice.
-        fitted: Number of sentences that the method was fitted on, where a run of ``fit`` says it.
-        reason: Why there is no figure, in one line; empty if there is one.
-        code: Digest of the code that computed it, see :func:`flowbert.evaluation.code.code_digest`; empty in old files.
-    """
-
-    method: str
-    encoder: str
-    layers: str
-    pooling: str
-    corpus: str
-    task: str
-    split: str
-    aggregation: str
-    value: float
-    pairs: int
-    alignment: float = math.nan
-    uniformity: float = math.nan
-    mean_cosine: float = math.nan
-    seed: int | None = None
-    positives: int = 0
-    sentences: int = 0
-    uniformity_sentences: int = 0
-    subsets: tuple[Mapping[str, Any], ...] = ()
-    layer_numbers: tuple[int, ...] = ()
-    revision: str | None = None
-    dtype: str | None = None
-    max_length: int | None = None
-    metric: str = "spearman"
-    low: float = math.nan
-    high: float = math.nan
-    supervised: bool = False
-    setting: str = ""
-    fitted: int = 0
-    reason: str = ""
-    code: str = ""
-
-    @property
-    def spearman(self) -> float:
-        """The figure in [-1, 1] if it is a Spearman correlation, else NaN."""
-        return self.value if self.metric == "spearman" else math.nan
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What the figure is of, whichever code computed it; rows of equal keys replace each other."""
-        where = (self.encoder, self.layers, self.pooling, self.corpus, self.seed)
-        return (self.setting or (self.method, *where), self.task, self.split, self.metric, self.aggregation)
-
-    @property
-    def shown_method(self) -> str:
-        """The method's name, with a star if it learned from labels."""
-        return f"{self.method}*" if self.supervised else self.method
-
-    def columns(self) -> dict[str, Any]:
-        """The row as it stands in files: :data:`COLUMNS` in order."""
-        return {name: getattr(self, name) for name in COLUMNS}
+_LIBRARIES = (
+    "torch",
+    "pytorch-lightning",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "scikit-learn",
+)
 
 
-def rows_of(measured: Measured, **columns: Any) -> list[Row]:
-    """A row for each figure of a method on a task; the other columns as in :class:`Row`.
-
-    Example:
-        >>> from flowbert.tasks.base import Figure
-        >>> columns = {"task": "T", "split": "test", "pairs": 9, "encoder": "e", "layers": "last", "pooling": "mean"}
-        >>> (row,) = rows_of(Measured((Figure("auc", "all", 0.75),), None, columns), method="raw", corpus="none")
-        >>> row.metric, row.value, row.spearman
-        ('auc', 0.75, nan)
-    """
-    columns = {**measured.columns, **columns}
-    return [Row(**columns, **figure._asdict()) for figure in measured.figures]
-
-
-def fingerprint(
-    config: Mapping[str, Any] | None = None,
-    *,
-    corpus_hash: str | None = None,
-    device: str | torch.device = "cpu",
-    seed: int | None = None,
-) -> dict[str, Any]:
-    """What a figure depends on besides its row: versions, hashes, device, platform, time, seed.
+class Results:
+    """Figures of methods on tasks.
 
     Args:
-        config: The run's configuration, JSON values; hashed in canonical form.
-        corpus_hash: Digest of the fitting corpus.
-        device: Device that computed the embeddings.
-        seed: Seed of the run.
+        rows: Records with the keys of :data:`COLUMNS`.
+        record: What the run says of itself: fingerprint, verdicts, differences, encoders.
+
+    Attributes:
+        frame: One row per figure (pandas), in long form. ``low`` and ``high`` are the ends of
+            the 95% interval; the task ``average`` is the mean over the tasks of a split.
+        record: As the argument.
+        items: Items of each cell (method on a task), ``(K,)``, of a run in this process.
+        vectors: Vectors of a sample of sentences by method, for the analysis of the run.
+        sentences: The sentences of this sample.
+        tasks: The measured tasks, of a run in this process.
     """
-    device = torch.device(device)
-    versions = {library: version(library) for library in _LIBRARIES}
-    return {
-        "versions": {"python": platform.python_version(), "flowbert": __version__, **versions},
-        "config_hash": digest_json(config or {}, compact=True),
-        "corpus_hash": corpus_hash,
-        "device": str(device),
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "platform": platform.platform(),
-        "threads": torch.get_num_threads(),
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seed": seed,
-        "command": command_line(),
-    }
 
+    def __init__(
+        self, rows: Sequence[Mapping[str, Any]], record: Mapping[str, Any]
+    ) -> None:
+        self.frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
+        self.record = dict(record)
+        self.items: dict[str, Floats] = {}
+        self.vectors: dict[str, torch.Tensor] = {}
+        self.sentences: list[str] = []
+        self.tasks: list[Task] = []
 
-def write_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> Path:
-    """Write ``{"rows": [...], "fingerprint": {...}}`` at once or not at all; NaN becomes null. Returns the path."""
-    path = Path(path)
-    content = {"rows": [_plain(row.columns()) for row in rows], "fingerprint": _plain(dict(run_fingerprint))}
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    with written_atomically(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
+    @property
+    def verdicts(self) -> list[str]:
+        """Which method to use, a line for each group of comparable methods."""
+        return list(self.record.get("verdicts", []))
 
+    def figure(
+        self, method: str, task: str, metric: str = "spearman", **columns: Any
+    ) -> float:
+        """One value; the mean if several rows agree.
 
-def merge_results(path: str | Path, rows: Sequence[Row], run_fingerprint: Mapping[str, Any]) -> list[Row]:
-    """Write rows and keep those of the file that they do not replace (:attr:`Row.key`), behind them.
+        Raises:
+            UserError: If there is none.
+        """
+        chosen = {"method": method, "task": task, "metric": metric, **columns}
+        if metric == "spearman":
+            chosen = {"aggregation": AGGREGATION, **chosen}
+        rows = self.frame
+        for name, value in chosen.items():
+            if value not in set(rows[name]):
+                raise UserError(
+                    f"{name}: received {value!r}; {choices(set(rows[name]), str(value))}"
+                )
+            rows = rows[rows[name] == value]
+        return float(rows["value"].mean())
 
-    The file is read and written under a lock, so that several processes lose no row of each other.
+    def table(
+        self, metric: str = "spearman", aggregation: str | None = None
+    ) -> pd.DataFrame:
+        """Methods by tasks, the mean over seeds.
 
-    Returns:
-        All rows of the file.
+        Args:
+            metric: Metric.
+            aggregation: Aggregation; None for ``wmean`` of Spearman, else ``all``.
+        """
+        if aggregation is None:
+            aggregation = AGGREGATION if metric == "spearman" else "all"
+        rows = self.frame
+        rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
+        index = ["encoder", "layers", "pooling", "corpus", "method"]
+        return rows.pivot_table(
+            index=index, columns=["split", "task"], values="value", sort=False
+        )
 
-    Raises:
-        UserError: If there is a file and it is no results.json.
-    """
-    path = Path(path)
-    with locked(path.parent):
-        earlier = load_results(path)[0] if path.exists() else []
-        new = {row.key for row in rows}
-        merged = [*rows, *(row for row in earlier if row.key not in new)]
-        write_results(path, merged, run_fingerprint)
-    return merged
+    def save(self, path: str | Path) -> None:
+        """Write ``results.json`` (records and fingerprint), and the frame as .csv beside it."""
+        path = Path(path)
+        frame = self.frame.astype({"seed": "Int64"})
+        records = [
+            {name: _plain(value) for name, value in row.items()}
+            for row in frame.to_dict("records")
+        ]
+        write_json(path, {"rows": records, "record": _plain(self.record)})
+        with write_atomically(path.with_suffix(".csv")) as temporary:
+            frame.to_csv(temporary, index=False)
 
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file of :meth:`save`.
 
-def load_results(path: str | Path) -> tuple[list[Row], dict[str, Any]]:
-    """Rows and fingerprint of a results.json, checked; null becomes NaN again.
-
-    Raises:
-        UserError: If the file is missing, not JSON, or a row lacks a field or holds a value that is not allowed.
-    """
-    path = Path(path)
-    content = read_json(path, needed="a results.json")
-    if not isinstance(content.get("rows"), list):
-        raise UserError(f"{path}: lacks the list 'rows'; needed: an object with 'rows' and 'fingerprint'")
-    rows = [_row(value, f"{path}: row {number}") for number, value in enumerate(content["rows"], start=1)]
-    return rows, dict(content.get("fingerprint") or {})
-
-
-_FIELDS = {field.name: field for field in fields(Row)}
-_IN_FILES = {"value": ("spearman",), "metric": ("metric", "value")}
-COLUMNS = tuple(column for name in _FIELDS for column in _IN_FILES.get(name, (name,)))
-"""The columns of a results file in order: ``spearman`` stands in the place of ``value``, which follows ``metric``."""
-
-_KINDS: dict[Any, tuple[str, Any]] = {
-    str: ("text", str),
-    int: ("a whole number", int),
-    float: ("a number or null", int | float | None),
-    tuple: ("a list", list),
-}
-"""Type of a field -> what is allowed in a file, and the type of that; fields of other types hold anything."""
-
-
-def _row(record: Any, where: str) -> Row:
-    if not isinstance(record, dict):
-        raise UserError(f"{where} is {type(record).__name__}; allowed: an object")
-    needed = ["spearman", *(name for name, field in _FIELDS.items() if field.default is MISSING and name != "value")]
-    for name in needed:
-        if name not in record:
-            raise UserError(f"{where} lacks {name!r}; needed: {', '.join(COLUMNS)}")
-    checked: dict[str, Any] = {}
-    for name, content in record.items():
-        if name not in COLUMNS:
-            raise UserError(f"{where}: unknown field {name!r}; {choices(COLUMNS, name)}")
-        annotation = float if name == "spearman" else _FIELDS[name].type
-        kind: Any = get_origin(annotation) or annotation
-        allowed, types = _KINDS.get(kind, ("", object))
-        if not isinstance(content, types) or (kind in (int, float) and isinstance(content, bool)):
-            raise UserError(f"{where}: {name} is {content!r}; allowed: {allowed}")
-        value = math.nan if kind is float and content is None else content
-        checked[name] = kind(value) if kind in _KINDS else value
-    aggregation, spearman = checked["aggregation"], checked.pop("spearman")
-    if aggregation not in AGGREGATIONS:
-        raise UserError(f"{where}: aggregation is {aggregation!r}; {choices(AGGREGATIONS, aggregation)}")
-    if abs(spearman) > 1:
-        raise UserError(f"{where}: spearman is {spearman}; allowed: a number in [-1, 1] or null")
-    return Row(**{"value": spearman, **checked})
+        Raises:
+            UserError: If it is missing, damaged, or holds something else.
+        """
+        content = read_json(path, {"rows": list, "record": dict})
+        for number, row in enumerate(content["rows"], start=1):
+            if not isinstance(row, dict) or set(row) != set(COLUMNS):
+                raise UserError(
+                    f"{path}: row {number}: expected the columns {', '.join(COLUMNS)}"
+                )
+            for name, kind in COLUMNS.items():
+                if not isinstance(row[name], kind):
+                    raise UserError(f"{path}: row {number}: {name} is {row[name]!r}")
+                if kind == float | None and row[name] is None:
+                    row[name] = math.nan
+        verdicts = content["record"].get("verdicts", [])
+        if not isinstance(verdicts, list) or not all(
+            isinstance(line, str) for line in verdicts
+        ):
+            raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
+        return cls(content["rows"], content["record"])
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    """A JSON value; what is missing becomes null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    missing = isinstance(value, float) and not math.isfinite(value)
+    return None if missing or value is pd.NA else value
+
+
+def fingerprint(
+    config: Mapping[str, Any], device: str | torch.device, seed: int | None = None
+) -> dict[str, Any]:
+    """What a figure depends on beside its row: versions, configuration, device, time, seed."""
+    device = torch.device(device)
+    on_gpu = device.type == "cuda"
+    return {
+        "versions": {
+            "flowbert": __version__,
+            "python": platform.python_version(),
+            **{library: version(library) for library in _LIBRARIES},
+        },
+        "config": digest(dict(config)),
+        "device": torch.cuda.get_device_name(device) if on_gpu else platform.machine(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+    }

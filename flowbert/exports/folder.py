@@ -1,226 +1,218 @@
-"""A sentence-transformers folder of stock modules: it opens without this package and without a flag.
+"""A folder of stock sentence-transformers modules: it opens without this package.
 
-What the modules do to the features of a batch is in their source (sentence_transformers 6.2, ``base/modules/dense.py``,
-``sentence_transformer/modules/pooling.py``). A flow needs names of features in ``Dense``, which version 5.4 brought.
+The flow relies on a detail of ``Pooling``: it puts the feature ``cls_token_embeddings``, if there
+is one, before what it pools. The hidden layers of the couplings travel in it.
+
+References:
+    https://sbert.net/docs/package_reference/sentence_transformer/models.html
 """
 
 import inspect
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.after_pooling import Dense
-from flowbert.encoders.pooling import Pooling
-from flowbert.encoders.saving import write_encoder
-from flowbert.encoders.token_weights import WEIGHTINGS
+from flowbert.encoders import SentenceEncoder, SentenceTransformerFolder
+from flowbert.encoders.files import quiet
+from flowbert.encoders.pooling import WEIGHTED
 from flowbert.errors import UserError
-from flowbert.exports.compiled import Affine, CompiledMap, compile_behind
-from flowbert.methods.chain import Chain
-from flowbert.methods.embedder import Embedder, Fitted
+from flowbert.exports.card import base_name
+from flowbert.exports.compiled import CompiledMap
+from flowbert.io import write_json
+from flowbert.maps import AnyMap, Flow, steps_of
+from flowbert.model import Model
 
-MODES = {"mean": "mean", "cls": "cls", "max": "max", "position_mean": "weightedmean", "last_token": "lasttoken"}
-"""Pooling -> its name in sentence-transformers; those with token weights are means after ``WordWeights``."""
+MODES = {
+    "mean": "mean",
+    "cls": "cls",
+    "max": "max",
+    "position_mean": "weightedmean",
+    "last_token": "lasttoken",
+}
+"""Poolings without token weights, and their names in sentence-transformers."""
 
-_TINY = 1e-8  # in place of weight 0: lost in rounding, but a sentence of such tokens alone still gets its plain mean
-_PREFIX = "sentence_transformers.models"  # understood by old and new versions
-_HIDDEN = "cls_token_embeddings"  # a feature that Pooling puts before what it pools, whatever it holds
-
-
-@dataclass(frozen=True)
-class StockModule:
-    """One module of the folder: its class, its config and its tensors."""
-
-    kind: str
-    config: Mapping[str, Any]
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+_HIDDEN = "cls_token_embeddings"
+_SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
 
 
-def has_native_form(model: Embedder) -> bool:
-    """Whether the folder also holds what this package loads, the encoder and the map apart.
-
-    A chain has no file of its own, and modules of the encoder's own would be one with the map.
-    """
-    return not (isinstance(model.fitted, Chain) or len(model.encoder.after_pooling))
-
-
-def write_folder(
-    folder: Path, encoder: SentenceEncoder, fitted: Fitted | None, *, settings: bool = True
-) -> CompiledMap | None:
-    """Write an encoder and a map into an empty folder.
-
-    Args:
-        folder: The folder.
-        encoder: The encoder.
-        fitted: The map; None for none.
-        settings: Whether to say how this package uses the encoder: only with :func:`has_native_form`.
-
-    Returns:
-        The layers of the map, and of what was folded into it.
+def write_folder(folder: Path, model: Model) -> None:
+    """Write a model into an empty folder.
 
     Raises:
-        UserError: If stock modules cannot express the map, the pooling or the precision; the message names it.
+        UserError: If stock modules cannot compute the model; the message names the part.
     """
-    own, compiled = compile_behind(list(encoder.after_pooling), fitted, encoder.dim)
-    modules = stock_modules(encoder, own, compiled)
-    use = {name: encoder.describe()[name] for name in ("layers", "pooling", "max_length", "prompt")}
-    with _hidden_states_given(encoder.backbone.config, encoder.layers != (encoder.num_layers,)):
-        write_encoder(folder, encoder.backbone, encoder.tokenizer, use if settings else None, encoder.counts)
-    listed = [{"idx": 0, "name": "0", "path": "", "type": f"{_PREFIX}.Transformer"}]
-    for number, module in enumerate(modules, start=1):
-        path = f"{number}_{module.kind}"
-        (folder / path).mkdir()
-        _write_json(folder / path / "config.json", module.config)
-        if module.tensors:
-            tensors = {name: value.float().contiguous() for name, value in module.tensors.items()}
-            save_file(tensors, folder / path / "model.safetensors", metadata={"format": "pt"})
-        listed.append({"idx": number, "name": str(number), "path": path, "type": f"{_PREFIX}.{module.kind}"})
-    _write_json(folder / "modules.json", listed)
-    transformer: dict[str, Any] = {"max_seq_length": encoder.max_length, "do_lower_case": False}
-    if "add_pooling_layer" in inspect.signature(type(encoder.backbone).__init__).parameters:
-        transformer["model_args"] = {"add_pooling_layer": False}  # it was dropped: none is made up when it loads
-    _write_json(folder / "sentence_bert_config.json", transformer)
-    prompts = {"prompts": {"default": encoder.prompt}, "default_prompt_name": "default"} if encoder.prompt else {}
-    _write_json(folder / "config_sentence_transformers.json", {"prompts": {}, "similarity_fn_name": "cosine"} | prompts)
-    return compiled
+    from sentence_transformers import SentenceTransformer
+
+    encoder = model.encoder
+    if isinstance(encoder, SentenceEncoder):
+        modules = stock_modules(encoder, model.map)
+        encoder.save(folder)
+        _write_modules(folder, modules)
+        _write_settings(folder, encoder)
+        # The map as it is, with an encoder whose path says nothing of this machine.
+        named = encoder.variant()
+        named.path = base_name(encoder)
+        Model(named, model.map, model.scale).save(folder / "model")
+    elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
+        own = encoder.model
+        extended = SentenceTransformer(
+            modules=[*own.children(), *map_modules(model.map, encoder.dim)],
+            prompts=own.prompts,
+            default_prompt_name=own.default_prompt_name,
+            device="cpu",
+        )
+        extended.save(str(folder), create_model_card=False)
+    else:
+        raise _refused(f"{model.map_name} after {encoder.path}", "another encoder")
 
 
-def stock_modules(
-    encoder: SentenceEncoder, own: Sequence[nn.Module], compiled: CompiledMap | None
-) -> list[StockModule]:
-    """Modules after the transformer: layers mixed, tokens weighed and pooled, those of the encoder's own, the map.
+def encode_with_folder(folder: Path, sentences: Sequence[str]) -> Any:
+    """Vectors of a folder by sentence-transformers, ``(N, k)``."""
+    from sentence_transformers import SentenceTransformer
+
+    with quiet():
+        opened = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
+    return opened.encode(list(sentences), show_progress_bar=False)
+
+
+def stock_modules(encoder: SentenceEncoder, fitted: AnyMap | None) -> list[Any]:
+    """Modules after the transformer: layers averaged, tokens weighted and pooled, the map.
 
     Raises:
-        UserError: If there are none for the pooling or the precision.
+        UserError: If there are none for the pooling or the map.
     """
-    if encoder.dtype != torch.float32:
-        dtype = encoder.describe()["dtype"]
-        raise UserError(f"dtype: received {dtype}; allowed in a sentence-transformers folder: float32")
-    config: Any = encoder.backbone.config
-    ((layers, pooling),) = encoder.settings
-    if not (pooling.weighted or pooling.name in MODES):
-        allowed = ", ".join([*MODES, *WEIGHTINGS])
-        raise UserError(f"pooling: received {pooling.text}, which no stock module does; allowed: {allowed}")
-    modules = [] if layers == (encoder.num_layers,) else [_layer_mixing(encoder.num_layers, layers, config.hidden_size)]
-    flow = compiled is not None and len(compiled.outer) > 0
-    weights = _position_0(encoder) if flow and pooling.name == "cls" else _token_weights(pooling)
-    if weights is not None:
-        modules.append(_word_weights(encoder, weights))
-    mode = MODES[pooling.name] if weights is None else "mean"
-    modules += [_pooling(config.hidden_size, mode), *map(_own, own)]
-    if compiled is None:
-        return modules
-    return [*modules, *(_joined(compiled, mode) if flow else [_layer(compiled.last)])]
+    from sentence_transformers.sentence_transformer.modules import (
+        Pooling,
+        WeightedLayerPooling,
+        WordWeights,
+    )
 
-
-def _layer_mixing(num_layers: int, layers: Sequence[int], dim: int) -> StockModule:
-    weights = torch.zeros(num_layers + 1 - min(layers))
-    weights[[layer - min(layers) for layer in layers]] = 1.0
-    config = {"word_embedding_dimension": dim, "layer_start": min(layers), "num_hidden_layers": num_layers}
-    return StockModule("WeightedLayerPooling", config, {"layer_weights": weights})
-
-
-def _token_weights(pooling: Pooling) -> Tensor | None:
-    if not pooling.weighted:
-        return None
-    if pooling.weights is None:
-        raise UserError(f"pooling: {pooling.text} needs token counts; allowed: an encoder that has them")
-    return pooling.weights.clamp_min(_TINY)
+    pooling = encoder.pooling
+    if (
+        pooling.name not in (*MODES, *WEIGHTED)
+        or pooling.options.get("half") is not None
+    ):
+        raise _refused(f"the pooling {pooling}", ", ".join([*MODES, *WEIGHTED]))
+    modules: list[Any] = []
+    if encoder.layers != (encoder.num_layers,):
+        start = min(encoder.layers)
+        weights = torch.zeros(encoder.num_layers + 1 - start)
+        weights[[layer - start for layer in encoder.layers]] = 1
+        mixing = WeightedLayerPooling(encoder.dim, encoder.num_layers, start)
+        mixing.layer_weights = nn.Parameter(weights)
+        modules.append(mixing)
+    mode = MODES.get(pooling.name, "mean")
+    token_weights = pooling.weights
+    if mode == "cls" and _flows(fitted):
+        mode, token_weights = "mean", _position_0(encoder)
+    if token_weights is not None:
+        values = token_weights.clamp_min(_SMALLEST).tolist()
+        tokenizer = encoder.backbone.tokenizer
+        tokens = tokenizer.convert_ids_to_tokens(list(range(len(values))))
+        modules.append(WordWeights(tokens, dict(zip(tokens, values, strict=True))))
+    modules.append(Pooling(encoder.dim, mode))
+    return modules + map_modules(fitted, encoder.dim, mode)
 
 
 def _position_0(encoder: SentenceEncoder) -> Tensor:
-    """Weights of tokens under which the mean is position 0, whose own feature the hidden layers take.
+    """Token weights under which the mean is position 0, as hidden layers take its feature.
 
-    Of a text that itself holds the token, "[CLS]" say, it is the mean over all of these.
+    Of a text that holds the token itself it is the mean over all of them.
     """
-    cls = encoder.tokenizer.cls_token_id
-    rows = [encoder.tokenize([text])["input_ids"][0].tolist() for text in ("a", "a, b")]
-    if cls is None or any(row[0] != cls or cls in row[1:] for row in rows):
-        raise UserError(
-            "pooling: received cls under a flow, and the tokenizer does not begin every text with a token of its own; "
-            "allowed: mean, or format onnx"
-        )
-    return torch.nn.functional.one_hot(torch.tensor(cls), len(encoder.tokenizer)).float()
+    tokenizer = encoder.backbone.tokenizer
+    cls = tokenizer.cls_token_id
+    if cls is None or tokenizer("a")["input_ids"][0] != cls:
+        raise _refused("cls before a flow where no [CLS] is in front", "mean, or onnx")
+    weights = torch.zeros(len(tokenizer))
+    weights[cls] = 1
+    return weights
 
 
-def _word_weights(encoder: SentenceEncoder, weights: Tensor) -> StockModule:
-    vocabulary = encoder.tokenizer.convert_ids_to_tokens(list(range(len(weights))))
-    by_token = dict(zip(vocabulary, weights.tolist(), strict=True))
-    config = {"vocab": vocabulary, "word_weights": by_token, "unknown_word_weight": 1.0}
-    return StockModule("WordWeights", config, {"emb_layer.weight": weights[:, None]})
+def map_modules(fitted: AnyMap | None, dim: int, mode: str = "mean") -> list[Any]:
+    """Modules of a map of embeddings of size ``dim`` that ``Pooling`` has made in this mode.
+
+    For each coupling the embedding is pooled anew and joined to the hidden layers so far. Those
+    are positive, so that they pass a relu.
+
+    Raises:
+        UserError: If a flow has affine couplings.
+    """
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    if fitted is None:
+        return []
+    if any(flow.flow_.config["coupling"] != "additive" for flow in _flows(fitted)):
+        raise _refused("a flow with affine couplings", "additive ones, or onnx")
+    compiled = CompiledMap(fitted, dim)
+    modules: list[Any] = []
+    for first, second in compiled.networks:
+        size = first.weight.shape[1] - dim  # of the hidden layers so far
+        modules.append(_dense(_passing(size, first.weight), first.bias, nn.ReLU()))
+        weight = _passing(size, nn.functional.pad(second.weight, (size, 0)))
+        hidden = _dense(weight, second.bias, nn.ReLU(), module_output_name=_HIDDEN)
+        modules += [hidden, Pooling(dim, ("cls", mode))]
+    return [*modules, _dense(*compiled.output, nn.Identity())]
 
 
-def _pooling(dim: int, *modes: str) -> StockModule:
-    old_names = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
-    config: dict[str, Any] = {"word_embedding_dimension": dim}
-    for mode in ("cls", "mean", "max", "weightedmean", "lasttoken"):
-        config[f"pooling_mode_{old_names.get(mode, mode)}"] = mode in modes
-    return StockModule("Pooling", config | {"include_prompt": True})
+def _passing(size: int, weight: Tensor) -> Tensor:
+    """The identity on the first inputs, above a weight of all."""
+    return torch.cat([torch.eye(size, weight.shape[1]), weight])
 
 
-def _own(part: nn.Module) -> StockModule:
-    """A module of the encoder's own, as it is."""
-    if not isinstance(part, Dense):
-        return StockModule("Normalize", {})
-    residual = {"use_residual": True} if part.use_residual else {}  # versions before 5.7 do not know the word
-    return _dense(part.state_dict(), part.activation, **residual)
+def _dense(weight: Tensor, bias: Tensor, activation: nn.Module, **options: Any) -> Any:
+    """A layer; outputs before those of the bias have none."""
+    from sentence_transformers.base.modules import Dense
+
+    outputs, inputs = weight.shape
+    bias = nn.functional.pad(bias, (outputs - len(bias), 0))
+    layer = Dense(inputs, outputs, activation_function=activation, **options)
+    layer.linear.weight = nn.Parameter(weight.float().contiguous())
+    layer.linear.bias = nn.Parameter(bias.float())
+    return layer
 
 
-def _layer(layer: Affine, activation: nn.Module | None = None, **names: Any) -> StockModule:
-    tensors = {"linear.weight": layer.weight, "linear.bias": layer.bias}
-    return _dense(tensors, activation or nn.Identity(), **names)
+def _flows(fitted: AnyMap | None) -> list[Flow]:
+    steps = [] if fitted is None else steps_of(fitted)
+    return [step for step in steps if isinstance(step, Flow)]
 
 
-def _dense(tensors: Mapping[str, Tensor], activation: nn.Module, **more: Any) -> StockModule:
-    config = {
-        "in_features": tensors["linear.weight"].shape[1],
-        "out_features": tensors["linear.weight"].shape[0],
-        "bias": "linear.bias" in tensors,
-        "activation_function": f"{type(activation).__module__}.{type(activation).__name__}",
+def _refused(received: str, expected: str) -> UserError:
+    return UserError(
+        f"format: received sentence-transformers for {received}; expected {expected}"
+    )
+
+
+def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
+    from sentence_transformers.base.modules import Transformer
+
+    records = [_record(0, Transformer, "")]
+    for number, module in enumerate(modules, start=1):
+        path = f"{number}_{type(module).__name__}"
+        (folder / path).mkdir()
+        module.save(str(folder / path))
+        records.append(_record(number, type(module), path))
+    write_json(folder / "modules.json", records)
+
+
+def _record(number: int, kind: type, path: str) -> dict[str, Any]:
+    name = f"{kind.__module__}.{kind.__name__}"
+    return {"idx": number, "name": str(number), "path": path, "type": name}
+
+
+def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
+    transformer: dict[str, Any] = {"max_seq_length": encoder.max_length}
+    if encoder.layers != (encoder.num_layers,):
+        transformer["config_kwargs"] = {"output_hidden_states": True}
+    network = type(encoder.backbone.network)
+    if "add_pooling_layer" in inspect.signature(network).parameters:
+        # The encoder has dropped its pooler; without this, loading makes up a random one.
+        transformer["model_kwargs"] = {"add_pooling_layer": False}
+    write_json(folder / "sentence_bert_config.json", transformer)
+    prompts = {
+        "prompts": {"default": encoder.prompt},
+        "default_prompt_name": "default" if encoder.prompt else None,
     }
-    return StockModule("Dense", config | more, tensors)
-
-
-def _joined(compiled: CompiledMap, mode: str) -> Iterator[StockModule]:
-    """The embedding is pooled anew before every network, and joined to the hidden layers so far, which are positive.
-
-    So a relu lets them pass, and nothing else needs to be carried.
-    """
-    for k, (outer, inner) in enumerate(zip(compiled.outer, compiled.inner, strict=True)):
-        if k:
-            yield _pooling(compiled.dim, "cls", mode)
-        before = outer.weight.shape[1] - compiled.dim
-        yield _layer(_beside(before, outer, after=True), nn.ReLU())
-        yield _layer(_beside(before, inner), nn.ReLU(), module_output_name=_HIDDEN)
-    yield _pooling(compiled.dim, "cls", mode)
-    yield _layer(compiled.last)
-
-
-def _beside(size: int, layer: Affine, *, after: bool = False) -> Affine:
-    """The identity on the first columns above a layer: of the columns behind these, or of all columns (``after``)."""
-    columns = layer.weight.shape[1] if after else size + layer.weight.shape[1]
-    rows = torch.eye(size, columns, dtype=torch.float64)
-    below = layer.weight if after else torch.nn.functional.pad(layer.weight, (size, 0))
-    return Affine(torch.cat([rows, below]), torch.cat([torch.zeros(size), layer.bias]))
-
-
-@contextmanager
-def _hidden_states_given(config: Any, needed: bool) -> Iterator[None]:
-    """The config says for a while, and so on disk, that all layers are given, if they are to be mixed."""
-    before = config.output_hidden_states
-    config.output_hidden_states = needed
-    try:
-        yield
-    finally:
-        config.output_hidden_states = before
-
-
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(folder / "config_sentence_transformers.json", prompts)

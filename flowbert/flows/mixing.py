@@ -7,37 +7,36 @@ from torch import Tensor, nn
 
 from flowbert.errors import UserError, choices
 from flowbert.flows.bijection import Bijection
-from flowbert.flows.triangular import lu_product
+from flowbert.flows.triangular import MIN_DIM, lu_product
 from flowbert.seeding import Stream
 
-LU_INITS = ("identity", "reverse", "random", "rotation")
+MIXING_INITS = ("identity", "reverse", "random", "rotation")
 
 
 class LULinear(Bijection):
-    r"""Learned invertible linear map :math:`z = x W`, :math:`W = P L (U + \mathrm{diag}(\sigma e^{a}))`.
+    r"""Invertible 1x1 convolution of Glow: :math:`z = x W` with a learned W.
 
-    P is a fixed permutation, L unit lower and U strictly upper triangular, :math:`\sigma` fixed signs. The factors are
-    applied one after another, which costs :math:`O(B D^2)`; W itself would cost :math:`O(D^3)` a step. The log-det is
-    :math:`\sum_d a_d`; the inverse is two triangular solves. ``triangles`` holds L below and U above its diagonal,
-    which is unused.
+    .. math:: W = P L (U + \mathrm{diag}(\sigma e^{a}))
+
+    P is a fixed permutation, L unit lower and U strictly upper triangular, :math:`\sigma` fixed
+    signs. The factors are applied one after another in :math:`O(B D^2)`; the log-det is
+    :math:`\sum_d a_d` and the inverse two triangular solves. ``triangles`` holds L below and U
+    above its diagonal, which is unused.
 
     References:
-        Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018). https://arxiv.org/abs/1807.03039
+        Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018).
+        https://arxiv.org/abs/1807.03039
 
     Args:
         dim: Vector size D.
-        init: What W is at the start: ``identity``, ``reverse`` or ``random`` (permutations), ``rotation`` (random).
+        init: Start of W: ``identity``, the permutations ``reverse`` and ``random``, or a random
+            ``rotation``.
         seed: Seed of ``random`` and ``rotation``.
 
-    Shapes:
-        x, z: ``(B, D)``; log_det: ``(B,)``, nats.
-
     Raises:
-        UserError: If ``init`` is not one of the names above.
+        UserError: If ``init`` is not one of these names.
 
     Example:
-        >>> import torch
-        >>> from flowbert.flows import LULinear
         >>> LULinear(3, init="reverse")(torch.tensor([[1.0, 2.0, 3.0]]))[0].detach()
         tensor([[3., 2., 1.]])
     """
@@ -47,6 +46,10 @@ class LULinear(Bijection):
 
     def __init__(self, dim: int, init: str = "identity", seed: int = 0) -> None:
         super().__init__()
+        if init not in MIXING_INITS:
+            raise UserError(
+                f"mixing_init: received {init!r}; {choices(MIXING_INITS, init)}"
+            )
         permutation, triangles, diagonal = _initial_factors(dim, init, seed)
         self.triangles = nn.Parameter(triangles)
         self.log_diagonal = nn.Parameter(diagonal.abs().log())
@@ -55,28 +58,49 @@ class LULinear(Bijection):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Multiply by P, by L, then by U plus the diagonal."""
-        z = lu_product(x[:, self.permutation], self.triangles, self._diagonal())
+        x = x[:, self.permutation]
+        if x.shape[1] >= MIN_DIM and x.device.type == "cpu":
+            z = lu_product(x, self.triangles, self._diagonal())
+        else:
+            x = x + x @ self.triangles.tril(-1)
+            z = x * self._diagonal() + x @ self.triangles.triu(1)
         return z, self.log_diagonal.sum().expand(z.shape[0])
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Solve for the upper factor, for the lower factor, then undo the permutation."""
+        solve = torch.linalg.solve_triangular
         upper = torch.diagonal_scatter(self.triangles, self._diagonal())
-        x = torch.linalg.solve_triangular(upper, z, upper=True, left=False)
-        x = torch.linalg.solve_triangular(self.triangles, x, upper=False, left=False, unitriangular=True)
-        return x[:, self.permutation.argsort()], -self.log_diagonal.sum().expand(z.shape[0])
+        x = solve(upper, z, upper=True, left=False)
+        x = solve(self.triangles, x, upper=False, left=False, unitriangular=True)
+        return x[:, self.permutation.argsort()], -self.log_diagonal.sum().expand(
+            z.shape[0]
+        )
 
     def _diagonal(self) -> Tensor:
         return self.sign * self.log_diagonal.exp()
 
 
+def _initial_factors(dim: int, init: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Permutation as column indices (x P = x[:, indices]), triangles and diagonal of W."""
+    generator = Stream(seed, "mixing").generator()
+    if init == "rotation":
+        # In float64, so that the product of the rounded factors is orthogonal to float32 accuracy.
+        numbers = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
+        P, L, U = torch.linalg.lu(torch.linalg.qr(numbers).Q)
+        return P.argmax(0), (L.tril(-1) + U.triu(1)).float(), U.diagonal().float()
+    permutation = torch.arange(dim)
+    if init == "reverse":
+        permutation = permutation.flip(0)
+    if init == "random":
+        permutation = torch.randperm(dim, generator=generator)
+    return permutation, torch.zeros(dim, dim), torch.ones(dim)
+
+
 class Reverse(Bijection):
-    r"""Reversal of the dimensions: :math:`z_d = x_{D+1-d}`, log-det 0 (the official BERT-flow configuration).
+    r"""Reversal of the dimensions: :math:`z_d = x_{D+1-d}`, log-det 0 (official configuration).
 
     Args:
         dim: Vector size D; the map does not depend on it.
-
-    Shapes:
-        x, z: ``(B, D)``; log_det: ``(B,)``.
     """
 
     def __init__(self, dim: int) -> None:
@@ -98,16 +122,14 @@ class RandomPermutation(Bijection):
     Args:
         dim: Vector size D.
         seed: Seed of the permutation, which is a buffer and so part of the state.
-
-    Shapes:
-        x, z: ``(B, D)``; log_det: ``(B,)``.
     """
 
     permutation: Tensor
 
     def __init__(self, dim: int, seed: int = 0) -> None:
         super().__init__()
-        self.register_buffer("permutation", torch.randperm(dim, generator=Stream(seed, "mixing").generator()))
+        generator = Stream(seed, "mixing").generator()
+        self.register_buffer("permutation", torch.randperm(dim, generator=generator))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Reorder the dimensions."""
@@ -123,18 +145,4 @@ MIXINGS: dict[str, Callable[[int, str, int], Bijection]] = {
     "reverse": lambda dim, _init, _seed: Reverse(dim),
     "random": lambda dim, _init, seed: RandomPermutation(dim, seed),
 }
-"""What makes each mixing of vector size D, start (of what is learned) and seed (of what is random)."""
-
-
-def _initial_factors(dim: int, init: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Permutation as column indices (x P = x[:, indices]), packed triangles and diagonal of the starting W."""
-    if init not in LU_INITS:
-        raise UserError(f"mixing_init: received {init!r}; {choices(LU_INITS, init)}")
-    generator = Stream(seed, "mixing").generator()
-    if init == "rotation":
-        # In float64, so that the product of the rounded factors is orthogonal to float32 accuracy.
-        rotation = torch.linalg.qr(torch.randn(dim, dim, generator=generator, dtype=torch.float64)).Q
-        P, L, U = torch.linalg.lu(rotation)
-        return P.argmax(0), (L.tril(-1) + U.triu(1)).float(), U.diagonal().float()
-    permutation = torch.randperm(dim, generator=generator) if init == "random" else torch.arange(dim)
-    return permutation.flip(0) if init == "reverse" else permutation, torch.zeros(dim, dim), torch.ones(dim)
+"""Mixings by name; arguments: vector size, start of what is learned, seed."""

@@ -1,141 +1,175 @@
-"""Masked tokens: choosing them, and predicting them with the layers of a masked language model above an encoder."""
+"""Masked tokens: choosing them, and predicting them above the encoder that is trained."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from transformers import AutoModelForMaskedLM
+from torch import Tensor
+from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.files import locate, quiet
 from flowbert.errors import UserError
-from flowbert.notices import transformers_notices_off
+from flowbert.modules.base import LIMITS
 from flowbert.seeding import Stream
 
-IGNORED = -100  # label of a position that takes no part in the loss: torch's cross-entropy leaves it out
-_MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
+LIMITS["mask_fraction"] = (lambda value: 0 < value < 1, "above 0 and below 1")
+
+Features = Mapping[str, Tensor]
+
+IGNORED = -100
+"""Label of a position that takes no part in the loss."""
+
+_MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the others stay
 
 
-def mask_features(
-    features: dict[str, Tensor],
+def mask_tokens(
+    ids: Tensor,
     tokenizer: Any,
     fraction: float,
     generator: torch.Generator,
     continues: Tensor | None = None,
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Choose tokens to predict: 80% of them become ``[MASK]``, 10% a random token, 10% stay as they are.
+) -> tuple[Tensor, Tensor]:
+    """Choose tokens to predict: 80% of them become the mask token, 10% a random one, 10% stay.
 
-    Special tokens and padding are spared. With ``continues`` whole words are chosen; what becomes of each of their
-    tokens is still drawn one by one, as in BERT's own whole-word masking.
+    transformers' collator replaces whole words by the mask token alone, which BERT does not.
 
     References:
-        BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018).
-        https://arxiv.org/abs/1810.04805
+        BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding
+        (Devlin et al., 2018). https://arxiv.org/abs/1810.04805
 
     Args:
-        features: ``input_ids`` and ``attention_mask`` of shape ``(B, T)``, and what else the encoder reads.
-        tokenizer: The tokenizer they came from; it has a mask token.
-        fraction: Chance of each token, or word, to be chosen.
-        generator: Source of randomness, on the CPU whatever the device of the ids, so that every device masks alike.
-        continues: Which tokens belong to the word of the token before them, bool of shape ``(B, T)``; default: none.
+        ids: Token ids, ``(B, T)``; special ones, padding among them, are never chosen.
+        tokenizer: Their tokenizer.
+        fraction: Probability of each token, or word, to be chosen.
+        generator: Generator on the CPU, so that all devices mask alike.
+        continues: Whether a token belongs to the word of the token before it, ``(B, T)``; with it
+            words are chosen.
 
     Returns:
-        Features with masks, and labels of shape ``(B, T)``: the old id where a token was chosen, else ``IGNORED``.
-
-    Example:
-        >>> encoder = SentenceEncoder.from_pretrained("builtin-sample")
-        >>> features = encoder.tokenize(["a dog runs"])
-        >>> _, labels = mask_features(features, encoder.tokenizer, 1.0, torch.Generator().manual_seed(0))
-        >>> (labels == IGNORED).tolist()  # [CLS] and [SEP]
-        [[True, False, False, False, False, True]]
+        Masked ids, and labels ``(B, T)``: the old id of a chosen token, else ``IGNORED``.
     """
-    ids = features["input_ids"]
-    special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
-    maskable = features["attention_mask"].bool() & ~torch.isin(ids, special)
-    draw = torch.rand(ids.shape, generator=generator).to(ids.device)
+    draws = torch.rand((2, *ids.shape), generator=generator).to(ids.device)
+    random_ids = torch.randint(len(tokenizer), ids.shape, generator=generator)
+    choice, fate = draws
     if continues is not None:
-        draw = draw.gather(1, _word_starts(continues))
-    chosen = (draw < fraction) & maskable
-    fate = torch.rand(ids.shape, generator=generator).to(ids.device)
-    random_ids = torch.randint(len(tokenizer), ids.shape, generator=generator).to(ids.device)
-    inputs = torch.where(chosen & (fate < _MASKED), tokenizer.mask_token_id, ids)
-    inputs = torch.where(chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM), random_ids, inputs)
-    return {**features, "input_ids": inputs}, torch.where(chosen, ids, IGNORED)
-
-
-def _word_starts(continues: Tensor) -> Tensor:
-    """Position of the first token of each token's word, ``(B, T)``."""
-    numbers = torch.arange(continues.shape[1], device=continues.device).expand_as(continues)
-    return torch.where(continues, 0, numbers).cummax(dim=1).values
-
-
-def new_predictor(config: Any, seed: int) -> Any:
-    """A masked language model of a configuration with random weights; the global random state stays as it was."""
-    with Stream(seed, "network").as_torch():
-        return AutoModelForMaskedLM.from_config(config)  # type: ignore[no-untyped-call]
+        positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        starts = positions.masked_fill(continues, 0).cummax(dim=1).values
+        choice = choice.gather(1, starts)
+    special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
+    chosen = (choice < fraction) & ~torch.isin(ids, special)
+    is_random = chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM)
+    masked = torch.where(chosen & (fate < _MASKED), tokenizer.mask_token_id, ids)
+    masked = torch.where(is_random, random_ids.to(ids.device), masked)
+    return masked, torch.where(chosen, ids, IGNORED)
 
 
 def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
-    """A masked language model around the very backbone that is trained.
+    """A masked language model around the network of an encoder.
 
-    Its prediction layers are those of the checkpoint that the encoder came from; layers that it lacks start at random
-    by ``seed``, with the word embeddings tied.
+    Its prediction layers are those of the encoder's folder; layers that it lacks start at random,
+    with the word embeddings tied.
 
     Raises:
-        UserError: If transformers knows no masked language model of this kind.
+        UserError: If transformers has no masked language model of this kind, or the tokenizer no
+            mask token.
     """
-    backbone: Any = encoder.backbone
-    folder = backbone.name_or_path  # where transformers found the weights; empty for a new network
-    try:
-        if folder and Path(folder).is_dir():
-            with transformers_notices_off(), Stream(seed, "network").as_torch():
-                model: Any = AutoModelForMaskedLM.from_pretrained(
-                    folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
-                )
-        else:
-            model = new_predictor(backbone.config, seed)
-    except ValueError as error:
+    from transformers import AutoModelForMaskedLM
+
+    backbone = encoder.backbone
+    network: Any = backbone.network
+    if backbone.tokenizer.mask_token_id is None:
         raise UserError(
-            f"path: received {encoder.path}, of type {backbone.config.model_type!r}, which transformers does not "
-            "know as a masked language model; allowed: BERT, RoBERTa, DistilBERT and the like"
-        ) from error
-    setattr(model, model.base_model_prefix, backbone)
+            f"encoder: received {encoder.path!r}, whose tokenizer has no mask token"
+        )
+    with quiet(), Stream(seed, "network").torch():
+        try:
+            if encoder.path:
+                files = locate(encoder.path, backbone.revision)
+                model: Any = AutoModelForMaskedLM.from_pretrained(
+                    files.source,
+                    revision=files.revision,
+                    subfolder=files.subfolder,
+                    dtype=torch.float32,
+                    trust_remote_code=False,
+                )
+            else:
+                model = AutoModelForMaskedLM.from_config(network.config)  # type: ignore[no-untyped-call]
+        except ValueError as error:
+            raise UserError(
+                f"encoder: received {encoder.path!r} of type {network.config.model_type!r}; "
+                "expected a masked language model such as BERT"
+            ) from error
+    setattr(model, model.base_model_prefix, network)
     model.tie_weights()
     return model.train()
 
 
-def predict_chosen(
-    model: Any, encoder: SentenceEncoder, chunks: Sequence[Mapping[str, Tensor]], labels: Sequence[Tensor]
+def predict_masked(
+    predictor: Any,
+    encoder: SentenceEncoder,
+    chunks: Sequence[Features],
+    fraction: float,
+    generator: torch.Generator,
+    continuing: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits and labels of the chosen tokens alone: the prediction layers, half of the work, skip the others.
+    """Mask tokens and predict them.
 
     Args:
-        model: The masked language model above the encoder; its prediction layers treat every position alike.
-        encoder: The encoder, which says whether the chunks go through packed.
-        chunks: Token features with masks, each ``(b, t)``.
-        labels: Wanted ids of each chunk, ``(b, t)``, ``IGNORED`` except at the n chosen tokens of all chunks.
+        predictor: The masked language model above the encoder.
+        encoder: The encoder.
+        chunks: Token features, each ``(b, t)``.
+        fraction: Probability of each token, or word, to be chosen.
+        generator: Generator on the CPU.
+        continuing: Ids of tokens that are not the first of their word, to choose whole words.
 
     Shapes:
-        results: ``(n, V)`` and ``(n,)``, in the order of the chunks.  b: sentences, t: tokens, V: vocabulary.
+        results: logits ``(n, V)`` and ids ``(n,)``.  n: chosen tokens, V: vocabulary.
     """
+    masked, labels = [], []
+    for chunk in chunks:
+        ids = chunk["input_ids"]
+        continues = None if continuing is None else torch.isin(ids, continuing)
+        ids, label = mask_tokens(
+            ids, encoder.backbone.tokenizer, fraction, generator, continues
+        )
+        masked.append({**chunk, "input_ids": ids})
+        labels.append(label)
+    return predict_chosen(predictor, encoder, masked, labels)
+
+
+def predict_chosen(
+    predictor: Any,
+    encoder: SentenceEncoder,
+    chunks: Sequence[Features],
+    labels: Sequence[Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Logits of the chosen tokens alone, and their ids, as of :func:`predict_masked`."""
     chosen = [label != IGNORED for label in labels]
-    wanted = torch.cat([label[mask] for label, mask in zip(labels, chosen, strict=True)])
+    ids = torch.cat([label[mask] for label, mask in zip(labels, chosen, strict=True)])
     if encoder.packs:
         packing = encoder.pack(chunks)
-        return _predict(model, packing.inputs(), packing.flatten(chosen)), wanted
-    logits = [_predict(model, features, mask) for features, mask in zip(chunks, chosen, strict=True)]
-    return torch.cat(logits), wanted
+        return _predict(predictor, packing.inputs(), packing.flatten(chosen)), ids
+    parts = zip(chunks, chosen, strict=True)
+    return torch.cat([_predict(predictor, chunk, mask) for chunk, mask in parts]), ids
 
 
-def _predict(model: Any, inputs: Mapping[str, Any], chosen: Tensor) -> Tensor:
-    def keep_chosen(_backbone: nn.Module, _inputs: Any, output: Any) -> Any:
+def _predict(predictor: Any, inputs: Mapping[str, Any], chosen: Tensor) -> Tensor:
+    """Logits of chosen tokens; the prediction layers skip the others."""
+
+    def select(_network: Any, _inputs: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state[chosen].unsqueeze(0)
         return output
 
-    hook = model.base_model.register_forward_hook(keep_chosen)
+    hook = predictor.base_model.register_forward_hook(select)
     try:
-        logits: Tensor = model(**inputs, return_dict=True).logits
+        logits: Tensor = predictor(**inputs, return_dict=True).logits
     finally:
         hook.remove()
     return logits.squeeze(0)
+
+
+def prediction_loss(logits: Tensor, ids: Tensor) -> Tensor:
+    """Mean cross-entropy in nats, ``()``; 0 with a gradient where no token was chosen."""
+    total = functional.cross_entropy(logits.float(), ids, reduction="sum")
+    return total / max(len(ids), 1)

@@ -1,110 +1,101 @@
-"""Tasks made of sentence pairs with gold scores, and the first of them: semantic textual similarity."""
+"""Tasks of sentence pairs: semantic textual similarity and lexical similarity."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from flowbert.data.corpus import Corpus, corpus_of_task, sentences_digest
-from flowbert.data.sts import STSTask, Subset, sentence_pairs
-from flowbert.tasks.base import Measured, Task
-from flowbert.tasks.options import TaskOptions
-from flowbert.tasks.pairs import POSITIVE_ABOVE, by_subset, embed_pairs, evaluate_pairs, gold_scores, similarities
-from flowbert.tasks.protocol import AGGREGATIONS, Embed, Floats, Transform, aggregate
-from flowbert.tasks.rank_resampling import ResampledSpearman
-from flowbert.tasks.resampling import Counts
+from flowbert.data.corpus import Corpus
+from flowbert.data.sts import STSData, Subset
+from flowbert.errors import UserError, choices
+from flowbert.io import digest, sentences_digest
+from flowbert.tasks.base import Metric, Task, cosines, own_corpus
+from flowbert.tasks.bootstrap import Counts, Floats, ResampledSpearman
+from flowbert.tasks.measures import (
+    alignment,
+    mean_cosine,
+    no_spearman,
+    spearman,
+    uniformity,
+)
+
+AGGREGATIONS = ("all", "mean", "wmean")
+POSITIVE_ABOVE = 4.0
 
 
 class PairTask(Task):
-    """A task made of sentence pairs: one split of an STS task, or of a file of own pairs.
+    """One split of sentence pairs with gold scores.
 
     Args:
-        data: Sentences and gold scores, N pairs.
-        split: The split to measure on.
+        data: The data set.
+        split: Split to measure.
 
     Raises:
-        UserError: If the data lack the split.
+        UserError: If the data set has no such split.
     """
 
-    options: ClassVar[tuple[str, ...]] = ()
-    """Arguments beside data and split, which decide its figures; named alike in :class:`TaskOptions`."""
-
-    def __init__(self, data: STSTask, split: str) -> None:
+    def __init__(self, data: STSData, split: str = "test") -> None:
         self.data = data
         self.name = data.name
         self.split = split
         self.subsets = data.split(split)
         self.strata = tuple(len(subset) for subset in self.subsets)
-        self.item_shape = (sum(self.strata),)
+        self.count = sum(self.strata)
+        self.sentences = list(dict.fromkeys(data.sentences([split])))
+        rows = {sentence: row for row, sentence in enumerate(self.sentences)}
+        first, second = self.pairs()
+        self.left = np.array([rows[text] for text in first])
+        self.right = np.array([rows[text] for text in second])
+        self.gold = np.concatenate([subset.scores for subset in self.subsets])
+        texts = sentences_digest([*first, *second])
+        subsets = [[subset.name, len(subset)] for subset in self.subsets]
+        self.digest = digest(
+            self.kind, self.name, split, texts, self.gold.tolist(), subsets
+        )
 
-    @classmethod
-    def load(cls, source: str, options: TaskOptions) -> list[Self]:
-        """Load by task name or file of own pairs."""
-        chosen = {name: getattr(options, name) for name in cls.options}
-        return [cls(data, split, **chosen) for data, split in options.pairs_of(source)]
-
-    @cached_property
-    def key(self) -> dict[str, Any]:
-        """Identity as JSON values."""
-        scores = [f"{subset.name} {subset.scores.tolist()}" for subset in self.subsets]
-        digest = sentences_digest([*self.sentences(), *scores])
-        options = {name: getattr(self, name) for name in self.options}
-        return {"kind": self.kind, "task": self.name, "split": self.split, "pairs": digest, **options}
-
-    def sentences(self) -> list[str]:
-        """Every occurrence of every sentence of the split."""
-        return self.data.sentences([self.split])
+    def items(self, vectors: Tensor) -> Floats:
+        """Cosine of each pair."""
+        return cosines(vectors[self.left], vectors[self.right])
 
     def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """First and second sentences of the split."""
-        return sentence_pairs(self.subsets)
+        """First and second sentences."""
+        first = [text for subset in self.subsets for text in subset.sentences1]
+        second = [text for subset in self.subsets for text in subset.sentences2]
+        return first, second
 
-    def corpus(self, name: str) -> Corpus:
-        """Its own corpus ``target`` or ``train_only``."""
-        return corpus_of_task(name, self.data)
-
-    def labelled(self) -> Sequence[Subset]:
-        """The train split, unless it is measured on."""
+    def labels(self) -> Sequence[Subset]:
+        """The train split, unless it is measured."""
         return self.data.splits.get("train", ()) if self.split != "train" else ()
 
-    def prepare(self, embed: Embed) -> Any:
-        """Look up the embeddings once for all methods."""
-        return embed_pairs(self.data, self.split, embed)
-
-    def item_values(self, prepared: Any, transform: Transform | None) -> Floats:
-        """Cosine of each pair."""
-        return similarities(prepared, transform)
+    def corpus(self, name: str) -> Corpus:
+        """The corpus ``target`` (sentences of all splits) or ``train_only``."""
+        splits = {split: self.data.sentences([split]) for split in self.data.splits}
+        return own_corpus(self.name, name, splits)
 
 
-class STS(PairTask, kind="sts"):
-    """Spearman of cosine and gold score, with alignment and uniformity.
+class STS(PairTask):
+    """Spearman of cosine and gold score under three aggregations, alignment and uniformity.
+
+    Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
+    ``wmean`` the size-weighted average of the subsets' correlations.
 
     Args:
-        data: Sentences and gold scores.
-        split: The split to measure on.
-        positive_above: Gold score above which a pair counts as positive for the alignment.
-        uniformity_limit: Draw this many distinct sentences for the uniformity if there are more; None takes all.
-
-    Raises:
-        UserError: If the data lack the split.
-
-    Example:
-        >>> from flowbert.data.sts import load_task
-        >>> task = STS(load_task("SAMPLE"), "test")
-        >>> lengths = task.prepare(lambda texts: np.array([[1.0, len(text)] for text in texts]))
-        >>> [(f.metric, f.aggregation, round(f.value, 2)) for f in task.measure(lengths).figures][0]
-        ('spearman', 'all', 0.21)
+        data: The data set.
+        split: Split to measure.
+        positive_above: Pairs with a higher gold score are positives of the alignment.
+        uniformity_limit: Largest number of sentences for the uniformity; None for all.
     """
 
-    measures = tuple(("spearman", name) for name in AGGREGATIONS)
+    kind = "sts"
+    metrics = tuple(("spearman", name) for name in AGGREGATIONS)
     headline = "spearman"
     averaged = True
-    options = ("positive_above", "uniformity_limit")
 
     def __init__(
         self,
-        data: STSTask,
+        data: STSData,
         split: str = "test",
         positive_above: float = POSITIVE_ABOVE,
         uniformity_limit: int | None = None,
@@ -112,31 +103,123 @@ class STS(PairTask, kind="sts"):
         super().__init__(data, split)
         self.positive_above = positive_above
         self.uniformity_limit = uniformity_limit
+        self.digest = digest(self.digest, positive_above, uniformity_limit)
+        ends = np.cumsum(self.strata)
+        self._slices = [
+            slice(end - size, end) for end, size in zip(ends, self.strata, strict=True)
+        ]
 
-    def measure(self, prepared: Any, transform: Transform | None = None, flaw: str | None = None) -> Measured:
-        """Figures under one map, with what the geometry of the embeddings tells of it."""
-        return evaluate_pairs(
-            prepared, transform, positive_above=self.positive_above, uniformity_limit=self.uniformity_limit, flaw=flaw
-        ).measured
+    def _by_subset(self, items: Floats) -> list[float]:
+        return [spearman(items[part], self.gold[part]) for part in self._slices]
 
-    def aggregate(self, items: Floats) -> list[float]:
-        """Spearman with the gold score in three aggregations."""
-        found = aggregate([subset.scores for subset in self.subsets], by_subset(items, self.subsets), warn=False)
-        return [found.all, found.mean, found.wmean]
+    def score(self, items: Floats) -> dict[Metric, float]:
+        """Spearman under each aggregation."""
+        subsets = self._by_subset(items)
+        figures = (
+            spearman(items, self.gold),
+            float(np.mean(subsets)),
+            float(np.average(subsets, weights=self.strata)),
+        )
+        return dict(zip(self.metrics, figures, strict=True))
+
+    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+        """Alignment, uniformity, mean cosine, and the correlation of each subset."""
+        positive = self.gold > self.positive_above
+        figures = {
+            "alignment": alignment(
+                vectors[self.left[positive]], vectors[self.right[positive]]
+            ),
+            "uniformity": uniformity(
+                vectors, limit=self.uniformity_limit, dtype=torch.float32
+            ),
+            "mean_cosine": mean_cosine(vectors),
+        }
+        extras = {(name, "all"): value for name, value in figures.items()}
+        if len(self.subsets) > 1:
+            values = zip(self.subsets, self._by_subset(items), strict=True)
+            extras |= {("spearman", subset.name): value for subset, value in values}
+        return extras
+
+    def reason(self, items: Floats) -> str:
+        """The first subset without a correlation, and why."""
+        for subset, part in zip(self.subsets, self._slices, strict=True):
+            problem = no_spearman(items[part], self.gold[part])
+            if problem:
+                return f"{subset.name}: {problem}"
+        return ""
 
     def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
-        """The same on resamples of each subset's pairs."""
-        gold = gold_scores(self.subsets)
-        whole = ResampledSpearman(items, gold)
+        """Correlations on resamples of each subset's pairs."""
+        whole = ResampledSpearman(items, self.gold)
         if len(self.subsets) == 1:
-            return lambda counts: np.repeat(whole(counts)[None], len(AGGREGATIONS), axis=0)
-        stops = np.cumsum(self.strata)
-        slices = [slice(stop - size, stop) for size, stop in zip(self.strata, stops, strict=True)]
-        subsets = [ResampledSpearman([values[pairs] for values in items], gold[pairs]) for pairs in slices]
-        weights = np.divide(self.strata, sum(self.strata))
+            return lambda counts: np.repeat(
+                whole(counts)[None], len(AGGREGATIONS), axis=0
+            )
+        subsets = [
+            ResampledSpearman([values[part] for values in items], self.gold[part])
+            for part in self._slices
+        ]
+        weights = np.divide(self.strata, self.count)
 
-        def figures(counts: Counts) -> Floats:
-            each = np.array([spearman(counts[:, pairs]) for spearman, pairs in zip(subsets, slices, strict=True)])
-            return np.stack([whole(counts), each.mean(axis=0), np.tensordot(weights, each, axes=1)])
+        def estimate(counts: Counts) -> Floats:
+            pairs = zip(subsets, self._slices, strict=True)
+            figures = np.array([subset(counts[:, part]) for subset, part in pairs])
+            weighted = np.tensordot(weights, figures, axes=1)
+            return np.stack([whole(counts), figures.mean(axis=0), weighted])
 
-        return figures
+        return estimate
+
+
+class Lexical(PairTask):
+    """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
+
+    Args:
+        data: The data set.
+        split: Split to measure.
+        unit: Unit of the Levenshtein distance, ``words`` or ``characters``.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 6.
+        https://arxiv.org/abs/2011.05864
+    """
+
+    kind = "lexical"
+    UNITS = ("words", "characters")
+
+    def __init__(self, data: STSData, split: str = "test", unit: str = "words") -> None:
+        super().__init__(data, split)
+        if unit not in self.UNITS:
+            raise UserError(f"lexical: received {unit!r}; {choices(self.UNITS, unit)}")
+        self.unit = unit
+        self.metrics = ((f"edit_distance_{unit}", "all"),)
+        self.digest = digest(self.digest, unit)
+
+    @cached_property
+    def distances(self) -> Floats:
+        """Levenshtein distance of each pair, ``(K,)``."""
+        from rapidfuzz.distance import Levenshtein
+
+        split = str.split if self.unit == "words" else str
+        pairs = zip(*self.pairs(), strict=True)
+        distances = [
+            Levenshtein.distance(split(first), split(second)) for first, second in pairs
+        ]
+        return np.array(distances, dtype=np.float64)
+
+    @property
+    def references(self) -> Mapping[str, Floats]:
+        """The gold score."""
+        return {"gold": self.gold}
+
+    def score(self, items: Floats) -> dict[Metric, float]:
+        """Correlation with the distance."""
+        return {self.metrics[0]: spearman(items, self.distances)}
+
+    def reason(self, items: Floats) -> str:
+        """Why there is no correlation."""
+        return no_spearman(items, self.distances)
+
+    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
+        """The correlation on resamples of each subset's pairs."""
+        resampled = ResampledSpearman(items, self.distances)
+        return lambda counts: resampled(counts)[None]

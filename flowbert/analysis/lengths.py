@@ -1,0 +1,96 @@
+"""Length of sentences and frequency of their words: what the norms of vectors are compared with."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from flowbert.tasks.measures import Array, spearman, to_rows
+
+if TYPE_CHECKING:  # transformers takes seconds to import
+    from flowbert.encoders import SentenceEncoder
+
+BLOCK = 10_000  # sentences tokenized at once
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def words_of(sentence: str) -> list[str]:
+    """Words of a sentence in lower case; a punctuation mark is a word.
+
+    Example:
+        >>> words_of("A dog's life.")
+        ['a', 'dog', "'", 's', 'life', '.']
+    """
+    return _WORD.findall(sentence.lower())
+
+
+def tokens_of(
+    encoder: "SentenceEncoder", sentences: Sequence[str]
+) -> Iterator[list[int]]:
+    """Token ids of sentences, truncated for the encoder; special tokens are left out."""
+    tokenizer = encoder.backbone.tokenizer
+    length = encoder.max_length - tokenizer.num_special_tokens_to_add()
+    for start in range(0, len(sentences), BLOCK):
+        block = list(sentences[start : start + BLOCK])
+        yield from tokenizer(
+            block, add_special_tokens=False, truncation=True, max_length=length
+        )["input_ids"]
+
+
+def sentence_lengths(
+    sentences: Iterable[Sequence[Any]], counts: Mapping[Any, int], unit: str
+) -> pd.DataFrame:
+    """Length of sentences, and mean log10 frequency of their words or tokens.
+
+    Args:
+        sentences: N sentences, as words or as tokens.
+        counts: Occurrences of each word or token in a corpus; a missing one counts as 1.
+        unit: ``words`` or ``tokens``.
+
+    Returns:
+        Columns ``length``, ``frequency``, ``unit``, N rows; an empty sentence has 0 and 0.
+
+    Example:
+        >>> counts = {"a": 100, "dog": 10}
+        >>> sentence_lengths([["a", "dog"], ["dog"]], counts, "words")["frequency"].tolist()
+        [1.5, 1.0]
+    """
+    records = []
+    for pieces in sentences:
+        logs = [math.log10(counts.get(piece, 1)) for piece in pieces]
+        records.append((len(logs), sum(logs) / max(len(logs), 1), unit))
+    return pd.DataFrame(records, columns=["length", "frequency", "unit"])
+
+
+def word_lengths(sentences: Iterable[str], corpus: Iterable[str]) -> pd.DataFrame:
+    """:func:`sentence_lengths` in words, counted in a corpus."""
+    counts = Counter(chain.from_iterable(map(words_of, corpus)))
+    return sentence_lengths(map(words_of, sentences), counts, "words")
+
+
+def norm_correlations(x: Array, lengths: pd.DataFrame) -> dict[str, float]:
+    """Mean norm of vectors, and Spearman of the norm with length and word frequency.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), section 3.2:
+        frequent words are nearer to the origin. https://arxiv.org/abs/2011.05864
+        The rank correlation over sentences is ours.
+
+    Args:
+        x: Vectors of N sentences, ``(N, D)``.
+        lengths: From :func:`sentence_lengths` or :func:`word_lengths`.
+
+    Returns:
+        ``mean_norm``, ``length_correlation``, ``frequency_correlation``; a correlation that does
+        not exist is NaN.
+    """
+    norms = to_rows(x).norm(dim=1).cpu().numpy()
+    return {
+        "mean_norm": float(norms.mean()),
+        "length_correlation": spearman(norms, lengths["length"].to_numpy()),
+        "frequency_correlation": spearman(norms, lengths["frequency"].to_numpy()),
+    }

@@ -1,0 +1,120 @@
+"""Each command: its function is called with the options, and what it returns is printed."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jsonargparse import Namespace
+
+from flowbert.cli.options import COMMANDS, TRAINED, CommandLine
+from flowbert.cli.parser import Parser, help_text, make_parser
+from flowbert.encoders import EncoderOptions
+from flowbert.errors import UserError
+from flowbert.evaluation import Results
+from flowbert.evaluation.reproduce import explain, reproduction_text
+from flowbert.io import write_atomically
+from flowbert.progress import show_progress
+from flowbert.reports import print_results, report
+
+if TYPE_CHECKING:
+    from flowbert.training import Run
+
+
+def run(command: str, line: CommandLine) -> None:
+    """Run a command.
+
+    Args:
+        command: Its name.
+        line: Its options, see :func:`flowbert.cli.options.check`.
+
+    Raises:
+        UserError: For a mistake in the options or files.
+    """
+    file, name = COMMANDS[command]
+    module = import_module("flowbert." + file.removesuffix(".py").replace("/", "."))
+    function = getattr(module, name)
+    parser = make_parser(command, function, line.method)
+    if line.help is not None:
+        print(help_text(parser, line.help))
+        return
+    show_progress(not line.quiet)
+    config = parser.parse_args(line.words)
+    if command in TRAINED:
+        _train(command, parser, config, function, line.quiet)
+        return
+    options = config.as_dict()
+    options.pop("config", None)
+    if options.pop("explain", None) is not None:
+        print(explain(config.explain))
+        return
+    if command == "encode" and options["output"] is None:
+        raise UserError("output: received nothing; expected a file to write")
+    if isinstance(options.get("encoder"), dict):
+        options["encoder"] = EncoderOptions(**options["encoder"])
+    if options.get("device") == "auto":
+        options["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+    _print(command, function(**options), options.get("output"))
+
+
+def _print(command: str, returned: Any, output: str | None) -> None:
+    """Print what a function returned, and draw the page of what it wrote."""
+    if command == "encode":
+        rows, dim = returned
+        print(f"{rows} vectors of size {dim} written to {output}")
+        return
+    if isinstance(returned, Results):
+        print_results(returned)
+    elif command == "analyze":
+        print(returned.measures.to_string(index=False, float_format="%.4f"))
+    elif command == "reproduce":
+        print(reproduction_text(returned))
+    elif command == "advise":
+        print(returned)
+    else:
+        print(f"written: {output if command == 'import_whitening' else returned}")
+        return
+    if output is not None:
+        drawn = os.environ.get("FLOWBERT_REPORT") != "0"
+        print(f"written: {output}{f', {report(output)}' if drawn else ''}")
+
+
+def _train(
+    command: str, parser: Parser, config: Namespace, kind: "type[Run]", quiet: bool
+) -> None:
+    """Fit, or measure a checkpoint."""
+    if command != "fit" and config.ckpt_path is None:
+        raise UserError(
+            f"ckpt_path: received nothing; expected a checkpoint to {command}"
+        )
+    made = parser.instantiate_classes(config).as_dict()
+    made.pop("config", None)
+    made["encoder"] = EncoderOptions(**made["encoder"])
+    if quiet:
+        made["trainer"]["enable_progress_bar"] = False
+    started = kind(**made, resume=command == "fit")
+    first = started.trainer.is_global_zero
+    if command == "fit" and first:
+        _write_config(parser, config, started.folder)
+    returned = getattr(started, command)()
+    if not first:
+        return
+    if isinstance(returned, Results):
+        if len(returned.frame):
+            print_results(returned)
+        returned = started.folder
+        names = sorted(path.name for path in started.folder.iterdir())
+        print(f"written to {started.folder}: {', '.join(names)}")
+    else:
+        print(f"written: {returned}")
+
+
+def _write_config(parser: Parser, config: Namespace, folder: Path) -> None:
+    """Write the options of a run, for ``--config`` of another."""
+    options = config.clone()
+    for name in ("config", "run_dir", "ckpt_path"):
+        options.pop(name, None)
+    with write_atomically(folder / "config.yaml") as temporary:
+        text = parser.dump(options, skip_none=False)
+        temporary.write_text(text, encoding="utf-8")

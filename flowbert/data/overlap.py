@@ -1,0 +1,47 @@
+"""Labelled pairs to learn from, kept apart from the pairs that are measured."""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from flowbert.data.sts import Subset
+from flowbert.errors import FlowbertWarning, UserError
+
+
+def without_overlap(
+    labels: Sequence[Subset],
+    measured: tuple[Sequence[str], Sequence[str]],
+    where: str,
+    drop: bool = False,
+) -> list[Subset]:
+    """Labelled pairs none of which is measured in either order, regardless of case and white space.
+
+    Args:
+        labels: Pairs to learn from.
+        measured: First and second sentences of the pairs that are measured.
+        where: Task and split of these, for the message.
+        drop: Leave out labelled pairs that are measured, with a warning, in place of an error.
+
+    Raises:
+        UserError: If a pair is in both.
+    """
+    known = {_pair(*pair) for pair in zip(*measured, strict=True)}
+    kept: list[Subset] = []
+    for subset in labels:
+        pairs = zip(subset.sentences1, subset.sentences2, strict=True)
+        kept.append(
+            subset.where(np.array([_pair(*pair) not in known for pair in pairs], bool))
+        )
+    total = sum(map(len, labels))
+    overlap = total - sum(map(len, kept))
+    message = f"labels: {overlap} of {total} pairs are measured in {where}"
+    if overlap and not drop:
+        raise UserError(f"{message}; expected other labels, or drop_overlap")
+    if overlap:
+        warnings.warn(f"{message} and left out", FlowbertWarning, stacklevel=2)
+    return [subset for subset in kept if len(subset)]
+
+
+def _pair(*sentences: str) -> frozenset[str]:
+    return frozenset(" ".join(sentence.split()).casefold() for sentence in sentences)

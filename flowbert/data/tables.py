@@ -1,0 +1,281 @@
+"""Rows of csv, tsv, jsonl and parquet files; errors name file and row.
+
+A new format is one function here and its entry in ``FORMATS``.
+"""
+
+import csv
+import io
+import json
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from flowbert.data.files import check_file, read_lines, read_text
+from flowbert.errors import UserError, choices, nearest
+
+Value = TypeVar("Value")
+Record = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Values of one row by column.
+
+    Args:
+        path: The file.
+        index: Number of the row, from 1, without header and blank lines.
+        values: Values by column, in the order of the layout.
+    """
+
+    path: Path
+    index: int
+    values: Mapping[str, object]
+
+    def error(self, column: str, expected: str) -> UserError:
+        """An error that names the row and the value."""
+        received = reprlib.repr(self.values[column])
+        return UserError(
+            f"{self.path}: row {self.index}: {column} is {received}; {expected}"
+        )
+
+    def text(self, column: str) -> str:
+        """A text without outer white space.
+
+        Raises:
+            UserError: If the value is no text.
+        """
+        value = self.values[column]
+        if not isinstance(value, str):
+            raise self.error(column, "expected text")
+        # JSON can hold half a character, such as "\ud800"; it becomes a question mark.
+        return value.encode(errors="replace").decode().strip()
+
+    def sentence(self, column: str) -> str:
+        """A text that is not empty, with single spaces inside, as SentEval has it.
+
+        Raises:
+            UserError: If the value is no text, or empty.
+        """
+        text = " ".join(self.text(column).split())
+        if not text:
+            raise self.error(column, "expected a sentence")
+        return text
+
+    def number(self, column: str, low: float, high: float) -> float:
+        """A finite number from ``low`` to ``high``.
+
+        Raises:
+            UserError: If the value is no such number.
+        """
+        try:
+            number = float(str(self.values[column]))
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and low <= number <= high):
+            raise self.error(
+                column, f"expected a finite number from {low:g} to {high:g}"
+            )
+        return number
+
+    def label(self, column: str, meaning: Mapping[str, Value]) -> Value:
+        """What a label means.
+
+        Raises:
+            UserError: If the label is unknown.
+        """
+        value = str(self.values[column]).strip().lower()
+        if value not in meaning:
+            raise self.error(column, choices(meaning, value))
+        return meaning[value]
+
+
+def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
+    r"""Read columns of a csv, tsv, jsonl or parquet file (``.gz`` for the first three).
+
+    A csv file has a header and RFC 4180 quoting; in a tsv file quotes are plain characters (the
+    IANA definition, and what NLP data sets do); a jsonl file has one object per line. Blank lines
+    are dropped.
+
+    Args:
+        path: The file.
+        layouts: Lists of columns; the first that the file has is read. Without any: the only
+            column.
+
+    Raises:
+        UserError: If the file is missing, damaged, of another format, or lacks the columns.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "pairs.csv"
+        >>> _ = path.write_text('a,b\n"one, two",3\n')
+        >>> read_table(path, ["a"])[0].text("a")
+        'one, two'
+    """
+    path = Path(path)
+    reader = FORMATS.get(_extension(path))
+    if reader is None:
+        raise UserError(
+            f"{path}: received {path.suffix!r}; {choices(FORMATS, path.suffix)}"
+        )
+    check_file(path)
+    return rows_of(path, reader(path), layouts)
+
+
+def is_table(name: str | Path) -> bool:
+    """Whether a name is that of a file with columns.
+
+    Example:
+        >>> is_table("own/pairs.tsv.gz"), is_table("own/lines.txt"), is_table("STSB")
+        (True, False, False)
+    """
+    return _extension(Path(name)) in FORMATS
+
+
+def _extension(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def choose_columns(
+    names: Sequence[str], layouts: Sequence[Sequence[str]], path: Path
+) -> Sequence[str]:
+    """The first layout that is among ``names``; without any, the only name.
+
+    Raises:
+        UserError: If there is none.
+    """
+    if not layouts and len(names) == 1:
+        return names
+    for layout in layouts:
+        if set(layout) <= set(names):
+            return layout
+    expected = (
+        " or ".join(", ".join(layout) for layout in layouts) or "a column to read"
+    )
+    missing = [column for layout in layouts for column in layout if column not in names]
+    similar = nearest(names, missing[0]) if missing else ""
+    received = ", ".join(names)
+    raise UserError(f"{path}: has the columns {received}; expected {expected}{similar}")
+
+
+def rows_of(
+    path: Path, records: Sequence[Record], layouts: Sequence[Sequence[str]]
+) -> list[Row]:
+    """Rows of records, reduced to the columns of a layout.
+
+    Raises:
+        UserError: If there is no record, or no layout fits the first one.
+    """
+    if not records:
+        raise UserError(f"{path}: has no row")
+    columns = choose_columns(list(records[0]), layouts, path)
+    return [
+        Row(path, index, {column: record.get(column) for column in columns})
+        for index, record in enumerate(records, start=1)
+    ]
+
+
+class Tabs(csv.excel_tab):
+    """Fields between tabs, in which quotes are plain characters."""
+
+    quoting = csv.QUOTE_NONE
+
+
+def field_records(
+    path: Path,
+    lines: Iterable[str],
+    dialect: type[csv.Dialect] = Tabs,
+    names: Sequence[str] = (),
+) -> list[Record]:
+    """Records of lines with fields.
+
+    Args:
+        path: File of the lines.
+        lines: The lines.
+        dialect: What separates fields.
+        names: Columns of a file without a header; fields beyond them are ignored.
+
+    Raises:
+        UserError: If a row has another number of fields, a column occurs twice, or quotes do not
+            match.
+    """
+    further = bool(names)
+    records: list[Record] = []
+    try:
+        for fields in csv.reader(lines, dialect, strict=True):
+            if not any(field.strip() for field in fields):
+                continue
+            if not names:
+                names = fields
+                continue
+            if len(fields) < len(names) or (len(fields) > len(names) and not further):
+                raise csv.Error(f"{len(fields)} fields; expected {', '.join(names)}")
+            records.append(dict(zip(names, fields, strict=False)))
+    except csv.Error as error:
+        raise UserError(f"{path}: row {len(records) + 1}: {error}") from error
+    for name in filter(None, names):  # spreadsheets have empty headers
+        if names.count(name) > 1:
+            raise UserError(
+                f"{path}: has {names.count(name)} columns {name!r}; expected one"
+            )
+    return records
+
+
+# The standard library reads csv and json, not pyarrow: that takes an open quote for a sentence
+# that goes on to the end of the file, and text that looks like a date for a timestamp.
+
+
+def _read_csv(path: Path) -> list[Record]:
+    return field_records(path, io.StringIO(read_text(path), newline=""), csv.excel)
+
+
+def read_tsv(path: Path) -> list[Record]:
+    """Records of a file with a header and tabs, whatever its extension."""
+    return field_records(path, read_lines(path))
+
+
+def _read_jsonl(path: Path) -> list[Record]:
+    records: list[Record] = []
+    for line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"received {reprlib.repr(record)}; expected an object")
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{path}: row {len(records) + 1}: not JSON ({error})"
+            ) from error
+        records.append(record)
+    return records
+
+
+def _read_parquet(path: Path) -> list[Record]:
+    import pyarrow.parquet
+
+    try:
+        schema = pyarrow.parquet.read_schema(path)
+        # Vectors beside the sentences are not converted to Python numbers.
+        flat = [
+            field.name for field in schema if not pyarrow.types.is_nested(field.type)
+        ]
+        records: list[Record] = pyarrow.parquet.read_table(
+            path, columns=flat
+        ).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError) as error:
+        raise UserError(
+            f"{path}: not parquet, damaged, or not UTF-8 ({error})"
+        ) from error
+    return records
+
+
+FORMATS: dict[str, Callable[[Path], list[Record]]] = {
+    ".csv": _read_csv,
+    ".tsv": read_tsv,
+    ".jsonl": _read_jsonl,
+    ".parquet": _read_parquet,
+}
+"""Reader of each extension."""

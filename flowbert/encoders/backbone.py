@@ -1,0 +1,334 @@
+"""A transformers network with its tokenizer: loading, tokens, positions, digests."""
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flowbert.encoders.files import EncoderFiles, check_digests, first_line, quiet
+from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
+from flowbert.errors import UserError, choices
+from flowbert.io import digest, digest_tensors
+
+DTYPES = ("float32", "float16", "bfloat16")
+NO_LIMIT = 4096
+"""Tokens of a sentence for a network without a limit of its own."""
+
+_MOST = 2**20  # tokens that can be asked for without a limit
+_BLOCK = 1024  # sentences tokenized together
+# Entries of a configuration that do not change what the loaded weights compute.
+_UNRELATED = (
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+)
+
+
+class Backbone(nn.Module):
+    """Network and tokenizer, shared by all variants of an encoder.
+
+    Args:
+        network: A transformers network that returns hidden states.
+        tokenizer: Its tokenizer.
+        path: Folder or hub name.
+        revision: Commit on the hub.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        tokenizer: Any,
+        path: str = "",
+        revision: str | None = None,
+    ) -> None:
+        super().__init__()
+        config: Any = network.config
+        self.network = network
+        self.tokenizer = tokenizer
+        self.path = path
+        self.revision = revision
+        self.dim: int = config.hidden_size
+        self.num_layers: int = config.num_hidden_layers
+        self.packs = False
+        self.first_position, self.longest = _positions(network)
+        self._inputs = frozenset(inspect.signature(network.forward).parameters)
+        self._digests: dict[Any, str] = {}
+        # Position 0 is the first token of every sentence.
+        tokenizer.padding_side = "right"
+
+    @classmethod
+    def load(
+        cls, path: str, files: EncoderFiles, dtype: str, pooler: bool, lowercase: bool
+    ) -> "Backbone":
+        """Load a network and its tokenizer; code that comes with a checkpoint is never run.
+
+        Args:
+            path: The encoder as the user names it.
+            files: Its files.
+            dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
+            pooler: Keep the network's pooler; an unused one would enter digests and gradients.
+            lowercase: Convert text to lower case even if the tokenizer does not.
+
+        Raises:
+            UserError: If it cannot be loaded, or weights or the vocabulary are missing.
+        """
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+        if dtype not in DTYPES:
+            raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
+        try:
+            with quiet():
+                config = AutoConfig.from_pretrained(
+                    files.folder, trust_remote_code=False
+                )
+                _check_config(path, config)
+                tokenizer: Any = AutoTokenizer.from_pretrained(
+                    files.folder, trust_remote_code=False
+                )
+                network, report = AutoModel.from_pretrained(
+                    files.source,
+                    revision=files.revision,
+                    subfolder=files.subfolder,
+                    config=config,
+                    dtype=getattr(torch, dtype),
+                    trust_remote_code=False,
+                    output_loading_info=True,
+                )
+        except UserError:
+            raise
+        # transformers, tokenizers and safetensors raise a dozen types for files they cannot read.
+        except Exception as error:
+            raise UserError(
+                f"encoder: received {path!r}; it cannot be loaded: {first_line(error)}"
+            ) from error
+        check_digests(files.folder)
+        _check_weights(path, network, report["missing_keys"], pooler)
+        if not pooler:
+            network.pooler = None
+        if lowercase:
+            _lowercase(tokenizer)
+        if tokenizer.pad_token_id is None:
+            # Decoders have none. Padding is masked, so that any token will do.
+            tokenizer.pad_token = tokenizer.eos_token
+        _check_vocabulary(path, tokenizer, config.vocab_size)
+        return cls(network.eval(), tokenizer, path, files.revision)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return next(self.network.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return next(self.network.parameters()).dtype
+
+    def choose_length(self, given: int | None, usual: int | None = None) -> int:
+        """Tokens after which a sentence is cut.
+
+        Args:
+            given: What the user gave; 0 for as many as the network can read.
+            usual: In place of None; itself None for what tokenizer and network say.
+
+        Raises:
+            UserError: If a sentence of so many tokens does not fit, or holds no text.
+        """
+        if given is None:
+            config: Any = self.network.config
+            positions = getattr(config, "max_position_embeddings", NO_LIMIT)
+            usual = usual or min(self.tokenizer.model_max_length, positions)
+            given = min(usual, self.longest or usual)
+        length = given or self.longest or NO_LIMIT
+        least = self.tokenizer.num_special_tokens_to_add() + 1
+        most = self.longest or _MOST
+        if not least <= length <= most:
+            raise UserError(
+                f"max_length: received {length}; expected {least} to {most}"
+            )
+        return length
+
+    def tokens(
+        self, sentences: Sequence[str], max_length: int, prompt: str
+    ) -> list[dict[str, list[int]]]:
+        """Token features of each sentence by name, special tokens included.
+
+        Args:
+            sentences: The sentences.
+            max_length: Largest number of tokens; the rest is cut off.
+            prompt: Text before each sentence.
+
+        Raises:
+            UserError: If a sentence has no token.
+        """
+        rows: list[dict[str, list[int]]] = []
+        for start in range(0, len(sentences), _BLOCK):
+            texts = [
+                prompt + sentence for sentence in sentences[start : start + _BLOCK]
+            ]
+            columns = self.tokenizer(
+                texts,
+                truncation=True,
+                max_length=max_length,
+                return_attention_mask=True,
+            )
+            names = [name for name in columns if name in self._inputs]
+            for number in range(len(texts)):
+                rows.append({name: columns[name][number] for name in names})
+        for sentence, row in zip(sentences, rows, strict=True):
+            if not row["input_ids"]:
+                raise UserError(
+                    f"sentences: received {sentence!r}, which has no tokens"
+                )
+        return rows
+
+    def count_tokens(
+        self, sentences: Sequence[str], max_length: int, prompt: str
+    ) -> TokenCounts:
+        """Count the tokens of sentences, every occurrence of a sentence.
+
+        Raises:
+            UserError: If there are none.
+        """
+        if not sentences:
+            raise UserError(
+                "count_over: received no sentences; expected some to count tokens over"
+            )
+        size = vocabulary_size(self.tokenizer)
+        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
+        for start in range(0, len(sentences), _BLOCK):
+            for row in self.tokens(
+                sentences[start : start + _BLOCK], max_length, prompt
+            ):
+                ids, counts = np.unique(row["input_ids"], return_counts=True)
+                occurrences[ids] += torch.from_numpy(counts)
+                documents[ids] += 1
+        return TokenCounts(occurrences, documents, len(sentences))
+
+    def pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
+        """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
+        if not rows:
+            names = ("input_ids", "attention_mask")
+            return {name: torch.empty(0, 0, dtype=torch.long) for name in names}
+        return dict(
+            self.tokenizer.pad([dict(row) for row in rows], return_tensors="pt")
+        )
+
+    def forward(self, features: Mapping[str, Any]) -> Any:
+        """Output of the network for token features, with all hidden states."""
+        options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
+        if "use_cache" in self._inputs:  # decoders keep keys and values for generation
+            options["use_cache"] = False
+        return self.network(**features, **options)
+
+    @property
+    def weights_digest(self) -> str:
+        """Digest of the weights; of a network that trains it is computed every time."""
+        state = self.network.state_dict()
+        if any(parameter.requires_grad for parameter in self.network.parameters()):
+            return digest_tensors(state)
+        version = self.dtype, sum(tensor._version for tensor in state.values())
+        if version not in self._digests:
+            self._digests = {version: digest_tensors(state)}
+        return self._digests[version]
+
+    @cached_property
+    def config_digest(self) -> str:
+        """Digest of the configuration, without entries that cannot change a vector."""
+        config: Any = self.network.config
+        values = {
+            name: value
+            for name, value in config.to_dict().items()
+            if name not in _UNRELATED
+        }
+        return digest(values)
+
+    @cached_property
+    def tokenizer_digest(self) -> str:
+        """Digest of vocabulary, rules and special tokens."""
+        tokenizer = self.tokenizer
+        content = {
+            "class": type(tokenizer).__name__,
+            "special": tokenizer.special_tokens_map,
+        }
+        if tokenizer.is_fast:
+            rules = json.loads(tokenizer.backend_tokenizer.to_str())
+            # These two are state that every call changes.
+            del rules["truncation"], rules["padding"]
+            content["rules"] = rules
+        else:
+            content |= {
+                "vocabulary": tokenizer.get_vocab(),
+                "options": tokenizer.init_kwargs,
+            }
+        return digest(content)
+
+
+def _positions(network: nn.Module) -> tuple[int | None, int | None]:
+    """First absolute position of a sentence and their number; None without a table of them."""
+    for name, module in network.named_modules():
+        # GPT-2 calls its table wpe.
+        if name.endswith(("position_embeddings", "wpe")) and isinstance(
+            module, nn.Embedding
+        ):
+            # RoBERTa and its relatives count from the position after that of padding.
+            first = 0 if module.padding_idx is None else module.padding_idx + 1
+            return first, module.num_embeddings - first
+    return None, None
+
+
+def _check_config(path: str, config: Any) -> None:
+    is_encoder = hasattr(config, "hidden_size") and hasattr(config, "num_hidden_layers")
+    if config.is_encoder_decoder or not is_encoder:
+        raise UserError(
+            f"encoder: received {path!r} of type {config.model_type!r}; expected a text encoder "
+            "such as BERT"
+        )
+    config.output_hidden_states = (
+        False  # exported folders set it; here each call asks for them
+    )
+
+
+def _check_weights(path: str, network: Any, missing: set[str], pooler: bool) -> None:
+    of_pooler = {name for name in missing if name.startswith("pooler")}
+    others = sorted(missing - of_pooler)
+    if others:
+        raise UserError(
+            f"encoder: received {path!r}, which lacks {len(others)} weights, first {others[0]!r}"
+        )
+    if pooler and (getattr(network, "pooler", None) is None or of_pooler):
+        raise UserError(
+            f"pooling: received cls_pooler; expected another one, as {path!r} has no pooler"
+        )
+
+
+def _lowercase(tokenizer: Any) -> None:
+    from tokenizers import normalizers
+
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if normalizer is None or normalizer.normalize_str("A") != "a":
+        steps = [normalizers.Lowercase(), *([] if normalizer is None else [normalizer])]
+        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
+
+
+def _check_vocabulary(path: str, tokenizer: Any, size: int) -> None:
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # Without tokenizer files transformers makes up a tokenizer of special tokens.
+        raise UserError(
+            f"encoder: received {path!r}, whose tokenizer files are missing"
+        )
+    if len(tokenizer) > size:
+        raise UserError(
+            f"encoder: received {path!r}, whose tokenizer has {len(tokenizer)} tokens and its "
+            f"weights only {size}"
+        )
+    if tokenizer.pad_token_id is None:
+        raise UserError(
+            f"encoder: received {path!r}; expected a tokenizer with a padding or end token"
+        )

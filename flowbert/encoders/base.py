@@ -1,0 +1,76 @@
+"""What every encoder offers, and the comparison of two identities."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowbert.errors import UserError
+
+Floats = NDArray[np.float32]
+
+# What a digest in an identity is made from.
+_SOURCES = {
+    "weights": "model.safetensors",
+    "config": "config.json",
+    "tokenizer": "tokenizer.json or another file of the tokenizer",
+}
+
+
+class Encoder(Protocol):
+    """Sentences to vectors."""
+
+    dim: int
+    """Size D of a vector."""
+
+    path: str
+    """Folder, file or hub name."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """JSON values; equal identities give equal vectors, up to rounding."""
+
+    @property
+    def pass_key(self) -> str:
+        """Encoders with equal keys share a backbone and are computed in one pass."""
+
+    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+        """Embed N sentences: shape ``(N, D)``, float32.
+
+        Args:
+            sentences: The sentences.
+            show: Show a progress bar.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """JSON values that :func:`flowbert.encoders.load_encoder` takes as arguments."""
+
+    def columns(self) -> dict[str, str]:
+        """Columns of results: encoder, layers, pooling."""
+
+
+def check_same_encoder(
+    saved: Mapping[str, Any], here: Mapping[str, Any], what: str
+) -> None:
+    """Compare the identities of two encoders.
+
+    Args:
+        saved: Identity of the encoder that something was fitted on.
+        here: Identity of the encoder at hand.
+        what: What was fitted, for the message: ``"model in runs/first"``.
+
+    Raises:
+        UserError: If they differ; the message lists how.
+    """
+    differences = []
+    for name in here:
+        if saved.get(name) != here[name]:
+            source = f" (from {_SOURCES[name]})" if name in _SOURCES else ""
+            differences.append(
+                f"{name} {here[name]!r} instead of {saved.get(name)!r}{source}"
+            )
+    if differences:
+        raise UserError(
+            f"encoder: received another one than the {what} was fitted on: {', '.join(differences)}"
+        )

@@ -1,1 +1,0 @@
-"""What makes a CPU fast: opt-in, behind one switch."""

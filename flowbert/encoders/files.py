@@ -1,0 +1,352 @@
+"""Files of an encoder in a folder or on the hub, and what they say about its use."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from flowbert.data.sample import sample_encoder_path
+from flowbert.encoders.layers import LayerSpec
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io import (
+    digest,
+    digest_file,
+    inside,
+    load_tensors,
+    read_json,
+    save_tensors,
+    write_folder_atomically,
+    write_json,
+)
+
+SAMPLE = "builtin-sample"
+SETTINGS_FILE = "flowbert.json"
+TRAINED = "model/encoder"
+"""Folder of the trained encoder in a run."""
+
+_WEIGHTS_FILE = "token_weights.safetensors"
+_WEIGHTS_KIND = "token weights"
+# All but the network's weights; from_pretrained knows which of those it needs.
+_SMALL_FILES = (
+    "*.json",
+    "*.txt",
+    "*.model",
+    "*.codes",
+    f"*{_WEIGHTS_FILE}",
+    "model/*.safetensors",
+)
+_SETTINGS: dict[str, Any] = {
+    "layers": list,
+    "pooling": str,
+    "max_length": int,
+    "prompt": (str, ""),
+    "files": (dict, {}),
+    "digest": (str, None),
+}
+_POOLINGS = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "weightedmean": "position_mean",
+    "lasttoken": "last_token",
+}
+# One switch each, before version 6 of sentence-transformers.
+_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+# Modules whose vectors have the directions of ours; dropout does nothing in evaluation.
+_PLAIN = ("Transformer", "Pooling", "Normalize", "Dropout")
+
+
+class EncoderFiles(NamedTuple):
+    """Where the files of an encoder are.
+
+    Args:
+        folder: Local folder with everything but, on the hub, the weights.
+        source: Folder or hub name, for ``from_pretrained``.
+        revision: Commit on the hub; None for a folder.
+        subfolder: Folder inside of the source.
+    """
+
+    folder: Path
+    source: str
+    revision: str | None = None
+    subfolder: str = ""
+
+
+class FolderSettings(NamedTuple):
+    """How an encoder is used unless the user says otherwise.
+
+    Args:
+        layers: Layers to average.
+        pooling: Pooling over tokens.
+        max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
+        prompt: Text before every sentence.
+        token_weights: Saved weights of the pooling.
+        trained: Whether the encoder was trained here.
+        lowercase: Whether text is converted to lower case.
+        pools_prompt: Whether tokens of the prompt are pooled.
+        modules: Modules of a sentence-transformers folder, in order.
+    """
+
+    layers: LayerSpec = "last"
+    pooling: str = "mean"
+    max_length: int | None = 128
+    prompt: str = ""
+    token_weights: Tensor | None = None
+    trained: bool = False
+    lowercase: bool = False
+    pools_prompt: bool = True
+    modules: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> list[str]:
+        """Modules that only sentence-transformers computes."""
+        return [kind for kind in self.modules if kind not in _PLAIN]
+
+    def check_use(self, path: str, used: dict[str, Any], frozen: bool) -> None:
+        """Warn if an encoder is used in another way than its folder says.
+
+        Args:
+            path: The encoder.
+            used: Its description.
+            frozen: Whether it stays as it is.
+
+        Raises:
+            UserError: If the folder leaves the tokens of a prompt out of its pooling.
+        """
+        try:
+            used["prompt"].encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"prompt: received {used['prompt']!r}; expected valid text"
+            ) from error
+        if used["prompt"] and not self.pools_prompt:
+            raise UserError(
+                f"prompt: received {used['prompt']!r}; expected none, as {path} leaves it out of "
+                "its pooling"
+            )
+        reasons = []
+        for name in ("layers", "pooling", "prompt") if self.trained else ():
+            value = getattr(self, name)
+            if used[name] != value:
+                reasons.append(
+                    f"was trained with {name} {value!r} and is used with {used[name]!r}"
+                )
+        if self.left_out:
+            reasons.append(f"is used without its modules {', '.join(self.left_out)}")
+        elif frozen and self.modules[-1:] == ("Normalize",):
+            reasons.append("ends in Normalize, which is left out: cosines are equal")
+        if reasons:
+            message = f"encoder: {path} {'; '.join(reasons)}"
+            warnings.warn(message, FlowbertWarning, stacklevel=3)
+
+
+def locate(path: str, revision: str | None = None) -> EncoderFiles:
+    """Find the files of an encoder; on the hub fetch the small ones.
+
+    Args:
+        path: A folder, a run folder, a hub name, ``owner/name@revision``, or ``builtin-sample``.
+        revision: Commit, branch or tag on the hub.
+
+    Raises:
+        UserError: If there is no such encoder.
+    """
+    folder = sample_encoder_path() if path == SAMPLE else Path(path).expanduser()
+    if path and folder.exists():
+        if not folder.is_dir():
+            raise UserError(f"encoder: received the file {path!r}; expected its folder")
+        if revision is not None:
+            raise UserError(
+                f"revision: received {revision!r}; expected none for a folder"
+            )
+        if (folder / TRAINED).is_dir():
+            folder = folder / TRAINED
+        return EncoderFiles(folder, str(folder))
+    from huggingface_hub import snapshot_download
+
+    name, _, named = path.partition("@")
+    try:
+        fetched = snapshot_download(
+            name, revision=revision or named or None, allow_patterns=list(_SMALL_FILES)
+        )
+    # Not a name, no such model or revision, private, offline and not cached, no space left, ...
+    except Exception as error:
+        raise UserError(
+            f"encoder: received {path!r}; expected a folder, a file of word vectors, or a model on "
+            f"the hub or in its cache ({first_line(error)})"
+        ) from error
+    snapshot = Path(fetched)
+    subfolder = TRAINED if (snapshot / TRAINED).is_dir() else ""
+    return EncoderFiles(snapshot / subfolder, name, snapshot.name, subfolder)
+
+
+def read_settings(folder: Path) -> FolderSettings:
+    """Settings of a folder: of ``flowbert.json``, else of sentence-transformers, else none.
+
+    Raises:
+        UserError: If a file is damaged, or asks for something that is not supported.
+
+    References:
+        https://sbert.net/docs/package_reference/base/modules.html
+    """
+    if (folder / SETTINGS_FILE).is_file():
+        return _trained_settings(folder)
+    if (folder / "modules.json").is_file():
+        return _published_settings(folder)
+    return FolderSettings()
+
+
+def _trained_settings(folder: Path) -> FolderSettings:
+    path = folder / SETTINGS_FILE
+    settings = read_json(path, _SETTINGS)
+    expected = settings.pop("digest")
+    # Whoever edits the file by hand leaves out both.
+    if (expected is not None or settings["files"]) and digest(settings) != expected:
+        raise UserError(f"{path}: damaged, or changed by hand")
+    weights = None
+    if (folder / _WEIGHTS_FILE).is_file():
+        weights = load_tensors(folder / _WEIGHTS_FILE, _WEIGHTS_KIND)[0]["weights"]
+    return FolderSettings(
+        settings["layers"],
+        settings["pooling"],
+        settings["max_length"],
+        settings["prompt"],
+        weights,
+        trained=True,
+    )
+
+
+def _published_settings(folder: Path) -> FolderSettings:
+    modules = []
+    paths: dict[str, Path] = {}
+    for entry in read_json(folder / "modules.json", list):
+        if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+            raise UserError(
+                f"{folder / 'modules.json'}: expected a list of modules with a type"
+            )
+        kind = entry["type"].rpartition(".")[2]
+        modules.append(kind)
+        path = str(entry.get("path") or "")
+        paths.setdefault(kind, inside(folder, path) if path else folder)
+    pooling, pools_prompt = "mean", True
+    if "Pooling" in modules:
+        file = paths["Pooling"] / "config.json"
+        content = read_json(file, {"include_prompt": (bool, True)})
+        pooling, pools_prompt = _pooling_mode(file, content), content["include_prompt"]
+    transformer: dict[str, Any] = {}
+    for file in sorted(folder.glob("sentence_*_config.json"))[:1]:
+        schema = {"max_seq_length": (int, None), "do_lower_case": (bool, False)}
+        transformer = read_json(file, schema)
+    return FolderSettings(
+        pooling=pooling,
+        max_length=transformer.get("max_seq_length"),
+        prompt=_default_prompt(folder / "config_sentence_transformers.json"),
+        lowercase=transformer.get("do_lower_case", False),
+        pools_prompt=pools_prompt,
+        modules=tuple(modules),
+    )
+
+
+def _pooling_mode(file: Path, content: dict[str, Any]) -> str:
+    switched = [mode for switch, mode in _SWITCHES.items() if content.get(switch)]
+    modes = content.get("pooling_mode", switched or ["mean"])
+    mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
+    if not isinstance(mode, str) or mode not in _POOLINGS:
+        raise UserError(
+            f"pooling: {file} has {mode!r}; expected one of {', '.join(_POOLINGS)}, or a pooling "
+            "of your own"
+        )
+    return _POOLINGS[mode]
+
+
+def _default_prompt(file: Path) -> str:
+    if not file.is_file():
+        return ""
+    schema = {"prompts": (dict, None), "default_prompt_name": (str, None)}
+    content = read_json(file, schema)
+    prompt = (content["prompts"] or {}).get(content["default_prompt_name"])
+    return prompt if isinstance(prompt, str) else ""
+
+
+def write_encoder(
+    folder: str | Path,
+    network: Any,
+    tokenizer: Any,
+    settings: dict[str, Any],
+    token_weights: Tensor | None = None,
+) -> None:
+    """Write a trained encoder: a folder that transformers loads, with its settings and digests.
+
+    Args:
+        folder: The folder; an older one is replaced.
+        network: A transformers model, with or without a head.
+        tokenizer: Its tokenizer.
+        settings: ``layers``, ``pooling``, ``max_length`` and ``prompt``.
+        token_weights: Weights of the pooling, ``(V,)``.
+    """
+    with quiet(), write_folder_atomically(folder) as temporary:
+        network.save_pretrained(temporary)
+        if tokenizer.is_fast:
+            # The last batch left them; other programs would cut and pad every sentence like it.
+            tokenizer.backend_tokenizer.no_truncation()
+            tokenizer.backend_tokenizer.no_padding()
+        tokenizer.save_pretrained(temporary)
+        if token_weights is not None:
+            save_tensors(
+                temporary / _WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": token_weights}
+            )
+        digests = {path.name: digest_file(path) for path in sorted(temporary.iterdir())}
+        content = settings | {"files": digests}
+        write_json(temporary / SETTINGS_FILE, content | {"digest": digest(content)})
+
+
+def check_digests(folder: Path) -> None:
+    """Check the files of a trained encoder against the digests in its settings.
+
+    Raises:
+        UserError: If one is missing, damaged or changed.
+    """
+    if not (folder / SETTINGS_FILE).is_file():
+        return
+    for name, expected in read_json(folder / SETTINGS_FILE, _SETTINGS)["files"].items():
+        path = inside(folder, name)
+        try:
+            intact = digest_file(path) == expected
+        except OSError:
+            intact = False
+        if not intact:
+            raise UserError(
+                f"{path}: missing, or changed since the encoder was written"
+            )
+
+
+def first_line(error: BaseException) -> str:
+    """First line of an error's message, or its type."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide transformers' load reports and bars; what matters in them is checked here."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,129 @@
+"""Encoders by path: which class opens what."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from flowbert.encoders.base import Encoder, Floats
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.files import first_line, locate, quiet, read_settings
+from flowbert.encoders.words import WordVectors
+from flowbert.errors import UserError
+from flowbert.io import digest, digest_file
+
+_TEXT = (".txt", ".vec", ".gz")
+_MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
+_OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
+_OF_FOLDER = ("revision",)
+
+
+class SentenceTransformerFolder(nn.Module):
+    """A folder of sentence-transformers with modules of its own, such as Dense, as that opens it.
+
+    Args:
+        path: Folder or hub name.
+        revision: Commit, branch or tag on the hub.
+
+    Raises:
+        UserError: If sentence-transformers is not installed or cannot open the folder.
+    """
+
+    def __init__(self, path: str, *, revision: str | None = None) -> None:
+        super().__init__()
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise UserError(
+                f"encoder: received {path!r}, whose modules need sentence-transformers: "
+                "pip install 'flowbert[export]'"
+            ) from None
+        files = locate(path, revision)
+        try:
+            with quiet():
+                model: Any = SentenceTransformer(
+                    files.source,
+                    revision=files.revision,
+                    trust_remote_code=False,
+                    device="cpu",
+                )
+        except Exception as error:
+            raise UserError(
+                f"encoder: received {path!r}; sentence-transformers cannot open it: "
+                f"{first_line(error)}"
+            ) from error
+        self.model = model
+        self.path = path
+        self.dim: int = model.get_embedding_dimension()
+        self._files = files
+
+    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+        """Embed N sentences: shape ``(N, D)``, float32."""
+        vectors = self.model.encode(list(sentences), show_progress_bar=show)
+        return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), self.dim)
+
+    def describe(self) -> dict[str, Any]:
+        """Arguments that load this encoder again."""
+        return {"path": self.path, "revision": self._files.revision}
+
+    def columns(self) -> dict[str, str]:
+        """Columns of results: encoder, layers, pooling."""
+        return {"encoder": self.path, "layers": "own", "pooling": "own"}
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """Digest of the files."""
+        folder = self._files.folder
+        digests = {}
+        for file in sorted(folder.rglob("*")):
+            if file.suffix in _MODEL_FILES:
+                digests[file.relative_to(folder).as_posix()] = digest_file(file)
+        return {"files": digest(digests)}
+
+    @property
+    def pass_key(self) -> str:
+        """No two share a pass."""
+        return str(id(self))
+
+
+def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:
+    """Load an encoder.
+
+    A text file is opened as :class:`WordVectors`; a folder of sentence-transformers with modules
+    such as Dense, unless layers or pooling are given, as :class:`SentenceTransformerFolder`;
+    everything else as :class:`SentenceEncoder`.
+
+    Args:
+        path: File, folder, run folder, hub name, or ``builtin-sample``.
+        settings: Arguments of these classes; None is the default.
+
+    Raises:
+        UserError: If it cannot be loaded, or a setting does not fit it.
+    """
+    path = str(path)
+    given = {name: value for name, value in settings.items() if value is not None}
+    file = Path(path).expanduser()
+    if file.is_file() or file.suffix in _TEXT:
+        return WordVectors(path, **_suitable(given, "word vectors", _OF_WORDS))
+    given.pop("max_words", None)
+    if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
+        files = locate(path, given.get("revision"))
+        if read_settings(files.folder).left_out:
+            kind = "a folder that sentence-transformers opens"
+            return SentenceTransformerFolder(path, **_suitable(given, kind, _OF_FOLDER))
+    return SentenceEncoder(path, **given)
+
+
+def _suitable(
+    given: dict[str, Any], kind: str, allowed: Sequence[str]
+) -> dict[str, Any]:
+    """Settings that an encoder of this kind has; others that change vectors are an error."""
+    for name in ("layers", "max_length", "prompt", "revision", "dtype"):
+        if name not in allowed and given.get(name, "float32") != "float32":
+            raise UserError(
+                f"{name}: received {given[name]!r}; expected none for {kind}"
+            )
+    return {name: value for name, value in given.items() if name in allowed}

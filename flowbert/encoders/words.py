@@ -1,0 +1,222 @@
+"""Static word vectors, averaged: the encoder that needs no network."""
+
+import gzip
+import re
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flowbert.data.files import check_file
+from flowbert.encoders.base import Floats
+from flowbert.encoders.pooling import parse_pooling
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io import digest, digest_tensors
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def split_words(sentence: str) -> list[str]:
+    r"""Words in lower case: runs of letters, digits and underscores, and every other sign alone.
+
+    Example:
+        >>> split_words("A dog's life.")
+        ['a', 'dog', "'", 's', 'life', '.']
+    """
+    return _TOKEN.findall(sentence.lower())
+
+
+class WordVectors:
+    r"""Mean of word vectors, :math:`\frac{1}{n} \sum_w \frac{a}{a + p(w)} v_w`, or the plain mean.
+
+    Words that the file does not have play no role, neither in the sum nor in n. A sentence without
+    any known word gets the mean of all vectors, with a warning.
+
+    References:
+        A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
+        https://openreview.net/forum?id=SyK00v5xx
+
+        GloVe: Global Vectors for Word Representation (Pennington et al., 2014).
+        https://aclanthology.org/D14-1162
+
+    Args:
+        path: Text file, plain or ``.gz``: a word and its D numbers a line, as GloVe and word2vec
+            write it. A first line of two whole numbers is a header; of a repeated word the first
+            line counts.
+        pooling: ``mean``, or ``sif[:a=0.001]``.
+        count_over: Sentences whose words ``sif`` counts; words they do not have weigh 1.
+        token_weights: Saved :attr:`token_weights`, in place of counting.
+        max_words: Read only the first ones, in such files the most frequent.
+
+    Raises:
+        UserError: If the file is missing or damaged, with its row, or an option does not fit.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        pooling: str = "mean",
+        count_over: Sequence[str] | None = None,
+        token_weights: Tensor | None = None,
+        max_words: int | None = None,
+    ) -> None:
+        self.path = str(path)
+        self.pooling = parse_pooling(pooling)
+        self.max_words = max_words
+        if (
+            self.pooling.name not in ("mean", "sif")
+            or "cls" in pooling
+            or "half" in pooling
+        ):
+            raise UserError(
+                f"pooling: received {pooling!r}; expected mean or sif for word vectors"
+            )
+        if max_words is not None and max_words < 1:
+            raise UserError(f"max_words: received {max_words}; expected 1 or more")
+        self.words, self.vectors = _read(Path(path).expanduser(), max_words)
+        self.dim = self.vectors.shape[1]
+        if self.pooling.name == "mean":
+            token_weights = None
+        elif token_weights is None:
+            token_weights = self._count(count_over or ())
+        self.token_weights = token_weights
+
+    def _count(self, count_over: Sequence[str]) -> Tensor:
+        counts = Counter(word for text in count_over for word in split_words(text))
+        if not counts:
+            raise UserError("count_over: received no words; expected some to count")
+        a, total = self.pooling.options["a"], counts.total()
+        weights = [a / (a + counts[word] / total) for word in self.words]
+        return torch.tensor(weights, dtype=torch.float64)
+
+    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+        """Embed N sentences: shape ``(N, D)``, float32."""
+        weights = np.ones(len(self.words))
+        if self.token_weights is not None:
+            weights = self.token_weights.numpy()
+        embeddings = np.empty((len(sentences), self.dim), dtype=np.float32)
+        unknown = []
+        for number, sentence in enumerate(sentences):
+            rows = [
+                self.words[word] for word in split_words(sentence) if word in self.words
+            ]
+            if rows:
+                embeddings[number] = (
+                    weights[rows] @ self.vectors[rows].astype(np.float64) / len(rows)
+                )
+            else:
+                unknown.append(number)
+        if unknown:
+            embeddings[unknown] = self.vectors.mean(axis=0, dtype=np.float64)
+            warnings.warn(
+                f"{self.path}: {len(unknown)} of {len(sentences)} sentences have no word with a "
+                "vector; they get the mean of all vectors",
+                FlowbertWarning,
+                stacklevel=2,
+            )
+        return embeddings
+
+    def describe(self) -> dict[str, Any]:
+        """Arguments that load this encoder again, but for its token weights."""
+        return {
+            "path": self.path,
+            "pooling": str(self.pooling),
+            "max_words": self.max_words,
+        }
+
+    def columns(self) -> dict[str, str]:
+        """Columns of results: encoder, layers, pooling."""
+        return {"encoder": self.path, "layers": "words", "pooling": str(self.pooling)}
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """Digests and settings: equal identities give equal vectors."""
+        tensors = {"vectors": torch.from_numpy(self.vectors)}
+        if self.token_weights is not None:
+            tensors["weights"] = self.token_weights
+        return {"words": digest(list(self.words)), "vectors": digest_tensors(tensors)}
+
+    @property
+    def pass_key(self) -> str:
+        """No two share a pass."""
+        return str(id(self))
+
+
+def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
+    """Row of each word, and the vectors."""
+    words: dict[str, int] = {}
+    vectors: list[Floats] = []
+    rows = dim = 0
+    for rows, line in enumerate(_lines(path), start=1):
+        fields = line.rstrip().split(" ")
+        if rows == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            dim = int(fields[1])  # the header of word2vec
+            continue
+        where = f"{path}: row {rows}"
+        dim = dim or _count_numbers(fields, where)
+        word, vector = _parse(fields, dim, where)
+        if word not in words:
+            words[word] = len(vectors)
+            vectors.append(vector)
+        if len(vectors) == max_words:
+            break
+    if not vectors:
+        raise UserError(f"{path}: received {rows} rows without word vectors")
+    return words, np.stack(vectors)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    check_file(path)
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
+            yield from lines
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: damaged, or not UTF-8 text ({error})") from error
+
+
+def _count_numbers(fields: Sequence[str], where: str) -> int:
+    """D of a file without a header: how many numbers its first row ends with."""
+    count = 0
+    while count < len(fields) - 1 and _is_number(fields[-1 - count]):
+        count += 1
+    if count == 0:
+        raise UserError(
+            f"{where}: received no numbers; expected a word and its numbers"
+        )
+    return count
+
+
+def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:
+    words, numbers = fields[:-dim], fields[-dim:]
+    # A word may hold spaces, as a few of GloVe's do, but no part that is a number.
+    if not words or (len(words) > 1 and any(map(_is_number, words))):
+        raise UserError(f"{where}: received {len(fields) - 1} numbers; expected {dim}")
+    try:
+        with np.errstate(over="ignore"):  # refused below
+            vector = np.array(list(map(float, numbers))).astype(np.float32)
+    except ValueError as error:
+        raise UserError(
+            f"{where}: {error}; expected a word and {dim} numbers"
+        ) from error
+    if not np.isfinite(vector).all():
+        raise UserError(
+            f"{where}: a value is not finite; expected {dim} finite numbers"
+        )
+    return " ".join(words), vector
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

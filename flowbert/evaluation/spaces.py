@@ -1,0 +1,53 @@
+"""The analysis of a comparison: a sample of vectors, and cosines by gold score."""
+
+from typing import Any
+
+import numpy as np
+
+from flowbert.analysis import Analysis
+from flowbert.analysis.vectors import analyze_vectors
+from flowbert.evaluation.results import Results
+from flowbert.tasks import STS
+
+FEWEST = 11
+"""Sentences: with fewer, no ten neighbours exist."""
+
+_SETTING = ("encoder", "layers", "pooling", "corpus")
+
+
+def analyze_results(results: Results, **parts: Any) -> Analysis:
+    """Measure what a comparison in this process kept of its vectors.
+
+    Each method stands with its first encoder, corpus and seed.
+
+    Args:
+        results: The results.
+        **parts: Further arguments of :func:`flowbert.analysis.analyze_vectors`.
+    """
+    measured = results.frame[results.frame["cell"].isin(list(results.items))]
+    measured = measured[measured["metric"] == STS.headline]
+    measured = measured.drop_duplicates(["task", "split", "method"])
+    pairs = {}
+    for task in results.tasks:
+        if isinstance(task, STS):
+            own = measured[measured["task"] == task.name]
+            own = own[own["split"] == task.split]
+            cosines = {
+                method: results.items[cell]
+                for method, cell in zip(own["method"], own["cell"], strict=True)
+                if np.isfinite(results.items[cell]).all()
+            }
+            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    setting = {}
+    for name in _SETTING:
+        values = [value for value in measured[name].unique() if value != "none"]
+        setting[name] = ", ".join(values) or "none"
+    vectors = {
+        method: rows
+        for method, rows in results.vectors.items()
+        if rows.shape[1] > 1 and bool(rows.isfinite().all())
+    }
+    sentences = results.sentences if len(results.sentences) >= FEWEST else []
+    if not sentences:
+        vectors = {}
+    return analyze_vectors(sentences, vectors, setting=setting, pairs=pairs, **parts)

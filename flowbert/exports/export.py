@@ -1,0 +1,162 @@
+"""A model as a folder that other programs open, checked before it is there."""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics.pairwise import cosine_similarity
+
+from flowbert.data.sample import sample_corpus
+from flowbert.encoders.files import TRAINED
+from flowbert.errors import UserError, choices
+from flowbert.evaluation.results import Results
+from flowbert.exports.card import model_card
+from flowbert.exports.folder import encode_with_folder, write_folder
+from flowbert.exports.hub import create_repository, upload
+from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx, write_onnx_int8
+from flowbert.io import write_folder_atomically
+from flowbert.model import Model
+
+TEXTS = 256
+"""Texts whose vectors are compared before an export is there."""
+
+
+class Format(NamedTuple):
+    """A format of exports.
+
+    Args:
+        write: Writes a model into an empty folder.
+        encode: Vectors of a folder by the program that it is for.
+        tolerance: Largest difference of a cosine from the model's own.
+        packages: What it needs.
+    """
+
+    write: Callable[[Path, Model], None]
+    encode: Callable[[Path, Sequence[str]], Any]
+    tolerance: float
+    packages: Sequence[str]
+
+
+_ONNX = ("onnx", "onnxscript", "onnxruntime")
+FORMATS = {
+    "sentence-transformers": Format(
+        write_folder, encode_with_folder, 1e-5, ["sentence_transformers"]
+    ),
+    "onnx": Format(write_onnx, encode_with_onnx, 1e-4, _ONNX),
+    # What 8 bits cost is no error; the card states it.
+    "onnx-int8": Format(write_onnx_int8, encode_with_onnx, 2.0, _ONNX),
+}
+"""Formats by name."""
+
+
+def export(
+    model: Model | str | Path,
+    to: str | Path,
+    *,
+    format: str = "sentence-transformers",
+    method: str | None = None,
+    encoder: str | None = None,
+    results: str | Path | None = None,
+    license: str | None = None,
+    push_to: str | None = None,
+    private: bool = True,
+) -> Path:
+    """Write a model as a folder for other programs, with a README.md for the hub.
+
+    A folder of sentence-transformers has stock modules only: ``WeightedLayerPooling`` averages
+    layers, ``WordWeights`` holds token weights, an affine map is one ``Dense``, a flow with
+    additive couplings a few. It holds the map as it is, too, for :class:`flowbert.Model`. ONNX is
+    one graph from token ids to embeddings. Before the folder is there, the program that it is for
+    encodes 256 texts: no cosine of two may differ from the model's own by more than 1e-5, or 1e-4
+    in ONNX.
+
+    Args:
+        model: A model, a run folder, or an encoder.
+        to: Folder to write, a new one.
+        format: ``sentence-transformers``, ``onnx``, or ``onnx-int8``: the encoder's weights in
+            8 bits, whose difference the README.md states.
+        method: Map of the run, ``raw`` for none; None for the flow, or the only map.
+        encoder: Where the encoder lies now, if it has moved.
+        results: A results.json whose figures the README.md shows; None for that of the run.
+        license: License, as the hub names it.
+        push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
+            of ``hf auth login`` or HF_TOKEN.
+        private: Make a new repository private; one that exists stays as it is.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: If the format cannot express the model, the vectors differ, or the hub refuses.
+
+    Example:
+        >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
+        PosixPath('my-model')
+    """
+    if format not in FORMATS:
+        raise UserError(f"format: received {format!r}; {choices(FORMATS, format)}")
+    chosen = FORMATS[format]
+    missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
+    if missing:
+        raise UserError(
+            f"format: received {format}; expected pip install {' '.join(missing)}"
+        )
+    to = Path(to)
+    if to.exists():
+        raise UserError(f"to: received {to}, which exists; expected a new folder")
+    if isinstance(model, Model):
+        opened, trained = model, False
+    else:
+        opened = Model.load(model, method, encoder=encoder)
+        run = Path(model).expanduser()
+        trained = (run / TRAINED).is_dir()
+        if results is None and (run / "results.json").is_file():
+            results = run / "results.json"
+    measured = None if results is None else Results.load(results)
+    precision = opened.encoder.describe().get("dtype", "float32")
+    if precision != "float32":
+        raise UserError(f"model: received an encoder in {precision}; expected float32")
+    name = opened.map_name
+    if trained and measured is not None and len(measured.frame) > 0:
+        name = measured.frame["method"].iloc[-1]
+    if push_to is not None:
+        create_repository(push_to, private)
+    with write_folder_atomically(to) as folder:
+        chosen.write(folder, opened)
+        difference = _largest_difference(folder, opened, chosen.encode)
+        if not difference <= chosen.tolerance:
+            raise UserError(
+                f"to: received vectors whose cosines differ by {difference:.1e} from the model's; "
+                f"expected at most {chosen.tolerance:.0e}, and nothing is written"
+            )
+        card = model_card(
+            opened,
+            name=push_to or to.name,
+            format=format,
+            method=name,
+            difference=difference,
+            texts=TEXTS,
+            results=measured,
+            license=license,
+        )
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    if push_to is not None:
+        upload(to, push_to)
+    return to
+
+
+def _largest_difference(
+    folder: Path, model: Model, encode: Callable[[Path, Sequence[str]], Any]
+) -> float:
+    """Largest difference of a cosine, over texts of one word to more than the encoder reads."""
+    words = [word for sentence in sample_corpus() for word in sentence.split()]
+    longest = getattr(model.encoder, "max_length", 128) + 8
+    counts = np.linspace(1, longest, TEXTS).astype(int)
+    texts = [
+        " ".join(words[start : start + count]) for start, count in enumerate(counts)
+    ]
+    ours = cosine_similarity(model.encode(texts).astype(np.float64))
+    theirs = cosine_similarity(encode(folder, texts).astype(np.float64))
+    return float(np.abs(ours - theirs).max())

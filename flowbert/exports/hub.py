@@ -1,0 +1,67 @@
+"""An exported folder on the Hugging Face hub, with the token that huggingface_hub has."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flowbert import __version__
+from flowbert.encoders.files import first_line
+from flowbert.errors import UserError
+
+# Files of an earlier export that a new one may lack; all others stay.
+_REPLACED = [
+    "model/*",
+    "token_weights.safetensors",
+    "flowbert.json",
+    "modules.json",
+    "model.onnx",
+    *(
+        f"[0-9]*_{kind}/*"
+        for kind in ("Dense", "Pooling", "WeightedLayerPooling", "WordWeights")
+    ),
+]
+
+
+def create_repository(name: str, private: bool) -> None:
+    """Create a repository, or find out before any work that it cannot be written to.
+
+    Args:
+        name: ``owner/name``.
+        private: Make a new one private; one that exists stays as it is.
+
+    Raises:
+        UserError: If the hub cannot be reached, or refuses the name or the token.
+    """
+    from huggingface_hub import HfApi
+
+    with _one_line(name):
+        HfApi().create_repo(name, private=private, exist_ok=True)
+
+
+def upload(folder: Path, name: str) -> None:
+    """Upload a folder, and delete what an earlier export has left in the repository.
+
+    Raises:
+        UserError: If the hub cannot be reached or refuses.
+    """
+    from huggingface_hub import HfApi
+
+    with _one_line(name):
+        HfApi().upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            commit_message=f"flowbert {__version__}",
+            delete_patterns=_REPLACED,
+        )
+
+
+@contextmanager
+def _one_line(name: str) -> Iterator[None]:
+    try:
+        yield
+    # Names, tokens, rights and connections fail with a dozen unrelated types.
+    except Exception as error:
+        raise UserError(
+            f"push_to: received {name!r}; expected owner/name on the hub, online, and a token that "
+            f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)})"
+        ) from error

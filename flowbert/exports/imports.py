@@ -1,0 +1,68 @@
+"""Whitenings that others' code has fitted."""
+
+from pathlib import Path
+
+from flowbert.encoders import Encoder, EncoderOptions, open_encoders
+from flowbert.errors import UserError
+from flowbert.maps import KernelMap
+from flowbert.model import Model
+
+
+def import_whitening(
+    source: str | Path,
+    encoder: EncoderOptions | Encoder,
+    output: str | Path,
+    *,
+    scale: float = 1.0,
+) -> Model:
+    """Save kernel and bias of BERT-whitening as a model that every command opens.
+
+    Args:
+        source: An .npz file with ``kernel`` and ``bias``, or a folder with kernel.npy and bias.npy.
+        encoder: The encoder, with the layers and the pooling that they were fitted on.
+        output: Run folder; a new one.
+        scale: Factor of the rows that they were fitted on: 2 for ``first_last_avg`` and
+            ``last2avg`` of BERT-whitening-pytorch, which add two layers.
+
+    Returns:
+        The model, saved in ``output/model``.
+
+    Raises:
+        UserError: If the file cannot be read, layers or pooling are not given, or the kernel is for
+            vectors of another size.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> folder = tempfile.mkdtemp()
+        >>> np.savez(f"{folder}/w.npz", kernel=np.eye(128)[:, :32], bias=np.zeros(128))
+        >>> options = EncoderOptions(layers="first_last", pooling="mean")
+        >>> model = import_whitening(f"{folder}/w.npz", options, f"{folder}/run")
+        >>> model.encode("a dog runs").shape
+        (32,)
+    """
+    if scale <= 0:
+        raise UserError(f"scale: received {scale}; expected a number above 0")
+    folder = Path(output) / "model"
+    if folder.exists():
+        raise UserError(
+            f"output: received {output}, which holds a model; expected a new folder"
+        )
+    if isinstance(encoder, EncoderOptions):
+        for name in ("layers", "pooling"):
+            if getattr(encoder, name) is None:
+                raise UserError(f"{name}: received none; expected those of the kernel")
+    fitted = KernelMap.read(source, scale)
+    opened = open_encoders(encoder)
+    if len(opened) != 1:
+        raise UserError(
+            f"encoder: received {len(opened)} of layers and pooling; expected one"
+        )
+    if fitted.n_features_in_ != opened[0].dim:
+        raise UserError(
+            f"source: received a kernel for vectors of size {fitted.n_features_in_}; expected "
+            f"{opened[0].dim}, as of the encoder"
+        )
+    model = Model(opened[0], fitted)
+    model.save(folder)
+    return model

@@ -1,0 +1,154 @@
+"""A model as one ONNX graph: token ids in, sentence embeddings out."""
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.flows import Glow
+from flowbert.maps import AnyMap, Flow, affine_of, steps_of
+from flowbert.model import Model
+
+MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
+_INPUTS = ("input_ids", "attention_mask")
+
+
+def write_onnx(folder: Path, model: Model) -> None:
+    """Write ``model.onnx``, and ``tokenizer.json``, which cuts and pads as the model does.
+
+    Raises:
+        UserError: If the encoder is no transformer, has a prompt, or torch makes no graph of it.
+    """
+    encoder = model.encoder
+    if not isinstance(encoder, SentenceEncoder):
+        raise _refused(f"the encoder {encoder.path}", "a transformer alone")
+    if encoder.prompt:
+        raise _refused(f"the prompt {encoder.prompt!r}", "no prompt")
+    tokenizer = encoder.backbone.tokenizer
+    saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    saved.enable_truncation(encoder.max_length)
+    saved.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
+    saved.save(str(folder / TOKENIZER))
+    example = encoder.tokenize(["a b c", "a"])
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
+    try:
+        with torch.no_grad(), _quiet():
+            program: Any = torch.onnx.export(
+                _Graph(encoder, model.map).to(encoder.device).eval(),
+                tuple(example[name].to(encoder.device) for name in _INPUTS),
+                input_names=_INPUTS,
+                output_names=["sentence_embedding"],
+                dynamic_shapes=(sizes, sizes),
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        network = type(encoder.backbone.network).__name__
+        raise _refused(
+            f"{network} with {encoder.pooling}", "another network"
+        ) from error
+    program.save(folder / MODEL, external_data=False)
+
+
+def write_onnx_int8(folder: Path, model: Model) -> None:
+    """Write a model with the encoder's weights in 8 bits; the map stays in float32."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    write_onnx(folder, model)
+    path = folder / MODEL
+    nodes = list(onnx.load(path).graph.node)
+    of_encoder = [
+        number
+        for number, node in enumerate(nodes)
+        if any(name.startswith("encoder.") for name in node.input)
+    ]
+    # Whitening amplifies small directions, which 8 bits do not resolve.
+    others = [node.name for node in nodes[of_encoder[-1] + 1 :]]
+    smaller = folder / "int8.onnx"
+    with _quiet():
+        quantize_dynamic(
+            path,
+            smaller,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=others,
+        )
+    smaller.replace(path)
+
+
+def encode_with_onnx(
+    folder: Path, sentences: Sequence[str], batch_size: int = 32
+) -> NDArray[np.float32]:
+    """Vectors of a folder by onnxruntime, ``(N, k)``."""
+    from onnxruntime import InferenceSession
+
+    session = InferenceSession(folder / MODEL)
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    vectors = []
+    for start in range(0, len(sentences), batch_size):
+        rows = tokenizer.encode_batch(list(sentences[start : start + batch_size]))
+        ids = [row.ids for row in rows]
+        masks = [row.attention_mask for row in rows]
+        (batch,) = session.run(None, {"input_ids": ids, "attention_mask": masks})
+        vectors.append(batch)
+    return np.concatenate(vectors)
+
+
+class _Graph(nn.Module):
+    def __init__(self, encoder: SentenceEncoder, fitted: AnyMap | None) -> None:
+        super().__init__()
+        self.encoder = encoder.variant()
+        self.encoder.frozen = False  # ONNX has no autocast, which a frozen one disables
+        self.steps = nn.ModuleList()
+        for step in [] if fitted is None else steps_of(fitted):
+            if isinstance(step, Flow):
+                self.steps.append(copy.deepcopy(step.flow_).float())
+            else:
+                self.steps.append(_Affine(*affine_of([step])))
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        features = {"input_ids": input_ids, "attention_mask": attention_mask}
+        x: Tensor = self.encoder(features)
+        for step in self.steps:
+            x = step.through_levels(x)[0] if isinstance(step, Glow) else step(x)
+        return x
+
+
+class _Affine(nn.Module):
+    """An affine map without a transposed weight, which the quantizer of onnxruntime mistakes."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.float())
+        self.bias = nn.Parameter(bias.float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
+def _refused(received: str, expected: str) -> UserError:
+    return UserError(f"format: received onnx for {received}; expected {expected}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide the exporter's notes on itself."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

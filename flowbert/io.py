@@ -1,0 +1,252 @@
+"""Files: atomic writes, digests, tensors with metadata, JSON and names that come from elsewhere."""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flowbert.errors import UserError
+
+if TYPE_CHECKING:  # reading JSON does not wait for torch
+    import torch
+
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_METADATA = "flowbert"  # one key: safetensors writes several in random order
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; flush and rename it to ``path`` at the end.
+
+    After an error nothing is left, and an older file stays.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        yield temporary
+        # safetensors makes files that nobody else may read.
+        temporary.chmod(0o666 & ~_umask())
+        _flush(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _flush(path.parent)
+
+
+@contextmanager
+def write_folder_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` at the end; an older one is replaced."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            _flush(file)
+        older = path.with_name(f".{path.name}.{secrets.token_hex(8)}.old")
+        if path.exists():
+            os.replace(path, older)
+        os.replace(temporary, path)
+        shutil.rmtree(older, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    with suppress(PermissionError):  # some file systems cannot flush folders
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def inside(folder: str | Path, name: str) -> Path:
+    """Path of a file whose name comes from elsewhere (a manifest, a checkpoint, a hub).
+
+    Raises:
+        UserError: If the name is absolute or leaves the folder.
+    """
+    root = Path(folder).resolve()
+    try:
+        path = (root / name).resolve()
+    except ValueError:  # a NUL character, or half of a surrogate pair
+        path = root
+    if not path.is_relative_to(root) or path == root:
+        raise UserError(
+            f"{folder}: received the file name {name!r}; expected a name inside the folder"
+        )
+    return path
+
+
+def digest(*parts: bytes | str | object) -> str:
+    """BLAKE2b digest (128 bits, hexadecimal) of bytes, text and JSON values, one after another."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if not isinstance(part, bytes | bytearray | memoryview):
+            part = json.dumps(part, sort_keys=True, default=str).encode()
+        state.update(part)
+    return state.hexdigest()
+
+
+def sentences_digest(sentences: Iterable[str]) -> str:
+    """Digest of sentences in order; each enters with its length, so that no two lists are alike."""
+    state = hashlib.blake2b(digest_size=16)
+    for sentence in sentences:
+        data = sentence.encode()
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
+    """Digest of names, dtypes, shapes and values."""
+    import torch
+
+    state = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return state.hexdigest()
+
+
+def digest_file(path: str | Path) -> str:
+    """Digest of a file's bytes."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(
+            file, lambda: hashlib.blake2b(digest_size=16)
+        ).hexdigest()
+
+
+def save_tensors(
+    path: str | Path,
+    kind: str,
+    tensors: "Mapping[str, torch.Tensor | np.ndarray[Any, Any]]",
+    **metadata: Any,
+) -> None:
+    """Write tensors and JSON values as one safetensors file; equal content, equal bytes.
+
+    Args:
+        path: File to write.
+        kind: What the file holds, checked when it is read.
+        tensors: Tensors or arrays by name.
+        metadata: JSON values.
+    """
+    import torch
+    from safetensors.numpy import save_file
+
+    contiguous = {
+        name: torch.as_tensor(value).detach().cpu().contiguous()
+        for name, value in tensors.items()
+    }
+    content = {
+        "kind": kind,
+        "metadata": metadata,
+        "tensors": digest_tensors(contiguous),
+    }
+    content["digest"] = digest(content)
+    with write_atomically(path) as temporary:
+        arrays = {name: tensor.numpy() for name, tensor in contiguous.items()}
+        save_file(arrays, temporary, {_METADATA: json.dumps(content, sort_keys=True)})
+
+
+def load_tensors(
+    path: str | Path, kind: str
+) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
+    """Read a file of :func:`save_tensors` and verify it.
+
+    Returns:
+        Tensors by name, and the metadata.
+
+    Raises:
+        UserError: If the file is missing, damaged or holds something else.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; expected a saved {kind}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            content = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: damaged, or not a saved {kind} ({error})") from error
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        raise UserError(f"{path}: not a saved {kind}")
+    expected = content.pop("digest", None)
+    if digest(content) != expected or digest_tensors(tensors) != content.get("tensors"):
+        raise UserError(
+            f"{path}: damaged (its digest differs); expected an intact copy of a {kind}"
+        )
+    return tensors, content["metadata"]
+
+
+def map_array(path: str | Path, name: str) -> "np.memmap[Any, Any]":
+    """Memory-map a floating-point tensor of a safetensors file."""
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(length))[name]
+    offset = 8 + length + entry["data_offsets"][0]
+    return np.memmap(path, _DTYPES[entry["dtype"]], "r", offset, tuple(entry["shape"]))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_json(path: str | Path, schema: Mapping[str, Any] | type = dict) -> Any:
+    """Read a JSON file that may come from elsewhere and check it against a schema.
+
+    Args:
+        path: The file.
+        schema: The type of the whole, or for an object the type of each entry that is used, or a
+            pair (type, default) for one that may be missing. Other entries are not looked at.
+
+    Returns:
+        The content; of an object with defaults filled in.
+
+    Raises:
+        UserError: If the file cannot be read, is no JSON, or has an entry of another type.
+    """
+    content: Any
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not JSON, or damaged ({error})") from error
+    if isinstance(schema, type):
+        if not isinstance(content, schema):
+            raise UserError(f"{path}: expected a {schema.__name__}")
+        return content
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected an object")
+    for name, wanted in schema.items():
+        kind, *default = wanted if isinstance(wanted, tuple) else (wanted,)
+        if name not in content and not default:
+            raise UserError(f"{path}: lacks {name!r}")
+        value = content.setdefault(name, *default)
+        if not isinstance(value, kind) and [value] != default:
+            raise UserError(f"{path}: {name} is {value!r}; expected a {kind.__name__}")
+    return content
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write JSON atomically; NaN is refused."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with write_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

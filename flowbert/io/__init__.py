@@ -1,1 +1,0 @@
-"""File formats: atomic writes, digests, JSON, the one container of tensors; imports nothing of flowbert but errors."""

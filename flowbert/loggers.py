@@ -1,0 +1,91 @@
+"""Where figures of a training go: metrics.csv always, wandb and TensorBoard when asked."""
+
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+
+from flowbert.errors import UserError, choices
+from flowbert.evaluation.results import Results
+
+LOG_TO = ("wandb", "wandb-offline", "tensorboard")
+
+_FLUSH_EVERY = 20  # rows of metrics.csv
+
+
+def check_log_to(names: Sequence[str]) -> None:
+    """Raise a UserError for a logger that there is not."""
+    for name in names:
+        if name not in LOG_TO:
+            raise UserError(f"log_to: received {name!r}; {choices(LOG_TO, name)}")
+
+
+def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
+    """Loggers of a run; metrics.csv of an interrupted run in the folder is kept as metrics-1.csv.
+
+    Args:
+        names: Some of :data:`LOG_TO`.
+        folder: The run folder.
+    """
+    metrics = folder / "metrics.csv"
+    if metrics.exists():
+        numbers = itertools.count(1)
+        earlier = next(n for n in numbers if not (folder / f"metrics-{n}.csv").exists())
+        metrics.rename(folder / f"metrics-{earlier}.csv")
+    csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=_FLUSH_EVERY)
+    loggers: list[Logger] = [csv]
+    for name in names:
+        if name == "tensorboard":
+            loggers.append(TensorBoardLogger(folder, name="tensorboard", version=""))
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            offline = name == "wandb-offline" or not _wandb_is_online()
+            loggers.append(
+                WandbLogger(
+                    project="flowbert",
+                    name=folder.name,
+                    save_dir=folder,
+                    offline=offline,
+                    # WandbLogger's environment variable is ignored once wandb is set up.
+                    mode="offline" if offline else None,
+                )
+            )
+    return loggers
+
+
+def _wandb_is_online() -> bool:
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+        return False
+    import wandb
+
+    if wandb.api.api_key:
+        return True
+    print(
+        "wandb: no API key, logging offline; `wandb sync` uploads the run",
+        file=sys.stderr,
+    )
+    return False
+
+
+def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
+    """Give wandb the table of results, the result files and the model, and end its run."""
+    for logger in loggers:
+        if not isinstance(logger, WandbLogger):
+            continue
+        import wandb
+
+        run: Any = logger.experiment
+        run.log({"results": wandb.Table(dataframe=results.frame.astype({"seed": str}))})
+        files = wandb.Artifact(f"run-{run.id}-results", "results")
+        for name in ("config.yaml", "metrics.csv", "results.json", "report.html"):
+            if (folder / name).is_file():
+                files.add_file(str(folder / name), policy="immutable")
+        model = wandb.Artifact(f"run-{run.id}-model", "model")
+        model.add_dir(str(folder / "model"), policy="immutable")
+        run.log_artifact(files)
+        run.log_artifact(model)
+        run.finish()

@@ -1,0 +1,58 @@
+"""Maps of sentence embeddings, as scikit-learn estimators."""
+
+from flowbert.maps.base import MAPS, AffineMap, AnyMap, Map
+from flowbert.maps.flow import Flow
+from flowbert.maps.moments import Moments
+from flowbert.maps.precision import PRECISIONS, Ranges, check_precision, quantize
+from flowbert.maps.registry import (
+    affine_of,
+    check_map,
+    flaw_of,
+    load_map,
+    make_map,
+    map_name,
+    save_map,
+    steps_of,
+)
+from flowbert.maps.removal import LearnedRemoval, RemoveDirections
+from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
+from flowbert.maps.spectral import ZCA, Whitening
+from flowbert.maps.vectors import (
+    VectorFile,
+    check_output,
+    open_vectors,
+    write_vectors,
+)
+
+__all__ = [
+    "MAPS",
+    "PRECISIONS",
+    "ZCA",
+    "AffineMap",
+    "AnyMap",
+    "Flow",
+    "KernelMap",
+    "LearnedRemoval",
+    "Map",
+    "Moments",
+    "Ranges",
+    "Raw",
+    "RemoveDirections",
+    "Standardization",
+    "Truncation",
+    "VectorFile",
+    "Whitening",
+    "affine_of",
+    "check_map",
+    "check_output",
+    "check_precision",
+    "flaw_of",
+    "load_map",
+    "make_map",
+    "map_name",
+    "open_vectors",
+    "quantize",
+    "save_map",
+    "steps_of",
+    "write_vectors",
+]

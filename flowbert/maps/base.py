@@ -1,0 +1,283 @@
+"""What all maps of embeddings share: scikit-learn's contract, rows in and out, affine maps."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from torch import Tensor
+
+from flowbert.errors import UserError
+from flowbert.maps.moments import Moments
+
+MAPS: dict[str, type["Map"]] = {}
+"""Maps by name, in order of definition."""
+
+_BLOCK_ROWS = 8192
+_DTYPES = (np.float64, np.float32)
+
+
+class AnyMap(Protocol):
+    """A map, or a scikit-learn Pipeline of maps."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Fit on rows ``(N, D)``."""
+
+    def transform(self, X: Any) -> Any:
+        """Map rows ``(N, D)`` to ``(N, k)``."""
+
+
+class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A map of sentence embeddings as a scikit-learn transformer.
+
+    Rows may be numpy arrays or torch tensors; the result is of the same kind, on the same device.
+
+    Attributes:
+        name: Name of the map in tables and on the command line.
+        size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
+        seeded: Whether the fit draws random numbers (a parameter ``random_state``).
+        supervised: Whether it learns from labelled pairs (``fit_pairs``).
+    """
+
+    name: ClassVar[str] = ""
+    size_parameter: ClassVar[str | None] = None
+    seeded: ClassVar[bool] = False
+    supervised: ClassVar[bool] = False
+    min_features: ClassVar[int] = 1
+    min_samples: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.name:
+            MAPS[cls.name] = cls
+
+    @property
+    def flaw(self) -> str | None:
+        """Why the results of the fitted map mean nothing, in one line; None if they do."""
+        return getattr(self, "flaw_", None)
+
+    def output_dim(self, dim: int) -> int:
+        """Check the parameters for rows of size ``dim``; the size of the mapped rows.
+
+        Raises:
+            UserError: If a parameter is not allowed.
+        """
+        return dim
+
+    @abstractmethod
+    def get_state(self) -> dict[str, Tensor]:
+        """The fitted map as tensors."""
+
+    @abstractmethod
+    def _apply(self, rows: Tensor) -> Tensor:
+        """Map rows ``(n, D)``, float64."""
+
+    @abstractmethod
+    def _invert(self, rows: Tensor) -> Tensor:
+        """Map rows ``(n, k)`` back, float64."""
+
+    def transform(self, X: Any) -> Any:
+        """Map rows ``(N, D)`` to ``(N, k)``."""
+        check_is_fitted(self)
+        if not isinstance(X, Tensor):
+            X = validate_data(self, X, dtype=_DTYPES, reset=False)
+        return self._by_blocks(self._apply, X, self.n_features_in_)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
+        check_is_fitted(self)
+        if not isinstance(X, Tensor):
+            X = check_array(X, dtype=_DTYPES)
+        return self._by_blocks(self._invert, X, self._n_features_out)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.output_dim(self.n_features_in_)
+
+    def _by_blocks(self, function: Callable[[Tensor], Tensor], X: Any, dim: int) -> Any:
+        if X.ndim != 2 or X.shape[1] != dim:
+            raise ValueError(
+                f"X: received the shape {tuple(X.shape)}; expected (N, {dim})"
+            )
+        mapped = []
+        for start in range(0, max(len(X), 1), _BLOCK_ROWS):
+            block = X[start : start + _BLOCK_ROWS]
+            if isinstance(block, Tensor):
+                # Apple's GPU has no float64.
+                device = "cpu" if X.device.type == "mps" else X.device
+                dtype = X.dtype if X.dtype == torch.float64 else torch.float32
+                rows = function(block.detach().to(device, torch.float64))
+                mapped.append(rows.to(X.device, dtype))
+            else:
+                mapped.append(function(torch.tensor(block, dtype=torch.float64)))
+        result = torch.cat(mapped)
+        return result if isinstance(X, Tensor) else result.numpy().astype(X.dtype)
+
+    def _row_blocks(self, X: Any, reset: bool = True) -> Iterator[Tensor]:
+        """Checked blocks of the rows to fit on; lazy rows (with ``blocks``) are read one by one."""
+        if hasattr(X, "blocks"):
+            self.n_features_in_ = X.shape[1]
+            yield from map(torch.from_numpy, X.blocks())
+        elif isinstance(X, Tensor):
+            if X.ndim != 2 or not len(X) or not bool(torch.isfinite(X).all()):
+                received = f"{X.dtype} of shape {tuple(X.shape)}"
+                raise ValueError(
+                    f"X: received {received}; expected finite (N, D), N at least 1"
+                )
+            self.n_features_in_ = X.shape[1]
+            yield from torch.split(X.detach(), _BLOCK_ROWS)
+        else:
+            rows = validate_data(
+                self,
+                X,
+                dtype=_DTYPES,
+                reset=reset,
+                ensure_min_samples=self.min_samples,
+                ensure_min_features=self.min_features if reset else 1,
+            )
+            for start in range(0, len(rows), _BLOCK_ROWS):
+                yield torch.from_numpy(np.array(rows[start : start + _BLOCK_ROWS]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class AffineMap(Map):
+    r"""A map :math:`y = (x - \mu) W` that is solved from the moments of the rows.
+
+    A subclass defines :meth:`solve`; chunks of rows give what all rows at once give.
+
+    Attributes:
+        center_: :math:`\mu`, ``(D,)``, float64.
+        weight_: W, ``(D, k)``, float64.
+        inverse_: (Pseudo-)inverse of W, ``(k, D)``, float64.
+    """
+
+    @abstractmethod
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """Center, weight and inverse for these moments."""
+
+    def check_fit(self, moments: Moments) -> str | None:
+        """Why the map solved from these moments means nothing; None if it does."""
+        return None
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit on rows ``(N, D)``; y is ignored. Returns self."""
+        moments = None
+        for block in self._row_blocks(X):
+            moments = (moments or Moments(block.shape[1])).update(block)
+        if moments is None:
+            raise UserError("fit: received no rows; expected at least 1")
+        return self.fit_moments(moments)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add rows ``(N, D)``; y is ignored. Returns self."""
+        first = not hasattr(self, "moments_")
+        for block in self._row_blocks(X, reset=first):
+            if not hasattr(self, "moments_"):
+                self.moments_ = Moments(block.shape[1])
+            self.moments_.update(block)
+        self._solved = False
+        return self
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit on rows whose moments are known, such as those of another map. Returns self."""
+        self.output_dim(moments.dim)
+        self.moments_ = moments
+        self.n_features_in_ = moments.dim
+        return self._solve()
+
+    def _solve(self) -> Self:
+        solved = self.solve(self.moments_)
+        # A product rounds by the layout of its factors: the same before and after saving.
+        self.center_, self.weight_, self.inverse_ = (x.contiguous() for x in solved)
+        self.flaw_ = self.check_fit(self.moments_)
+        self._solved = True
+        return self
+
+    def _fitted(self) -> Self:
+        """Solve what :meth:`partial_fit` has added."""
+        return self if self._solved else self._solve()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_solved")
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``."""
+        check_is_fitted(self)
+        fitted = self._fitted()
+        return fitted.weight_, -(fitted.center_ @ fitted.weight_)
+
+    def _apply(self, rows: Tensor) -> Tensor:
+        fitted = self._fitted()
+        return (rows - fitted.center_.to(rows.device)) @ fitted.weight_.to(rows.device)
+
+    def _invert(self, rows: Tensor) -> Tensor:
+        fitted = self._fitted()
+        return rows @ fitted.inverse_.to(rows.device) + fitted.center_.to(rows.device)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._fitted().weight_.shape[1])
+
+    def get_state(self) -> dict[str, Tensor]:
+        """The fitted map as tensors."""
+        fitted = self._fitted()
+        return {
+            "center": fitted.center_,
+            "weight": fitted.weight_,
+            "inverse": fitted.inverse_,
+        }
+
+    def set_state(self, state: dict[str, Tensor], flaw: str | None = None) -> Self:
+        """Restore what :meth:`get_state` gave. Returns self."""
+        self.center_, self.weight_, self.inverse_ = (
+            state[name] for name in ("center", "weight", "inverse")
+        )
+        self.flaw_ = flaw
+        self.n_features_in_ = len(self.center_)
+        self._solved = True
+        return self
+
+
+def check_parameter(name: str, value: Any, valid: bool, expected: str) -> None:
+    """Raise a UserError unless a parameter is valid."""
+    if not valid:
+        raise UserError(f"{name}: received {value!r}; expected {expected}")
+
+
+def is_number(value: Any, low: float, high: float) -> bool:
+    """Whether a value is a finite number from ``low`` to ``high``."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and low <= value <= high
+    )
+
+
+def number_of(name: str, value: Any, most: int) -> int:
+    """Check a parameter that counts directions, None for all; their number."""
+    valid = value is None or (isinstance(value, int) and 1 <= value <= most)
+    check_parameter(name, value, valid, f"a whole number from 1 to {most}, or none")
+    return most if value is None else int(value)
+
+
+def few_rows_flaw(
+    name: str, moments: Moments, directions: int, effect: str
+) -> str | None:
+    """Why a map of so few distinct rows means nothing; None if there are enough."""
+    if directions < moments.distinct - 1:
+        return None
+    return (
+        f"{name} of N={moments.distinct} distinct sentences in D={moments.dim} dimensions "
+        f"{effect}; use shrinkage, fewer directions or more sentences"
+    )

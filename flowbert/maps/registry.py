@@ -1,0 +1,165 @@
+"""Maps by name, chains of them, and their files."""
+
+import inspect
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from sklearn.pipeline import Pipeline, make_pipeline
+from torch import Tensor
+
+from flowbert import __version__
+from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.flows import Glow
+from flowbert.io import load_tensors, save_tensors
+from flowbert.maps.base import MAPS, AffineMap, AnyMap, Map
+from flowbert.maps.flow import Flow
+from flowbert.spec import parse_spec
+
+_KIND = "map"
+
+
+def make_map(text: str) -> AnyMap:
+    """A new map from ``name[-NUMBER][:option=value]...``, or a pipeline of several joined by ``+``.
+
+    Args:
+        text: Such as ``whitening-128:shrinkage=0.1`` or ``whitening-64+flow:epochs=1``.
+
+    Raises:
+        UserError: If a name or option is unknown.
+
+    Example:
+        >>> make_map("whitening-128:shrinkage=0.1")
+        Whitening(n_components=128, shrinkage=0.1)
+    """
+    # A plus sign inside a number (1e+3) separates nothing.
+    steps = [_make_step(step) for step in re.split(r"\+(?=\s*[A-Za-z])", text)]
+    return steps[0] if len(steps) == 1 else make_pipeline(*steps)
+
+
+def _make_step(text: str) -> Map:
+    spec = parse_spec(text, [name for name in MAPS if name != "kernel"], "methods")
+    kind = MAPS[spec.name]
+    names = inspect.signature(kind).parameters
+    return kind(**spec.arguments(names, kind.size_parameter))
+
+
+def steps_of(fitted: AnyMap) -> list[Map]:
+    """The maps of a pipeline, or the map itself."""
+    if isinstance(fitted, Pipeline):
+        return [step for _, step in fitted.steps]
+    return [cast(Map, fitted)]
+
+
+def map_name(fitted: AnyMap) -> str:
+    """The specification of a map, with its parameters that are not the default.
+
+    Example:
+        >>> map_name(make_map("whitening-128:shrinkage=0.1+flow"))
+        'whitening-128:shrinkage=0.1+flow'
+    """
+    return "+".join(map(_step_name, steps_of(fitted)))
+
+
+def _step_name(step: Map) -> str:
+    parameters = step.get_params(deep=False)
+    text = step.name
+    size = parameters.pop(step.size_parameter, None) if step.size_parameter else None
+    if size is not None:
+        text += f"-{size}"
+    defaults = inspect.signature(type(step)).parameters
+    for name, value in parameters.items():
+        if (
+            name not in ("random_state", "accelerator")
+            and value != defaults[name].default
+        ):
+            text += f":{name}={value}"
+    return text
+
+
+def check_map(unfitted: AnyMap, dim: int) -> None:
+    """Check the parameters of all steps before anything is encoded.
+
+    Raises:
+        UserError: If one is not allowed for rows of size ``dim``.
+    """
+    for step in steps_of(unfitted):
+        try:
+            dim = step.output_dim(dim)
+        except (UserError, TypeError) as error:
+            raise UserError(f"methods: {_step_name(step)}: {error}") from error
+
+
+def flaw_of(fitted: AnyMap) -> str | None:
+    """Why the results of a fitted map mean nothing; None if they do."""
+    return next((step.flaw for step in steps_of(fitted) if step.flaw is not None), None)
+
+
+def affine_of(steps: Sequence[Map]) -> tuple[Tensor, Tensor]:
+    """Weight and bias, float64, of affine maps one after another."""
+    weight = bias = None
+    for step in steps:
+        if not isinstance(step, AffineMap):
+            raise TypeError(f"{step.name} is not affine")
+        own_weight, own_bias = step.affine()
+        if weight is None or bias is None:
+            weight, bias = own_weight, own_bias
+        else:
+            weight, bias = weight @ own_weight, bias @ own_weight + own_bias
+    if weight is None or bias is None:
+        raise ValueError("affine_of: received no map")
+    return weight, bias
+
+
+def save_map(fitted: AnyMap, path: str | Path) -> None:
+    """Write a fitted map, or a pipeline of maps, as one safetensors file."""
+    tensors: dict[str, Tensor] = {}
+    records = []
+    for number, step in enumerate(steps_of(fitted)):
+        record: dict[str, Any] = {"name": step.name, "flaw": step.flaw}
+        record["parameters"] = step.get_params(deep=False)
+        if isinstance(step, Flow):
+            record["parameters"] |= {"random_state": step.seed_}
+            record["flow"] = step.flow_.config
+        state = step.get_state()
+        names = getattr(step, "feature_names_in_", None)
+        record["features"] = None if names is None else [str(name) for name in names]
+        tensors |= {f"{number}.{name}": value for name, value in state.items()}
+        records.append(record)
+    save_tensors(path, _KIND, tensors, steps=records, flowbert=__version__)
+
+
+def load_map(path: str | Path) -> AnyMap:
+    """Read a file of :func:`save_map`; a map whose results mean nothing gives a warning.
+
+    Raises:
+        UserError: If the file is missing, damaged or no map.
+    """
+    tensors, metadata = load_tensors(path, _KIND)
+    steps = []
+    for number, record in enumerate(metadata["steps"]):
+        if record["name"] not in MAPS:
+            raise UserError(
+                f"{path}: holds {record['name']!r}; {choices(MAPS, record['name'])}"
+            )
+        step = MAPS[record["name"]](**record["parameters"])
+        prefix = f"{number}."
+        state = {
+            name.removeprefix(prefix): value
+            for name, value in tensors.items()
+            if name.startswith(prefix)
+        }
+        if isinstance(step, Flow):
+            flow = Glow(**record["flow"])
+            flow.load_state_dict(state)
+            step.set_flow(flow, record["flaw"]).seed_ = step.random_state
+        elif isinstance(step, AffineMap):
+            step.set_state(state, record["flaw"])
+        if record["features"] is not None:
+            step.feature_names_in_ = record["features"]
+        if record["flaw"] is not None:
+            warnings.warn(f"{path}: {record['flaw']}", FlowbertWarning, stacklevel=2)
+        steps.append(step)
+    return steps[0] if len(steps) == 1 else make_pipeline(*steps)

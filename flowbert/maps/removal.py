@@ -1,0 +1,232 @@
+"""Removal of the strongest directions, those that all sentences share."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from flowbert.errors import UserError
+from flowbert.maps.base import (
+    AffineMap,
+    check_parameter,
+    few_rows_flaw,
+    is_number,
+    number_of,
+)
+from flowbert.maps.moments import Moments
+from flowbert.maps.simple import standard_deviations
+
+Floats = NDArray[np.float64]
+
+_MOST_DIRECTIONS = 100
+_CONVERGED: Any = {
+    "ftol": 1e-15,
+    "gtol": 1e-10,
+}  # scipy's defaults stop where the last digits change
+_SMALLEST_NORM = (
+    1e-12  # share of the mean squared norm: a row that the removal leaves empty
+)
+
+
+class RemoveDirections(AffineMap):
+    r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`.
+
+    Args:
+        n_directions: Number of directions k; None for D / 100, as the paper advises.
+        standardize: Divide by the standard deviations first.
+
+    References:
+        All-but-the-Top: Simple and Effective Postprocessing for Word Representations (Mu and
+        Viswanath, 2018). https://arxiv.org/abs/1702.01417
+    """
+
+    name = "nulling"
+    size_parameter = "n_directions"
+    min_features = 2
+
+    def __init__(
+        self, n_directions: int | None = None, standardize: bool = False
+    ) -> None:
+        self.n_directions = n_directions
+        self.standardize = standardize
+
+    def _count(self, dim: int) -> int:
+        if self.n_directions is None:
+            return max(1, round(dim / 100))
+        return number_of("n_directions", self.n_directions, dim - 1)
+
+    def output_dim(self, dim: int) -> int:
+        """Check the parameters; the size stays, removed directions are zero."""
+        self._count(dim)
+        valid = isinstance(self.standardize, bool)
+        check_parameter("standardize", self.standardize, valid, "true or false")
+        return dim
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """The projection onto the other directions."""
+        identity = torch.eye(moments.dim, dtype=torch.float64)
+        count = self._count(moments.dim)
+        if not self.standardize:
+            top = moments.eigen()[1][:, :count]
+            projection = identity - top @ top.T
+            return moments.mean, projection, projection
+        std = standard_deviations(moments)
+        correlation = moments.covariance() / torch.outer(std, std)
+        top = torch.linalg.eigh(correlation).eigenvectors[:, -count:]
+        projection = identity - top @ top.T
+        return moments.mean, projection / std[:, None], projection * std
+
+    def check_fit(self, moments: Moments) -> str | None:
+        """Without all the directions that few sentences span, nothing of them is left."""
+        count = self._count(moments.dim)
+        return few_rows_flaw(
+            self.name, moments, count, f"is nothing without {count} directions"
+        )
+
+
+class LearnedRemoval(AffineMap):
+    r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, learned from labels.
+
+    The weights maximize Pearson's correlation of the cosines of labelled pairs with their scores.
+
+    Args:
+        n_directions: Number of directions; None for 100, or D if that is less.
+        penalty: Weight of the mean squared weight in the loss.
+        center: Subtract the mean, and take directions of the covariance; otherwise those of the
+            second moment.
+
+    Attributes:
+        weights_: Weights ``(k,)``, float64, the strongest direction first.
+
+    References:
+        Learning to Remove: Towards Isotropic Pre-trained BERT Embedding (Liang et al., 2021).
+        https://arxiv.org/abs/2104.05274
+    """
+
+    name = "learned-removal"
+    size_parameter = "n_directions"
+    supervised = True
+
+    def __init__(
+        self, n_directions: int | None = None, penalty: float = 0.0, center: bool = True
+    ) -> None:
+        self.n_directions = n_directions
+        self.penalty = penalty
+        self.center = center
+
+    def output_dim(self, dim: int) -> int:
+        """Check the parameters; the size stays."""
+        number_of("n_directions", self.n_directions, dim)
+        valid = is_number(self.penalty, 0, np.inf) and np.isfinite(self.penalty)
+        check_parameter("penalty", self.penalty, valid, "a number of at least 0")
+        check_parameter(
+            "center", self.center, isinstance(self.center, bool), "true or false"
+        )
+        return dim
+
+    def fit_pairs(self, left: Any, right: Any, scores: Any) -> Self:
+        """Learn the weights, after :meth:`fit` on the corpus. Returns self.
+
+        Args:
+            left: First vectors of the pairs, ``(P, D)``.
+            right: Second vectors, ``(P, D)``.
+            scores: Labelled similarities, ``(P,)``.
+
+        Raises:
+            UserError: If there are fewer than two different finite scores.
+        """
+        from scipy.optimize import minimize
+
+        check_is_fitted(self)
+        target = np.asarray(scores, dtype=np.float64)
+        if not np.isfinite(target).all() or len(np.unique(target)) < 2:
+            raise UserError("labels: expected at least two different finite scores")
+        directions, center = (
+            self._directions(self.moments_),
+            self._center(self.moments_),
+        )
+        rows = [
+            torch.as_tensor(x).detach().cpu().double() - center for x in (left, right)
+        ]
+        pairs = _Pairs(rows[0], rows[1], directions, target)
+        found: Any = minimize(
+            pairs.loss,
+            np.zeros(directions.shape[1]),
+            args=(self.penalty,),
+            jac=True,
+            method="L-BFGS-B",
+            # Beyond 1 a direction is mirrored: the same cosines.
+            bounds=[(None, 1.0)] * directions.shape[1],
+            options=_CONVERGED,
+        )
+        self.weights_ = torch.tensor(found.x, dtype=torch.float64)
+        return self._solve()
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """The map of the learned weights; before they are learned, only the mean is removed."""
+        directions = self._directions(moments)
+        weights = getattr(
+            self, "weights_", torch.zeros(directions.shape[1], dtype=torch.float64)
+        )
+        factors = 1 - weights
+        back = torch.where(factors > 1e-12, 1 / factors.clamp_min(1e-12), 0.0)
+        identity = torch.eye(moments.dim, dtype=torch.float64)
+        weight = identity + (directions * (factors - 1)) @ directions.T
+        inverse = identity + (directions * (back - 1)) @ directions.T
+        return self._center(moments), weight, inverse
+
+    def _center(self, moments: Moments) -> Tensor:
+        return moments.mean if self.center else torch.zeros_like(moments.mean)
+
+    def _directions(self, moments: Moments) -> Tensor:
+        count = min(self.n_directions or _MOST_DIRECTIONS, moments.dim)
+        if self.center:
+            return moments.eigen()[1][:, :count]
+        second = moments.covariance() * (moments.count - 1) / moments.count
+        second += torch.outer(moments.mean, moments.mean)
+        vectors: Tensor = torch.linalg.eigh(second).eigenvectors
+        return vectors.flip(1)[:, :count]
+
+
+class _Pairs:
+    """Labelled pairs by direction: cosine and loss as functions of the weights."""
+
+    def __init__(
+        self, left: Tensor, right: Tensor, directions: Tensor, target: Floats
+    ) -> None:
+        a, b = left @ directions, right @ directions
+        self.along = [(a * b).numpy(), (a * a).numpy(), (b * b).numpy()]
+        wholes = [(left * right).sum(1), (left * left).sum(1), (right * right).sum(1)]
+        self.outside = [
+            whole.numpy() - along.sum(axis=1)
+            for whole, along in zip(wholes, self.along, strict=True)
+        ]
+        centred = target - target.mean()
+        self.target = centred / np.linalg.norm(centred)
+
+    def loss(self, weights: Floats, penalty: float) -> tuple[float, Floats]:
+        """1 - Pearson(cosine, score) + penalty, and its gradient by the weights."""
+        factors = (1 - weights) ** 2
+        dot, left, right = (
+            outside + along @ factors
+            for outside, along in zip(self.outside, self.along, strict=True)
+        )
+        left = np.maximum(left, _SMALLEST_NORM * left.mean())
+        right = np.maximum(right, _SMALLEST_NORM * right.mean())
+        length = np.sqrt(left * right)
+        cosine = dot / length
+        centred = cosine - cosine.mean()
+        norm = max(float(np.linalg.norm(centred)), np.finfo(np.float64).tiny)
+        correlation = float(centred @ self.target) / norm
+        by_cosine = -(self.target - correlation * centred / norm) / norm
+        cross, own_left, own_right = self.along
+        by_factors = (by_cosine / length) @ cross
+        by_factors -= (by_cosine * cosine / left) @ own_left / 2
+        by_factors -= (by_cosine * cosine / right) @ own_right / 2
+        gradient = by_factors * -2 * (1 - weights) + 2 * penalty * weights / len(
+            weights
+        )
+        return 1 - correlation + penalty * float(np.mean(weights**2)), gradient

@@ -1,0 +1,157 @@
+"""Maps that look at no direction: raw embeddings, standardization, truncation, given kernels."""
+
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.maps.base import AffineMap, number_of
+from flowbert.maps.moments import Moments
+
+_SMALLEST_STD = (
+    1e-7  # of the largest standard deviation: what float32 embeddings resolve
+)
+
+
+class Raw(AffineMap):
+    """The embeddings as they are: what every map is compared with."""
+
+    name = "raw"
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """The identity."""
+        identity = torch.eye(moments.dim, dtype=torch.float64)
+        return torch.zeros(moments.dim, dtype=torch.float64), identity, identity
+
+    def _apply(self, rows: Tensor) -> Tensor:
+        return rows
+
+    _invert = _apply
+
+
+class Standardization(AffineMap):
+    r"""Standard normalization :math:`y_j = (x_j - \mu_j) / \sigma_j`, divisor N - 1.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 5.
+        https://arxiv.org/abs/2011.05864
+    """
+
+    name = "standardization"
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """The standardizing map."""
+        std = standard_deviations(moments)
+        return moments.mean, torch.diag(1 / std), torch.diag(std)
+
+
+def standard_deviations(moments: Moments) -> Tensor:
+    """Standard deviation of each dimension ``(D,)``; 1 where a dimension does not vary."""
+    std = moments.covariance().diagonal().clamp_min(0.0).sqrt()
+    constant = std <= _SMALLEST_STD * std.max()
+    if bool(constant.any()):
+        warnings.warn(
+            f"standardization: {int(constant.sum())} of D={moments.dim} dimensions do not vary; "
+            "they are only centred",
+            FlowbertWarning,
+            stacklevel=2,
+        )
+    return torch.where(constant, torch.ones_like(std), std)
+
+
+class Truncation(AffineMap):
+    """The first k dimensions as they are: what a reduction gives up without any fit.
+
+    Args:
+        n_components: Number of dimensions k; None for all.
+    """
+
+    name = "truncation"
+    size_parameter = "n_components"
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    def output_dim(self, dim: int) -> int:
+        """Check the parameter; the number of dimensions."""
+        return number_of("n_components", self.n_components, dim)
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """The first columns of the identity."""
+        columns = torch.eye(moments.dim, dtype=torch.float64)[
+            :, : self.output_dim(moments.dim)
+        ]
+        return torch.zeros(moments.dim, dtype=torch.float64), columns, columns.T
+
+
+class KernelMap(AffineMap):
+    r"""The map :math:`y = (x + b) K` of a kernel and a bias that BERT-whitening's code fitted.
+
+    It is read, never fitted.
+
+    References:
+        https://github.com/bojone/BERT-whitening,
+        https://github.com/autoliuweijie/BERT-whitening-pytorch
+    """
+
+    name = "kernel"
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Refuse: a kernel is read from a file."""
+        raise TypeError("a KernelMap is not fitted; use KernelMap.read or KernelMap.of")
+
+    partial_fit = fit
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """Refuse, see :meth:`fit`."""
+        raise TypeError("a KernelMap is not fitted")
+
+    @classmethod
+    def of(cls, kernel: NDArray[Any], bias: NDArray[Any]) -> Self:
+        """The map of a kernel ``(D, k)`` and a bias ``(D,)``."""
+        weight = np.asarray(kernel, dtype=np.float64)
+        shift = np.asarray(bias, dtype=np.float64).reshape(-1)
+        if weight.ndim != 2 or not weight.size or len(shift) != len(weight):
+            raise ValueError(
+                f"received the shapes {weight.shape}, {shift.shape}; expected (D, k), (D,)"
+            )
+        if not (np.isfinite(weight).all() and np.isfinite(shift).all()):
+            raise ValueError("received NaN or infinity; expected finite numbers")
+        arrays = {"center": -shift, "weight": weight, "inverse": np.linalg.pinv(weight)}
+        return cls().set_state(
+            {name: torch.from_numpy(array) for name, array in arrays.items()}
+        )
+
+    @classmethod
+    def read(cls, path: str | Path, scale: float = 1.0) -> Self:
+        """Read ``kernel`` and ``bias`` from an .npz file, or kernel.npy and bias.npy in a folder.
+
+        Args:
+            path: The file or folder; pickled files are refused.
+            scale: Factor of the rows that the kernel was fitted on: 2 for the sum of two layers.
+
+        Raises:
+            UserError: If the arrays are missing, pickled or of other shapes.
+        """
+        path = Path(path)
+        try:
+            if path.is_dir():
+                kernel, bias = (
+                    np.load(path / f"{name}.npy", allow_pickle=False)
+                    for name in ("kernel", "bias")
+                )
+            else:
+                with np.load(path, allow_pickle=False) as content:
+                    kernel, bias = content["kernel"], content["bias"]
+            return cls.of(kernel * scale, bias / scale)
+        # numpy, zipfile and zlib raise a dozen unrelated types for a file that they cannot read.
+        except Exception as error:
+            raise UserError(
+                f"{path}: {error}; expected an .npz file with kernel and bias, or a folder with "
+                "kernel.npy and bias.npy (nothing pickled)"
+            ) from error

@@ -1,0 +1,176 @@
+"""Whitening and ZCA: each direction of the covariance scaled by a power of its variance."""
+
+import warnings
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from flowbert.errors import FlowbertWarning
+from flowbert.maps.base import (
+    AffineMap,
+    check_parameter,
+    few_rows_flaw,
+    is_number,
+    number_of,
+)
+from flowbert.maps.moments import ROWS_PER_DIRECTION, Moments
+
+RANK_TOLERANCE = 1e-10
+
+
+class SpectralMap(AffineMap):
+    r"""Base of the maps that scale the eigenvectors of the covariance by :math:`\lambda^e`."""
+
+    n_components: int | None = None
+    shrinkage: float | str
+    exponent: float
+    rank_tolerance: float
+
+    @abstractmethod
+    def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+        """Weight ``(D, k)`` and inverse ``(k, D)`` of directions ``(D, r)`` and scales ``(r,)``."""
+
+    def output_dim(self, dim: int) -> int:
+        """Check the parameters; the number of directions."""
+        check_parameter(
+            "shrinkage",
+            self.shrinkage,
+            self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1),
+            "a number in [0, 1] or oas",
+        )
+        check_parameter(
+            "exponent",
+            self.exponent,
+            is_number(self.exponent, -1, 0),
+            "a number in [-1, 0]",
+        )
+        valid = is_number(self.rank_tolerance, 0, 1) and self.rank_tolerance < 1
+        check_parameter(
+            "rank_tolerance", self.rank_tolerance, valid, "a number in [0, 1)"
+        )
+        return number_of("n_components", self.n_components, dim)
+
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """The map of the shrunk covariance, without directions that hardly vary."""
+        wanted = self.output_dim(moments.dim)
+        values, vectors = moments.eigen()
+        weight = self._shrinkage(moments)
+        values = (1 - weight) * values + weight * values.mean()
+        rank = int((values > self.rank_tolerance * values[0]).sum())
+        # A last LayerNorm leaves one direction without variance: that is the usual case.
+        if rank < wanted - 1:
+            warnings.warn(
+                f"{self.name}: the covariance of the embeddings has rank {rank}; the other "
+                f"{wanted - rank} of {wanted} directions are left out",
+                FlowbertWarning,
+                stacklevel=2,
+            )
+        rank = min(rank, wanted)
+        if rank == 0:
+            identity = torch.eye(moments.dim, dtype=torch.float64)
+            return moments.mean, identity[:, :wanted], identity[:wanted]
+        if (
+            self._equalizes(moments)
+            and rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
+        ):
+            warnings.warn(
+                f"{self.name}: N={moments.distinct} distinct sentences for {rank} directions are "
+                f"few; shrinkage is advised ({self.name}:shrinkage=0.1)",
+                FlowbertWarning,
+                stacklevel=2,
+            )
+        return moments.mean, *self._weights(
+            vectors[:, :rank], values[:rank].pow(self.exponent)
+        )
+
+    def check_fit(self, moments: Moments) -> str | None:
+        """Without shrinkage, all directions of few sentences make them equally similar."""
+        if not self._equalizes(moments):
+            return None
+        rank = round(
+            float((self.weight_ * self.inverse_.T).sum())
+        )  # the trace of a projection
+        return few_rows_flaw(
+            self.name, moments, rank, "makes all of them equally similar"
+        )
+
+    def _shrinkage(self, moments: Moments) -> float:
+        if isinstance(self.shrinkage, str):
+            return moments.oas_shrinkage()
+        return self.shrinkage
+
+    def _equalizes(self, moments: Moments) -> bool:
+        """Whether every direction has the same variance afterwards."""
+        return self.exponent == -0.5 and self._shrinkage(moments) <= self.rank_tolerance
+
+
+class Whitening(SpectralMap):
+    r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
+
+    U and :math:`\lambda` are eigenvectors and eigenvalues of the (shrunk) covariance
+    :math:`(1 - s) \Sigma + s \bar\lambda I`, the largest first.
+
+    Args:
+        n_components: Number of directions k; None for all.
+        shrinkage: Weight s of the mean eigenvalue, in [0, 1], or ``"oas"`` for the oracle
+            approximating shrinkage estimate.
+        exponent: Power of the eigenvalues, in [-1, 0]: -0.5 whitens, 0 only rotates.
+        rank_tolerance: Directions with a smaller share of the largest eigenvalue are left out.
+
+    References:
+        Whitening Sentence Representations for Better Semantics and Faster Retrieval (Su et al.,
+        2021). https://arxiv.org/abs/2103.15316
+
+    Example:
+        >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0))
+        >>> Whitening().fit_transform(x).T.cov().diagonal()
+        tensor([1.0000, 1.0000, 1.0000, 1.0000])
+    """
+
+    name = "whitening"
+    size_parameter = "n_components"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        shrinkage: float | str = 0.0,
+        exponent: float = -0.5,
+        rank_tolerance: float = RANK_TOLERANCE,
+    ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.exponent = exponent
+        self.rank_tolerance = rank_tolerance
+
+    def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+        return vectors * scales, (vectors / scales).T.contiguous()
+
+
+class ZCA(SpectralMap):
+    r"""ZCA whitening :math:`y = (x - \mu)\, U \operatorname{diag}(\lambda)^{-1/2} U^T`.
+
+    Args:
+        shrinkage: As in :class:`Whitening`.
+        exponent: As in :class:`Whitening`.
+        rank_tolerance: As in :class:`Whitening`.
+
+    References:
+        Optimal Whitening and Decorrelation (Kessy et al., 2018).
+        https://arxiv.org/abs/1512.00809
+    """
+
+    name = "zca"
+
+    def __init__(
+        self,
+        shrinkage: float | str = 0.0,
+        exponent: float = -0.5,
+        rank_tolerance: float = RANK_TOLERANCE,
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.exponent = exponent
+        self.rank_tolerance = rank_tolerance
+
+    def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+        return (vectors * scales) @ vectors.T, (vectors / scales) @ vectors.T

@@ -1,0 +1,237 @@
+"""Files of vectors: .npy, .safetensors and .parquet, read and written block by block."""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowbert.errors import UserError, choices
+from flowbert.io import digest, map_array, write_atomically
+
+Floats = NDArray[np.float32]
+
+FORMATS = (".npy", ".safetensors", ".parquet")
+BLOCK_ROWS = 8192
+
+
+class VectorFile:
+    """N vectors of size D in a file, of which only the rows asked for are in memory.
+
+    Args:
+        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files.
+        column: Tensor or column of lists; needed where there are several.
+
+    Attributes:
+        shape: ``(N, D)``.
+
+    Raises:
+        UserError: If the file is missing, damaged, or holds no matrix of numbers.
+    """
+
+    def __init__(self, path: str | Path, column: str | None = None) -> None:
+        self.path = Path(path).expanduser()
+        self.column = column
+        suffix = ".parquet" if self.path.is_dir() else self.path.suffix
+        if suffix not in FORMATS:
+            raise UserError(f"{path}: received {suffix!r}; {choices(FORMATS, suffix)}")
+        if not self.path.exists():
+            raise UserError(f"{path}: no such file")
+        self._is_parquet = suffix == ".parquet"
+        try:
+            shape = self._parquet_shape() if self._is_parquet else self._map().shape
+        except UserError:
+            raise
+        # numpy, safetensors and pyarrow raise unrelated types for a file that they cannot read.
+        except Exception as error:
+            raise UserError(
+                f"{path}: not a readable {suffix} file ({error})"
+            ) from error
+        if len(shape) != 2 or 0 in shape:
+            raise UserError(f"{path}: has the shape {shape}; expected (N, D)")
+        self.shape = int(shape[0]), int(shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return self.path.name
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the values."""
+        return digest(list(self.shape), *(block.tobytes() for block in self.blocks()))
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Some rows, ``(n, D)``, float32; parquet is copied into a temporary .npy file first."""
+        return self._checked(self._rows[rows])
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Floats]:
+        """All rows in order, in blocks ``(n, D)``, float32."""
+        if self._is_parquet:
+            yield from self._parquet_blocks(size)
+            return
+        for start in range(0, len(self), size):
+            # Mapped anew: the pages of an older map would stay in memory.
+            yield self._checked(self._map()[start : start + size])
+
+    def _checked(self, values: NDArray[Any]) -> Floats:
+        with np.errstate(over="ignore"):
+            rows = np.array(values, dtype=np.float32)
+        if not np.isfinite(rows).all():
+            raise UserError(
+                f"{self.path}: holds NaN or infinite values; expected finite numbers"
+            )
+        return rows
+
+    @cached_property
+    def _rows(self) -> NDArray[Any]:
+        if not self._is_parquet:
+            return self._map()
+        with tempfile.TemporaryFile() as file:
+            for block in self.blocks():
+                file.write(block.tobytes())
+            file.flush()
+            return np.memmap(file, np.float32, "r", shape=self.shape)
+
+    def _map(self) -> NDArray[Any]:
+        if self.path.suffix == ".npy":
+            if self.column is not None:
+                raise UserError(
+                    f"column: received {self.column!r}; {self.path} has no columns"
+                )
+            return _numbers(
+                np.load(self.path, mmap_mode="r", allow_pickle=False), self.path
+            )
+        from safetensors import safe_open
+
+        with safe_open(self.path, framework="np") as file:
+            name = _choose(list(file.keys()), self.column, self.path)
+        return map_array(self.path, name)
+
+    @cached_property
+    def _dataset(self) -> Any:
+        import pyarrow.dataset
+
+        return pyarrow.dataset.dataset(self.path, format="parquet")
+
+    @cached_property
+    def _name(self) -> str:
+        lists = [
+            field.name for field in self._dataset.schema if "list" in str(field.type)
+        ]
+        return _choose(lists, self.column, self.path)
+
+    def _parquet_shape(self) -> tuple[int, int]:
+        first = self._dataset.head(1, columns=[self._name]).column(0)
+        dim = len(first[0].as_py() or ()) if len(first) else 0
+        return self._dataset.count_rows(), dim
+
+    def _parquet_blocks(self, size: int) -> Iterator[Floats]:
+        dim = self.shape[1]
+        batches = self._dataset.to_batches(columns=[self._name], batch_size=size)
+        for batch in batches:
+            values = batch.column(0).flatten().to_numpy(zero_copy_only=False)
+            if batch.column(0).null_count or len(values) != dim * len(batch):
+                raise UserError(
+                    f"{self.path}: a row has another size than {dim}, that of the first"
+                )
+            if len(batch):
+                yield self._checked(values.reshape(-1, dim))
+
+
+def _numbers(values: NDArray[Any], path: Path) -> NDArray[Any]:
+    if values.dtype.kind not in "fiu":
+        raise UserError(f"{path}: holds {values.dtype}; expected numbers")
+    return values
+
+
+def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted not in names:
+        raise UserError(
+            f"column: received {wanted!r} for {path}; {choices(names, wanted or '')}"
+        )
+    return cast(str, wanted)
+
+
+def open_vectors(vectors: Any, column: str | None = None) -> Any:
+    """Rows to index and to read by blocks: a path is opened, arrays stay as they are."""
+    return VectorFile(vectors, column) if isinstance(vectors, str | Path) else vectors
+
+
+def check_output(path: str | Path) -> None:
+    """Raise a UserError for a file that cannot be written, by its extension."""
+    if Path(path).suffix not in FORMATS:
+        raise UserError(
+            f"output: received {path}; expected a file ending in {', '.join(FORMATS)}"
+        )
+
+
+def write_vectors(
+    path: str | Path,
+    blocks: Iterable[NDArray[Any]],
+    shape: tuple[int, int],
+    dtype: str,
+    texts: Sequence[str] | None = None,
+) -> None:
+    """Write vectors block by block, atomically.
+
+    Args:
+        path: File ending in .npy, .safetensors or .parquet.
+        blocks: Rows ``(n, k)`` in order.
+        shape: ``(N, k)``.
+        dtype: Their dtype.
+        texts: Sentences, for a column ``sentence`` of a .parquet file.
+
+    Raises:
+        UserError: If the extension is unknown.
+    """
+    path = Path(path)
+    check_output(path)
+    with write_atomically(path) as temporary:
+        if path.suffix == ".parquet":
+            _write_parquet(temporary, blocks, shape[1], dtype, texts)
+            return
+        if path.suffix == ".safetensors":
+            from safetensors.numpy import save_file
+
+            save_file({"embeddings": np.concatenate(list(blocks))}, temporary)
+            return
+        rows = np.lib.format.open_memmap(temporary, "w+", dtype, shape=shape)
+        start = 0
+        for block in blocks:
+            rows[start : start + len(block)] = block
+            start += len(block)
+        rows.flush()
+
+
+def _write_parquet(
+    path: Path,
+    blocks: Iterable[NDArray[Any]],
+    dim: int,
+    dtype: str,
+    texts: Sequence[str] | None,
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    kind = pa.list_(pa.from_numpy_dtype(dtype), dim)
+    fields = [("sentence", pa.string())] if texts is not None else []
+    schema = pa.schema([*fields, ("embedding", kind)])
+    start = 0
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for block in blocks:
+            columns = [
+                pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), dim)
+            ]
+            if texts is not None:
+                columns.insert(0, pa.array(texts[start : start + len(block)]))
+            start += len(block)
+            writer.write_table(pa.table(columns, schema=schema))

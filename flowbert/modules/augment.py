@@ -1,0 +1,147 @@
+"""Edits that make a positive from a sentence: the alternatives to dropout of the SimCSE paper.
+
+Words are what stands between white space. A new edit of words is one function here and its entry
+in ``WORD_EDITS``.
+
+References:
+    SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021), tables 1 and 2.
+    https://arxiv.org/abs/2104.08821
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import torch
+
+from flowbert.errors import UserError
+
+Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
+"""Edited sentences from B sentences and a random generator for each."""
+
+
+def crop(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
+    """A random span with ``1 - rate`` of the words, at least one.
+
+    Example:
+        >>> crop(["a", "dog", "runs", "home"], 0.5, Random(0))
+        ['dog', 'runs']
+    """
+    count = max(1, round((1 - rate) * len(words)))
+    start = rng.randint(0, len(words) - count)
+    return words[start : start + count]
+
+
+def delete_words(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
+    """The words without ``rate`` of them, at least one left.
+
+    Example:
+        >>> delete_words(["a", "dog", "runs", "home"], 0.5, Random(0))
+        ['dog', 'home']
+    """
+    count = max(1, len(words) - round(rate * len(words)))
+    return [words[i] for i in sorted(rng.sample(range(len(words)), count))]
+
+
+def delete_one_word(words: Sequence[str], _rate: float, rng: Random) -> Sequence[str]:
+    """The words without a random one.
+
+    Example:
+        >>> delete_one_word(["a", "dog", "runs"], 0.0, Random(0))
+        ['a', 'runs']
+    """
+    number = rng.randrange(len(words))
+    return [*words[:number], *words[number + 1 :]]
+
+
+WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] = {
+    "crop": crop,
+    "word_deletion": delete_words,
+    "delete_one_word": delete_one_word,
+}
+"""Functions of at least two words, the share of them to change, and a generator."""
+
+
+def word_edit(name: str, rate: float) -> Edit:
+    """An edit of ``WORD_EDITS``; a sentence of one word stays as it is.
+
+    Example:
+        >>> word_edit("crop", 0.5)(["a dog runs home", "yes"], [Random(0), Random(0)])
+        ['dog runs', 'yes']
+    """
+
+    def edit(sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
+        edited = []
+        for sentence, rng in zip(sentences, rngs, strict=True):
+            words = sentence.split()
+            if len(words) > 1:
+                sentence = " ".join(WORD_EDITS[name](words, rate, rng))
+            edited.append(sentence)
+        return edited
+
+    return edit
+
+
+class MaskedReplacement:
+    """An edit that replaces words by the likeliest ones of a masked language model.
+
+    The likeliest word may be the old one. Words beyond the model's longest input stay.
+
+    Args:
+        path: Folder or hub name of a masked language model with its prediction layers.
+        rate: Share of the words to replace, at least one of a sentence.
+
+    Raises:
+        UserError: If there is no such model, or it lacks prediction layers or a mask token.
+    """
+
+    def __init__(self, path: str, rate: float) -> None:
+        from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                path, trust_remote_code=False
+            )
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                path,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"mlm_path: {path} cannot be read: {str(error).splitlines()[0]}"
+            ) from error
+        if report["missing_keys"] or self._tokenizer.mask_token is None:
+            raise UserError(
+                f"mlm_path: received {path}; expected a masked language model with prediction "
+                "layers and a mask token"
+            )
+        self._model: Any = model.eval()
+        self._rate = rate
+
+    @torch.no_grad()
+    def __call__(self, sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
+        """Replace words of B sentences, with a random generator for each."""
+        rows = [sentence.split() for sentence in sentences]
+        chosen, masked = [], []
+        for words, rng in zip(rows, rngs, strict=True):
+            count = max(1, round(self._rate * len(words)))
+            numbers = sorted(rng.sample(range(len(words)), count))
+            text = list(words)
+            for number in numbers:
+                text[number] = self._tokenizer.mask_token
+            chosen.append(numbers)
+            masked.append(" ".join(text))
+        features = self._tokenizer(
+            masked, padding=True, truncation=True, return_tensors="pt"
+        )
+        likeliest = self._model(**features).logits.argmax(-1)
+        is_mask = features["input_ids"] == self._tokenizer.mask_token_id
+        for words, numbers, ids, mask in zip(
+            rows, chosen, likeliest, is_mask, strict=True
+        ):
+            # Fewer masks than numbers if the sentence was cut.
+            for number, token in zip(numbers, ids[mask].tolist(), strict=False):
+                words[number] = self._tokenizer.decode([token]).strip() or words[number]
+        return [" ".join(words) for words in rows]

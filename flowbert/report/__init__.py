@@ -1,1 +1,0 @@
-"""Results for people: terminal, Markdown, CSV."""

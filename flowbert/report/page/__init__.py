@@ -1,1 +1,0 @@
-"""One page for a run, and one over several: a file that needs nothing beside it."""

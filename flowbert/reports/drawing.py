@@ -1,0 +1,204 @@
+"""How pictures look, and how they become files."""
+
+import math
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from flowbert.reports.runs import Run
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1a1a1a"
+_TRAINED = "d55e00"  # what a run trains
+_FAMILIES = {
+    "raw": "7f7f7f",
+    "whitening": "0072b2",
+    "zca": "56b4e9",
+    "flow": _TRAINED,
+    "simcse": _TRAINED,
+    "sbert": _TRAINED,
+    "mlm": _TRAINED,
+    "standardization": "009e73",
+    "truncation": "e69f00",
+    "nulling": "cc79a7",
+    "learned-removal": "8c5fbf",
+    "Gaussian": "0072b2",  # densities: whitening and standardization are their maps
+    "diagonal": "009e73",
+}
+"""Colours of the methods in all pictures; most are those of Okabe and Ito (2008)."""
+
+_OTHER = "8c564b"
+_WIDTH = 5.2  # inches of half a page
+_DPI = 150
+_STYLE: Any = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 8.5,
+    "font.size": 8.5,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "flowbert",  # equal frames, equal files
+    "text.parse_math": False,  # a name may hold dollar signs
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture of the page.
+
+    Attributes:
+        draw: Draws its frame, or one facet of it, on axes.
+        frame: Makes its frame; empty where a run has no data for it.
+        section: Section of the page.
+        title: What it shows.
+        caption: How to read it.
+        facets: Columns whose values have axes of their own, separated by spaces.
+        rows: Column whose values are rows of the picture, and add to its height.
+        height: Height of the axes in inches.
+        share: Axes that the facets share: ``x``, ``y`` or ``xy``.
+        across: Facets in half the width of the page.
+    """
+
+    draw: "Callable[[Axes, pd.DataFrame], None]"
+    frame: Callable[[Run], pd.DataFrame]
+    section: str
+    title: str
+    caption: str
+    facets: str = ""
+    rows: str = ""
+    height: float = 2.7
+    share: str = ""
+    across: int = 3
+
+
+def method_colours(methods: Iterable[str]) -> dict[str, str]:
+    """Colour of each method by its family; variants of a family are lighter.
+
+    Args:
+        methods: Methods, or their labels in tables.
+
+    Example:
+        >>> method_colours(["whitening", "whitening-128 (0, mean)"])
+        {'whitening': '#0072b2', 'whitening-128 (0, mean)': '#66aad1'}
+    """
+    colours = {}
+    variants: Counter[str] = Counter()
+    for method in dict.fromkeys(methods):
+        last = re.split(r"[ ,*]", method)[0].split("+")[-1]
+        colour = _FAMILIES.get(re.sub(r"(-\d+)?(:.*)?$", "", last), _OTHER)
+        rest = [255 - part for part in bytes.fromhex(colour)]
+        lightness = 0.6 ** min(variants[colour], 2)
+        variants[colour] += 1
+        mixed = bytes(255 - round(lightness * part) for part in rest)
+        colours[method] = f"#{mixed.hex()}"
+    return colours
+
+
+def short(text: str, longest: int = 64) -> str:
+    """A text, or its beginning and its end if it is too long."""
+    text = " ".join(str(text).split())
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 1]}…{text[-end:]}"
+
+
+def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
+    """Draw a picture, a facet for each value of its facet columns.
+
+    Args:
+        plot: The picture.
+        frame: Its frame.
+    """
+    from matplotlib.figure import Figure
+
+    parts: list[Any] = [((), frame)]
+    if plot.facets:
+        parts = list(frame.groupby(plot.facets.split(), sort=False))
+    halves = 1 if len(parts) <= plot.across else 2
+    across = min(len(parts), halves * plot.across)
+    down = math.ceil(len(parts) / across)
+    rows = frame[plot.rows].nunique() if plot.rows else 0
+    size = (halves * _WIDTH, down * (plot.height + 0.32 * rows))
+    figure = Figure(size, dpi=_DPI, layout="constrained")
+    x, y = "x" in plot.share, "y" in plot.share
+    grid = figure.subplots(down, across, squeeze=False, sharex=x, sharey=y).flatten()
+    for number, (ax, (names, part)) in enumerate(zip(grid, parts, strict=False)):
+        plot.draw(ax, part)
+        ax.set_title("\n".join(short(name, 26) for name in names))
+        if number % across:
+            ax.set_ylabel("")
+        if number + across >= len(parts):
+            ax.tick_params(labelbottom=True)  # the axes below are not used
+        elif x:
+            ax.set_xlabel("")
+    for ax in grid[len(parts) :]:
+        ax.remove()
+    _add_legend(figure)
+    return figure
+
+
+def _add_legend(figure: "Figure") -> None:
+    """One legend of all axes below them, in as many columns as there is space for."""
+    handles: dict[str, Any] = {}
+    for ax in figure.axes:
+        own, names = ax.get_legend_handles_labels()
+        handles |= dict(zip(names, own, strict=True))
+    if len(handles) < 2:
+        return
+    width, height = figure.get_size_inches()
+    columns = int(13 * width / (max(map(len, handles)) + 5))
+    columns = min(max(columns, 1), len(handles))
+    figure.set_figheight(height + 0.2 * math.ceil(len(handles) / columns))
+    place: Any = {"loc": "outside lower center", "ncols": columns}
+    figure.legend(list(handles.values()), handles, **place)
+
+
+def save_picture(plot: Plot, run: Run, path: Path) -> tuple[bytes, float]:
+    """Write a picture of a run as .svg and .png, and its frame as .csv.
+
+    Args:
+        plot: The picture.
+        run: The run.
+        path: Path of the files without their ending.
+
+    Returns:
+        The SVG and its width in inches; nothing is written if the run has no data for it.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    frame = plot.frame(run)
+    if frame.empty:
+        return b"", 0.0
+    svg = BytesIO()
+    with rc_context(_STYLE), warnings.catch_warnings():
+        # The font lacks some scripts; browsers have others.
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure = draw(plot, frame)
+        # savefig would draw everything twice, and compute the layout again.
+        engine: Any = figure.get_layout_engine()
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.print_png(path.with_suffix(".png"))
+        canvas = FigureCanvasSVG(figure)  # the last one: it sets another resolution
+        canvas.print_svg(svg, metadata={"Date": None})
+    path.with_suffix(".svg").write_bytes(svg.getvalue())
+    frame.to_csv(path.with_suffix(".csv"), index=False)
+    return svg.getvalue(), figure.get_figwidth()

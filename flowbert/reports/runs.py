@@ -1,0 +1,155 @@
+"""What a run wrote, as data frames: results, analysis, logged metrics and options."""
+
+import shlex
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+import yaml
+
+from flowbert.analysis import Analysis
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation.results import Results
+
+_NO_SETTINGS = ("verdicts", "differences", "published", "time", "command")
+_UNFINISHED = "There are no results yet: the run was interrupted, or goes on."
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a run wrote; what is missing is empty.
+
+    Attributes:
+        name: Its name on the page.
+        frame: Rows of its results; those of several runs have a column ``run``.
+        record: What the results say of the run.
+        settings: Its options, and what results depend on beside them, by dotted name: a column
+            of texts. Of several runs those that differ, a column per run.
+        metrics: What it logged, by step.
+        analysis: The analysis of its embeddings.
+        command: How to run it again, or to resume it.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    record: Mapping[str, Any] = field(default_factory=dict)
+    settings: pd.DataFrame = field(default_factory=pd.DataFrame)
+    metrics: pd.DataFrame = field(default_factory=lambda: read_metrics([]))
+    analysis: Analysis = field(default_factory=lambda: Analysis({}))
+    command: str = ""
+
+
+def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
+    """Call a function; an error becomes a warning, and the value the default."""
+    try:
+        return function()
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        warnings.warn(
+            f"{part}: not on the page ({reason})", FlowbertWarning, stacklevel=2
+        )
+        return default
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder, a file of results, or one of an analysis.
+
+    Other damaged files are left out with a warning.
+
+    Raises:
+        UserError: If it is neither, or its results are damaged.
+    """
+    config = path / "config.yaml"
+    if path.is_dir():
+        file, analysis = path / "results.json", path / "analysis.json"
+    else:
+        file, analysis = path, path.with_suffix(".analysis.json")
+    if path.name.endswith(".analysis.json"):
+        results, analysis = Results([], {}), path
+    elif file.is_file():
+        results = Results.load(file)
+    elif config.is_file():
+        results = Results([], {"verdicts": [_UNFINISHED]})
+    else:
+        message = f"runs: received {path}; expected a run folder or a file of results"
+        raise UserError(message)
+    options: dict[str, Any] = _load(config, _read_options, {})
+    command = str(results.record.get("command", ""))
+    if config.is_file():
+        command = _command(path, config, resume=not file.is_file())
+    # metrics-1.csv, metrics-2.csv, ... were written before the run was resumed.
+    logs = sorted(
+        path.glob("metrics[-.]*csv"),
+        key=lambda log: (log.stem == "metrics", len(log.name), log.name),
+    )
+    return Run(
+        path.name,
+        results.frame,
+        results.record,
+        _settings({**options, **results.record}),
+        attempt(path, lambda: read_metrics(logs), read_metrics([])),
+        _load(analysis, Analysis.from_json, Analysis({})),
+        command,
+    )
+
+
+def _load(file: Path, read: Callable[[Path], _T], default: _T) -> _T:
+    return attempt(file, lambda: read(file), default) if file.is_file() else default
+
+
+def _read_options(config: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load(config.read_text(encoding="utf-8")))
+
+
+def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
+    """Nested values as texts by their dotted names."""
+    known = {name: value for name, value in values.items() if name not in _NO_SETTINGS}
+    return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
+
+
+def _command(folder: Path, config: Path, resume: bool) -> str:
+    parts = ["flowbert", "fit", "--config", config]
+    checkpoint = folder / "checkpoints" / "last.ckpt"
+    if resume and checkpoint.is_file():
+        parts += ["--run_dir", folder, "--ckpt_path", checkpoint]
+    return shlex.join(map(str, parts))
+
+
+def join_runs(runs: Mapping[str, Run]) -> Run:
+    """The results of several runs by name, and the settings that differ."""
+    frames = [run.frame.assign(run=name) for name, run in runs.items()]
+    columns = {name: run.settings["value"] for name, run in runs.items()}
+    settings = pd.DataFrame(columns).fillna("")
+    verdicts = [
+        "Intervals are of each run alone: for differences, compare the methods in one run."
+    ]
+    unfinished = [name for name, run in runs.items() if run.frame.empty]
+    if unfinished:
+        verdicts.append(f"Without results: {', '.join(unfinished)}")
+    return Run(
+        f"{len(runs)} runs",
+        pd.concat(frames, ignore_index=True),
+        {"verdicts": verdicts},
+        settings[settings.nunique(axis=1) > 1],
+    )
+
+
+def read_metrics(logs: Sequence[Path]) -> pd.DataFrame:
+    """Everything that a run logged, by step (the number of steps done).
+
+    Args:
+        logs: Lightning's .csv files, in order; where steps were done again, later values win.
+
+    Returns:
+        A row per step and a column per name.
+    """
+    if not logs:
+        return pd.DataFrame(index=pd.Index([], name="step"))
+    rows = pd.concat([pd.read_csv(log) for log in logs], ignore_index=True)
+    rows = rows.apply(pd.to_numeric, errors="coerce")
+    # Lightning logs the number of the last step, counted from 0.
+    return rows.assign(step=rows["step"] + 1).groupby("step").last()

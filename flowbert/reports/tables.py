@@ -1,0 +1,237 @@
+"""Tables of results: methods by tasks, for the terminal and for the page."""
+
+import math
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flowbert.data.sts import SAMPLE
+from flowbert.evaluation.results import AGGREGATION, Results
+from flowbert.tasks import AGGREGATIONS
+
+GEOMETRY = ("alignment", "uniformity", "mean_cosine")
+"""Metrics of the embedding space, which are not scaled by 100."""
+
+_SETTINGS = ("run", "encoder", "layers", "pooling", "corpus")
+_UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
+_MAIN = f"Spearman x 100 ({AGGREGATION})"
+_OTHERS = "Other metrics"
+_SIGNS = {"alignment": -1, "uniformity": -1} | dict.fromkeys(
+    ("mean_cosine", "edit_distance_words", "edit_distance_characters"), math.nan
+)
+"""1, the default: higher is better; NaN: neither."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of texts.
+
+    Attributes:
+        title: Its caption.
+        text: The cells; the second line of a cell is an interval or standard deviation.
+        bold: Frame of the cells that stand out; None for none.
+        folded: Whether it is a detail: folded on the page, left out on the terminal.
+        words: Whether the cells are words, not numbers.
+    """
+
+    title: str
+    text: pd.DataFrame
+    bold: Any = None
+    folded: bool = False
+    words: bool = False
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The last part of each path, or as many parts as distinguish all of them.
+
+    Example:
+        >>> short_names(["runs/a/model", "runs/b/model"])
+        {'runs/a/model': 'a/model', 'runs/b/model': 'b/model'}
+    """
+    names = {path: path for path in paths}
+    for depth in range(1, 20):
+        short = {path: "/".join(Path(path).parts[-depth:]) for path in names}
+        if len(set(short.values())) == len(short):
+            return short
+    return names
+
+
+def labels(frame: pd.DataFrame) -> pd.Series:
+    """Name of each row: its method, ``*`` if it is supervised, and the settings that differ.
+
+    Args:
+        frame: Rows of results; a column ``run`` is a setting like others.
+    """
+    settings = _settings(frame)
+    names = pd.Series("", frame.index)
+    for column in settings:
+        if settings[column].nunique() > 1:
+            names += (", " + settings[column]).fillna("")
+    names = (" (" + names.str.removeprefix(", ") + ")").where(names != "", "")
+    stars = frame["supervised"].map({True: "*", False: ""})
+    return frame["method"] + stars + names
+
+
+def _settings(frame: pd.DataFrame) -> pd.DataFrame:
+    """Encoder, layers and so on of each row; NaN where a method has none."""
+    settings = frame[[name for name in _SETTINGS if name in frame]].astype(object)
+    settings = settings.where(~settings.isin(_UNSET))
+    names = short_names(settings["encoder"].dropna())
+    return settings.assign(encoder=settings["encoder"].map(names))
+
+
+def summarize(frame: pd.DataFrame) -> pd.DataFrame:
+    """Results by label: the mean over the seeds, x 100 but for :data:`GEOMETRY`.
+
+    Args:
+        frame: Rows of results.
+
+    Returns:
+        A row per label, split, task, metric and aggregation: value, std (of several seeds), low
+        and high (ends of the 95% interval; of several seeds value -+ std), and column, its place in
+        a table.
+    """
+    keys = ["label", "split", "task", "metric", "aggregation"]
+    grouped = frame.assign(label=labels(frame)).groupby(keys, sort=False)
+    figures = grouped.agg(
+        value=("value", lambda values: values.mean(skipna=False)),
+        std=("value", "std"),
+        low=("low", "first"),
+        high=("high", "first"),
+    ).reset_index()
+    one_seed = figures["std"].isna()
+    for end, sign in (("low", -1), ("high", 1)):
+        deviation = figures["value"] + sign * figures["std"]
+        figures[end] = figures[end].where(one_seed, deviation)
+    scaled = ~figures["metric"].isin(GEOMETRY)
+    figures.loc[scaled, ["value", "std", "low", "high"]] *= 100
+    figures["column"] = [_column(figure) for figure in figures.itertuples()]
+    return figures
+
+
+def _column(figure: Any) -> str:
+    if figure.metric in GEOMETRY:
+        return str(figure.metric).replace("_", " ")
+    if figure.metric != "spearman":
+        return f"{figure.task} {figure.metric}"
+    if figure.aggregation not in AGGREGATIONS:
+        return f"{figure.task} {figure.aggregation}"
+    return str(figure.task)
+
+
+def mean_geometry(figures: pd.DataFrame) -> pd.DataFrame:
+    """Alignment, uniformity and mean cosine by label, the mean over the tasks."""
+    geometry = figures[figures["metric"].isin(GEOMETRY)]
+    keys = ["label", "metric", "column"]
+    return geometry.groupby(keys, sort=False)["value"].mean().reset_index()
+
+
+def result_tables(frame: pd.DataFrame) -> list[Table]:
+    """Tables of each split: Spearman by task, other metrics, other aggregations.
+
+    Args:
+        frame: Rows of results.
+    """
+    tables = []
+    for split, figures in summarize(frame).groupby("split", sort=False):
+        geometry = mean_geometry(figures)
+        figures = figures[~figures["metric"].isin(GEOMETRY)]
+        aggregations = figures["aggregation"]
+        known = aggregations.isin(AGGREGATIONS)
+        names = "Spearman x 100 (" + aggregations.where(known, "each subset") + ")"
+        spearman = figures["metric"] == "spearman"
+        figures = figures.assign(table=names.where(spearman, _OTHERS))
+        one_task = figures["task"][spearman].nunique() == 1
+        geometry["table"] = _MAIN if one_task else _OTHERS
+        figures = pd.concat([figures, geometry], ignore_index=True)
+        for name, rows in figures.groupby("table", sort=False):
+            folded = name not in (_MAIN, _OTHERS)
+            tables.append(_table(f"{name}, {split} split", rows, folded))
+    return sorted(tables, key=attrgetter("folded"))
+
+
+def _table(title: str, figures: pd.DataFrame, folded: bool) -> Table:
+    texts = [_cell(figure) for figure in figures.itertuples()]
+    cells = figures.assign(text=texts, bold=_best(figures))
+    cells = cells.set_index(["label", "column"])
+    text = cells["text"].unstack(fill_value="", sort=False)
+    bold = cells["bold"].unstack(fill_value=False, sort=False)
+    return Table(title, text.rename_axis(index=None, columns=None), bold, folded)
+
+
+def _cell(figure: Any) -> str:
+    if math.isfinite(figure.std):
+        return f"{figure.value:.2f}\n±{figure.std:.2f}"
+    if math.isfinite(figure.low):
+        return f"{figure.value:.2f}\n[{figure.low:.1f}, {figure.high:.1f}]"
+    return f"{figure.value:.2f}"
+
+
+def _best(figures: pd.DataFrame) -> pd.Series:
+    """Whether each figure is the best of several in its column."""
+    signs = [_SIGNS.get(metric, 1.0) for metric in figures["metric"]]
+    rank = (figures["value"] * signs).round(2)
+    columns = rank.groupby(figures["column"])
+    return rank.eq(columns.transform("max")) & (columns.transform("count") > 1)
+
+
+def notes(frame: pd.DataFrame) -> list[str]:
+    """What all rows share, how to read the tables, and why figures are missing.
+
+    Args:
+        frame: Rows of results.
+    """
+    settings = _settings(frame)
+    shared = [
+        f"{name} {settings[name].dropna().iloc[0]}"
+        for name in settings
+        if settings[name].nunique() == 1
+    ]
+    lines = [", ".join(shared)]
+    if frame["low"].notna().any():
+        lines.append("[ ]: 95% interval")
+    if frame["seed"].nunique() > 1:
+        lines.append("±: standard deviation over the seeds")
+    if frame["metric"].isin(GEOMETRY).any():
+        lines.append("alignment, uniformity: mean over the tasks, lower is better")
+    if frame["supervised"].any():
+        lines.append("*: learned from labelled pairs")
+    if SAMPLE in set(frame["task"]):
+        lines.append(
+            f"{SAMPLE} is generated text: its figures say nothing of real text"
+        )
+    failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
+    for (method, reason), rows in failed:
+        lines.append(f"nan: {method} on {', '.join(rows['task'].unique())}: {reason}")
+    return [line for line in lines if line]
+
+
+def print_results(results: Results) -> None:
+    """Print tables, notes and verdicts; in a terminal, wide tables continue below."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for table in result_tables(results.frame):
+        if not table.folded:
+            print(f"{table.title}\n\n{to_text(table, width)}\n")
+    print("\n".join([*notes(results.frame), *results.verdicts]))
+
+
+def to_text(table: Table, width: int | None = None) -> str:
+    """A table as plain text, intervals in lines of their own.
+
+    Args:
+        table: The table.
+        width: Largest number of characters in a line; further columns follow below.
+    """
+    first = table.text.map(lambda cell: cell.partition("\n")[0])
+    second = table.text.map(lambda cell: cell.partition("\n")[2])
+    order = np.arange(2 * len(first)).reshape(2, -1).T.ravel()
+    lines = pd.concat([first, second.rename(lambda _: "")]).iloc[order]
+    lines = lines[(lines != "").any(axis=1)]
+    return str(lines.to_string(line_width=width))

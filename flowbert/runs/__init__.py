@@ -1,1 +1,0 @@
-"""Whole runs in one call each: what the command line does, without it."""

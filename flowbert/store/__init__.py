@@ -1,1 +1,0 @@
-"""The embedding store: each distinct sentence encoded once, kept in checked shards."""
