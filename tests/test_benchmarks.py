@@ -1,82 +1,66 @@
-"""The speed benchmarks run, at sizes that say nothing, and write what the page shows."""
+"""The benchmarks run; small sizes, no figure of theirs is looked at."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from transformers import BertConfig
 
 from benchmarks import __main__ as command
-from benchmarks import bootstrap, flow_step, gpu, uniformity
-from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page, write_results
+from benchmarks.growth import STAGES, Size, measure, vectors
+from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table
+from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.maps import write_vectors
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-TINY = Setting(threads=1, scale=0.02)
-MACHINE = {
-    "processor": "a CPU",
-    "cores": 2,
-    "threads": 1,
-    "clock": "wall",
-    "gpu": None,
-    "torch": "2",
-    "load_average": 0,
-}
+pytestmark = pytest.mark.filterwarnings("ignore")  # as python -m benchmarks
+
+SMALL = ("flow_step", "bootstrap", "uniformity", "whitening")
+NEED_REAL = ("encoding", "simcse", "seven_tasks")
 
 
-@pytest.mark.parametrize("rows", [bootstrap.rows, uniformity.rows])
-def test_rows_say_how_long_ours_the_peer_and_the_floor_take(rows: Any) -> None:
-    for row in rows(TINY):
-        assert 0 < row.floor < row.ours
-        assert row.peer > 0
+def test_the_command_writes_results_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FLOWBERT_REAL", raising=False)
+    results, page = tmp_path / "results.json", tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    options = ["--threads", "1", "--scale", "0.001", "--output", str(results)]
+    command.main([*options, "--only", *SMALL[:2], *NEED_REAL])
+    command.main([*options, "--only", *SMALL[1:], "--page", str(page)])
+    records = json.loads(results.read_text(encoding="utf-8"))
+    names = [record["benchmark"] for record in records]
+    assert [name for name in names if name not in NEED_REAL] == [
+        *(["flow_step"] * names.count("flow_step")),
+        *SMALL[1:],
+    ]
+    for record in records:
+        if "reason" not in record:
+            assert min(record["ours"], record["peer"]) > 0
+    text = table(records)
+    assert page.read_text(encoding="utf-8") == (
+        f"before\n{BEGIN}\n\n{text}\n\n{END}\nafter\n"
+    )
+    assert records[0]["machine"]["capability"] in text
+    assert text in capsys.readouterr().out
+    assert text.count("needs FLOWBERT_REAL") == len(NEED_REAL)
 
 
-def test_the_flow_stands_beside_pytorch_bertflow() -> None:
-    row = next(iter(flow_step.rows(TINY)))
-    assert 0 < row.floor < row.ours < row.peer
+@pytest.mark.real
+def test_encoding(real: Path) -> None:
+    from benchmarks.encoding import rows
+
+    made = rows(Setting(real=real, scale=0.01))
+    row = next(made)
+    assert row.name == "encode, float32"
+    assert row.floor > 0
+    if not bfloat16_is_fast():
+        with pytest.raises(NotMeasured):
+            next(made)
 
 
-def test_what_runs_on_a_gpu_runs_on_a_cpu() -> None:
-    pytest.importorskip("sentence_transformers")
-    config = BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
-    single, half = gpu.encode_random(TINY, config, "cpu", 30)
-    assert "float32" in single.name
-    assert "bfloat16" in half.name
-    assert min(single.ours, single.peer, single.floor) > 0
-
-
-def test_what_a_machine_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lacking(_: Setting) -> list[Any]:
-        raise NotMeasured("no GPU")
-
-    monkeypatch.setattr(gpu, "rows", lacking)
-    assert command.run(["gpu"], TINY) == [{"benchmark": "gpu", "name": "gpu", "not_measured": "no GPU"}]
-    with pytest.raises(NotMeasured, match="FLOWBERT_REAL"):
-        TINY.real_folder("models")
-
-
-def test_a_second_run_replaces_its_rows_and_keeps_the_others(tmp_path: Path) -> None:
-    def lacking(benchmark: str, name: str, reason: str) -> dict[str, str]:
-        return {"benchmark": benchmark, "name": name, "not_measured": reason}
-
-    file = tmp_path / "results.json"
-    write_results(file, [lacking("a", "a", "x"), lacking("b", "b", "y")], MACHINE)
-    rows = write_results(file, [lacking("b", "b on a GPU", "z")], MACHINE)
-    assert [(row["name"], row["not_measured"]) for row in rows] == [("a", "x"), ("b on a GPU", "z")]
-    assert json.loads(file.read_text())["rows"] == rows
-    assert "| b on a GPU | not measured: z |" in table(rows)
-
-
-def test_the_table_goes_between_the_markers(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write_page(page, "new")
-    assert page.read_text() == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    page.write_text("no markers")
-    with pytest.raises(SystemExit, match="has no lines"):
-        write_page(page, "new")
-
-
-def test_the_page_has_the_markers() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text.index(BEGIN) < text.index(END)
+@pytest.mark.parametrize("stage", STAGES)
+def test_growth(stage: str, tmp_path: Path) -> None:
+    size = Size(tmp_path, 500, 8)
+    write_vectors(size.vectors, vectors(500, 8), (500, 8), "float32")
+    row = measure(stage, size)
+    assert row["items"] == (20 if stage == "encoding" else 500)
+    assert row["peak"] >= row["before"] > 0

@@ -1,134 +1,183 @@
-"""Rules of the house that a reader would otherwise have to watch over: checked on the source, without exceptions."""
+"""Rules of the package that hold for every file, checked on the source."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1] / "flowbert"
-FILES = sorted(ROOT.rglob("*.py"))
-BELOW = [path for path in FILES if path.relative_to(ROOT).parts[0] != "cli"]
-LONGEST = 350
-# Groups of options; what stands behind one in a text is an option, as in `model.levels`.
-GROUPS = ("checkpoint", "data", "encoder", "model", "trainer", "whitening")
-# Files that name what nothing public offers; each has a test that fails when it changes.
-ADAPTERS = ("encoders/cpu/attention.py", "training/lightning_adapter.py")
-FOREIGN = ("argparse", "jsonargparse", "lightning_fabric", "pytorch_lightning", "transformers")
-PRIVATE = (
-    *("_actions", "_action_groups", "_name_parser_map", "_option_string_actions", "_subcommand_parsers", "_typehint"),
-    *("_add_arguments", "_batches_that_stepped", "_parser", "_get", "_set_seed", "_dump_config", "_parse_ckpt_path"),
-    *("_attn_implementation", "_update_causal_mask", "_tokenizer", "_call_setup_hook", "_data_connector"),
+import pytest
+
+import flowbert
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "flowbert"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+NODES = [
+    (str(path.relative_to(PACKAGE)), node)
+    for path, tree in TREES.items()
+    for node in ast.walk(tree)
+]
+CALLS = [(file, node) for file, node in NODES if isinstance(node, ast.Call)]
+
+
+def called(name: str) -> Iterator[tuple[str, ast.Call]]:
+    """Calls of a function or method by its name."""
+    for file, call in CALLS:
+        if ast.unparse(call.func).endswith(name):
+            yield f"{file}:{call.lineno}", call
+
+
+def keywords(call: ast.Call) -> dict[str | None, str]:
+    return {each.arg: ast.unparse(each.value) for each in call.keywords}
+
+
+# Calls that could run code of a file, and what each must say.
+SAFE = {
+    ".from_pretrained": ("trust_remote_code", "False"),
+    "torch.load": ("weights_only", "True"),
+    "np.load": ("allow_pickle", "False"),
+}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_nothing_runs_code_of_a_file(name: str) -> None:
+    option, value = SAFE[name]
+    calls = dict(called(name))
+    assert calls
+    for place, call in calls.items():
+        assert keywords(call).get(option) == value, place
+
+
+def test_nothing_trusts_or_unpickles() -> None:
+    modules = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+    for file, node in NODES:
+        if isinstance(node, ast.Import):
+            assert not modules & {alias.name for alias in node.names}, file
+        if isinstance(node, ast.ImportFrom) and node.module in modules:
+            # The name of an error is all that is needed of pickle.
+            assert [alias.name for alias in node.names] == ["UnpicklingError"], file
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("eval", "exec"), file
+    unsafe = {name for name in ("yaml.load", "yaml.unsafe_load") if [*called(name)]}
+    assert unsafe == set()
+
+
+# Files that parse JSON without a schema: text of their own, and lines of a table.
+OWN_JSON = (
+    "data/tables.py",
+    "encoders/backbone.py",
+    "evaluation/reproduce.py",
+    "io.py",
 )
-# Names of modules and classes that say too little.
-VAGUE = (
-    *("certainty", "compared", "encode_cached", "grad_cache", "kept", "matching", "parts", "places", "positions"),
-    *("quiet", "sides", "sources", "structural", "ties"),
+
+
+def test_foreign_json_has_one_reader() -> None:
+    readers = {file.split(":")[0] for file, _ in called("json.loads")}
+    assert readers <= set(OWN_JSON)
+    assert not [*called("json.load")]
+
+
+def reads_foreign_names(file: str) -> bool:
+    source = (PACKAGE / file).read_text(encoding="utf-8")
+    return bool(re.search(r"\b(read_json|load_tensors|read_checkpoint)\(", source))
+
+
+def takes_an_item(node: ast.AST) -> bool:
+    """Whether an expression has ``content["name"]`` or ``content.get("name")`` in it."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant):
+            if isinstance(part.slice.value, str):
+                return True
+        elif isinstance(part, ast.Attribute) and part.attr == "get":
+            return True
+    return False
+
+
+def test_foreign_names_become_paths_in_one_place() -> None:
+    """Where a file from elsewhere is read, no path is made of an item of what it holds."""
+    for file, node in NODES:
+        made = None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            made = node.right
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("Path", "open"):
+            made = node
+        if made is not None and reads_foreign_names(file):
+            assert not takes_an_item(made), f"{file}:{made.lineno}"
+    users = {place.split(":")[0] for place, _ in called("inside")}
+    assert users == {"encoders/files.py"}
+
+
+def names_used() -> set[str]:
+    """Names that any file loads, reads as an attribute or writes as text; imports do not count."""
+    used = set()
+    for file, node in NODES:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            used.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # Tables of names, such as that of all maps, and annotations in quotation marks.
+            exported = file.endswith("/__init__.py") and file != "maps/__init__.py"
+            if not exported and len(node.value) < 100:
+                used |= set(re.findall(r"\w+", node.value))
+    return used
+
+
+def names_defined() -> Iterator[tuple[str, str]]:
+    """Functions, classes, methods and constants."""
+    for path, tree in TREES.items():
+        file = str(path.relative_to(PACKAGE))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield file, node.name
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = (
+                    node.targets if isinstance(node, ast.Assign) else [node.target]
+                )
+                yield from (
+                    (file, each.id) for each in targets if isinstance(each, ast.Name)
+                )
+            for child in getattr(node, "body", []):
+                if isinstance(node, ast.ClassDef) and isinstance(
+                    child, ast.FunctionDef
+                ):
+                    yield file, child.name
+
+
+# Called by Lightning, torch, scikit-learn, argparse and the console script.
+HOOKS = re.compile(
+    r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
+    r"|write_on_batch_end|inverse_transform|_format_action_invocation|_get_help_string|main"
 )
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def texts(tree: ast.Module) -> Iterator[ast.Constant]:
-    """String constants of a file, those in f-strings as well, without docstrings."""
-    # A text alone is a docstring, wherever it stands: that of a constant as well.
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node
-
-
-def options_in(text: str) -> list[str]:
-    """Words of a text that are options of the command line: ``--seed``, ``data.task``."""
-    found = []
-    for word in text.replace("`", " ").replace("(", " ").replace("=", " ").split():
-        name = word.strip(",.:;!?'\"()[]{}")
-        group, _, option = name.removeprefix("--").partition(".")
-        dashed = name.startswith("--") and name.removeprefix("--")[:1].isalpha()
-        if dashed or (group in GROUPS and option.split(".")[0].isidentifier() and not _is_file(name)):
-            found.append(name)
-    return found
-
-
-def _is_file(name: str) -> bool:
-    return Path(name).suffix in (".json", ".safetensors", ".txt", ".bin", ".onnx")
-
-
-def test_options_are_found_in_texts() -> None:
-    assert options_in("--seed: received 1; see `data.task` (model.loss.temperature)") == [
-        *("--seed", "data.task", "model.loss.temperature")
-    ]
-    assert options_in("model.safetensors and encoder.json: a model. Data: 3 -- or more") == []
-
-
-def test_options_are_named_in_the_command_line_only() -> None:
-    assert not {
-        f"{name_of(path)}:{node.lineno}: {node.value!r}"
-        for path in BELOW
-        for node in texts(parsed(path))
-        if options_in(str(node.value))
+def test_no_dead_code() -> None:
+    used = names_used()
+    dead = {
+        f"{file}: {name}"
+        for file, name in names_defined()
+        if name not in used and not HOOKS.fullmatch(name)
     }
+    assert dead == set()
 
 
-def test_every_group_of_options_is_watched() -> None:
-    from flowbert.cli.options import OPTIONS
-
-    assert {name.split(".")[0] for name in OPTIONS if "." in name} <= set(GROUPS)
-
-
-def private_uses(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in FOREIGN:
-            inside = [part for part in (node.module or "").split(".") if part.startswith("_")]
-            names = [alias.name for alias in node.names if alias.name.startswith("_")]
-            yield from (f"{node.lineno}: {name}" for name in (*inside, *names))
-        elif isinstance(node, ast.Attribute) and node.attr in PRIVATE and not _is_own(node, tree):
-            yield f"{node.lineno}: {node.attr}"
+def test_the_public_names() -> None:
+    names = getattr(flowbert, "__all__", [])
+    assert len(names) <= 24
+    assert all(hasattr(flowbert, name) for name in names)
 
 
-def _is_own(node: ast.Attribute, tree: ast.Module) -> bool:
-    """Whether an attribute of ``self`` is one that a class of this file without a foreign base sets itself."""
-    if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-        return False
-    owner = next(c for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and node in ast.walk(c))
-    foreign = {
-        alias.asname or alias.name
-        for each in ast.walk(tree)
-        if isinstance(each, ast.ImportFrom) and (each.module or "").split(".")[0] in FOREIGN
-        for alias in each.names
-    }
-    return not any(isinstance(base, ast.Name) and base.id in foreign for base in owner.bases)
+@pytest.mark.parametrize("folder", ["flowbert", "tests"])
+def test_the_house_is_small(folder: str) -> None:
+    files = list((ROOT / folder).rglob("*.py"))
+    assert len(files) <= 120
+    assert len({path.parent for path in files}) <= 14
 
 
-def test_nothing_private_of_a_library_is_used() -> None:
-    found = {name_of(path): list(private_uses(parsed(path))) for path in FILES if name_of(path) not in ADAPTERS}
-    assert not {name: uses for name, uses in found.items() if uses}
-
-
-def test_private_uses_are_found() -> None:
-    tree = ast.parse(
-        "from jsonargparse._core import ArgumentParser\n"
-        "from pytorch_lightning.cli import LightningCLI, _x\n"
-        "class Own:\n    def f(self): return self._parser\n"
-        "class CLI(LightningCLI):\n    def f(self): return self._parser, self.config._actions\n"
-    )
-    assert sorted(private_uses(tree)) == ["1: _core", "2: _x", "6: _actions", "6: _parser"]
-
-
-def test_no_file_is_too_long() -> None:
-    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert not {name: length for name, length in lengths.items() if length > LONGEST}
-
-
-def test_names_say_enough() -> None:
-    for path in FILES:
-        classes = {node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)}
-        assert not {name for name in (path.stem, *classes) if name.strip("_").lower() in VAGUE}, path
-
-
-def test_adapters_are_there() -> None:
-    assert all((ROOT / name).is_file() for name in ADAPTERS)
+def test_no_path_of_a_machine() -> None:
+    for folder in (PACKAGE, ROOT / "tests"):
+        for path in folder.rglob("*.py"):
+            if path != Path(__file__):
+                text = path.read_text(encoding="utf-8")
+                assert not re.search(r"/(home|root|Users|work|tmp)/\w", text), path

@@ -1,74 +1,128 @@
-"""Word and sentence spaces whose figures are known."""
+"""Measures of a set of vectors: closed forms, invariances, parity with slow computations."""
 
 import math
-from pathlib import Path
+import sys
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from helpers.encoders import make_encoder
+from scipy.stats import skew
+from torch import Tensor
 
-from flowbert import SentenceEncoder
-from flowbert.analysis import principal_projection, sentence_space, word_buckets
-from flowbert.analysis.token_space import cosine_by_layer
-from flowbert.errors import FlowbertWarning
+from flowbert.analysis.spaces import (
+    corpus_map,
+    effective_rank,
+    hubness,
+    isoscore,
+    participation_ratio,
+    partition_isotropy,
+    space_measures,
+    spectrum,
+)
+from flowbert.errors import UserError
 
-
-def test_buckets_by_frequency() -> None:
-    """Words on a line at 0, 1, 2, ...: neighbours at distances 1, 1, 2, 2, ..., the ends aside."""
-    count = 100
-    x = torch.zeros(count, 3)
-    x[:, 0] = torch.arange(count)
-    counts = torch.arange(count, 0, -1)
-    counts[90:] = 0  # never seen: no rank
-    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(0))
-    first, second = word_buckets(x[shuffled], counts[shuffled], bounds=(0, 10, 80, 200), ks=(2,))[:2]
-    assert (first.first, first.last, second.last) == (0, 10, 80)
-    assert first.norm == pytest.approx(4.5)
-    assert second.norm == pytest.approx(44.5)
-    assert second.distance[2] == pytest.approx(1.0)
-    assert first.distance[2] == pytest.approx(1.05)  # the word at 0 has its neighbours at 1 and 2
-    assert second.product[2] == pytest.approx(sum(n * n for n in range(10, 80)) / 70)
-    assert word_buckets(x[shuffled], counts[shuffled], bounds=(0, 10, 80, 200))[-1].last == 90
+OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)
 
 
-def test_equal_counts_are_ranked_by_number() -> None:
-    x = torch.eye(20)
-    assert word_buckets(x, torch.ones(20), bounds=(0, 5, 20), ks=(3,))[1].distance[3] == pytest.approx(math.sqrt(2))
+def normal(count: int, dim: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, dim, generator=generator, dtype=torch.float64)
 
 
-def test_projection_is_that_of_the_singular_vectors() -> None:
-    x = torch.randn(50, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 2
-    u, s, _ = torch.linalg.svd(x, full_matrices=False)
-    torch.testing.assert_close(principal_projection(x).abs(), (u[:, :2] * s[:2]).abs())
+def test_spectrum_is_that_of_the_covariance() -> None:
+    x = normal(400, 6) * torch.arange(1.0, 7.0, dtype=torch.float64) + 100
+    expected = torch.linalg.eigvalsh(torch.cov(x.T, correction=0)).flip(0)
+    torch.testing.assert_close(spectrum(x), expected)
+    torch.testing.assert_close(spectrum(x.numpy()), expected)
 
 
-def test_a_hub_is_seen() -> None:
-    x = torch.randn(300, 8, generator=torch.Generator().manual_seed(0)) * 0.3 + torch.eye(8)[0]
-    around = sentence_space(x)
-    centred = sentence_space(x - x.mean(dim=0))
-    assert around.mean_cosine > 0.4 > abs(centred.mean_cosine)
-    assert around.isoscore == pytest.approx(centred.isoscore)
-    assert around.partition_isotropy < centred.partition_isotropy
-    assert around.uniformity > centred.uniformity
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_equal_variance_in_some_directions(count: int) -> None:
+    values = torch.zeros(8, dtype=torch.float64)
+    values[:count] = 2.5
+    assert effective_rank(values) == pytest.approx(count)
+    assert participation_ratio(values) == pytest.approx(count)
+    # The paper's test: k of n directions used alike give (k - 1) / (n - 1).
+    assert isoscore(values) == pytest.approx((count - 1) / 7)
 
 
-def test_cosines_by_layer_are_those_of_evaluation_and_every_module_keeps_its_mode(tmp_path: Path) -> None:
-    sentences = ["a cat runs", "the big dog sleeps on the mat", "a bird"] * 5
-    folder = str(make_encoder(tmp_path))
-    expected = cosine_by_layer(SentenceEncoder.from_pretrained(folder), sentences)
-    encoder = SentenceEncoder.from_pretrained(folder, frozen=False)
-    parts = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout) and module.p > 0]
-    parts[0].eval()
-    modes = {name: module.training for name, module in encoder.named_modules()}
-    assert set(modes.values()) == {True, False}
-    assert cosine_by_layer(encoder, sentences) == pytest.approx(expected)
-    assert {name: module.training for name, module in encoder.named_modules()} == modes
+def test_no_variance_has_no_measure() -> None:
+    assert all(math.isnan(measure(torch.zeros(3))) for measure in OF_EIGENVALUES)
 
 
-def test_wrong_calls() -> None:
-    with pytest.raises(ValueError, match=r"counts have the shape \(3,\); allowed: \(4,\)"):
-        word_buckets(torch.eye(4), torch.ones(3))
-    with pytest.raises(ValueError, match="no row"):
-        sentence_space(torch.ones(0, 9))
-    with pytest.warns(FlowbertWarning, match="hubness is NaN: 9 vectors; at least 11 are needed"):
-        assert math.isnan(sentence_space(torch.eye(9)).hubness)
+def test_invariances() -> None:
+    x = normal(300, 6) * torch.arange(1.0, 7.0, dtype=torch.float64) + 1
+    rotation = torch.linalg.qr(normal(6, 6, seed=1)).Q
+    expected = space_measures(x)
+    assert space_measures(x @ rotation) == pytest.approx(expected)
+    scaled = space_measures(7 * x)
+    assert scaled.pop("partition_isotropy") < expected.pop("partition_isotropy")
+    assert scaled == pytest.approx(expected)
+    for measure in OF_EIGENVALUES:
+        assert measure(spectrum(x + 50)) == pytest.approx(measure(spectrum(x)))
+
+
+def test_partition_function() -> None:
+    # One point at distance 2 on an axis: Z is e^2 and e^-2 along it and 1 across.
+    assert partition_isotropy(np.array([[2.0, 0.0]])) == pytest.approx(math.exp(-4))
+    assert partition_isotropy(normal(400, 6) + 1000) == 0.0  # no overflow
+
+
+def test_hubness_by_a_slow_count() -> None:
+    x = normal(500, 6).numpy() + 0.3
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    np.fill_diagonal(cosines, -2)
+    nearest = np.argsort(-cosines, axis=1)[:, :10]
+    assert hubness(x) == pytest.approx(
+        skew(np.bincount(nearest.ravel(), minlength=500))
+    )
+
+
+def test_no_hubness() -> None:
+    assert math.isnan(hubness(torch.eye(10)))
+    assert math.isnan(hubness(torch.cat([torch.eye(11), torch.zeros(1, 11)])))
+
+
+def test_pca_projects_on_the_directions_of_the_largest_variance() -> None:
+    scales = torch.tensor([0.1, 3.0, 0.2, 7.0, 0.1], dtype=torch.float64)
+    rotation = torch.linalg.qr(normal(5, 5)).Q
+    x = (normal(500, 5) * scales) @ rotation.T
+    places = corpus_map(x + 9)
+    u, s, v = np.linalg.svd((x - x.mean(dim=0)).numpy(), full_matrices=False)
+    signs = np.sign(v[:2][np.arange(2), np.abs(v[:2]).argmax(axis=1)])
+    np.testing.assert_allclose(places, u[:, :2] * s[:2] * signs, atol=1e-9)
+
+
+def test_umap_gets_its_options_and_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[dict[str, Any]] = []
+
+    class Recorder:
+        def __init__(self, **options: Any) -> None:
+            received.append(options)
+
+        def fit_transform(self, rows: Any) -> Any:
+            return rows[:, :2]
+
+    module = ModuleType("umap")
+    module.UMAP = Recorder  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "umap", module)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: module)
+    for seed in (1, 1, 2):
+        assert corpus_map(normal(9, 3), "umap", seed).shape == (9, 2)
+    assert received[0]["metric"] == "cosine"
+    assert received[0] == received[1] != received[2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("pcs", "map: received 'pcs'.*'pca'"), ("umap", "map: received 'umap'.*pip")],
+)
+def test_maps_that_cannot_be_drawn(
+    kind: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UserError, match=message):
+        corpus_map(normal(9, 3), kind)

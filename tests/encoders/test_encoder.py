@@ -1,243 +1,393 @@
+"""The encoder against transformers alone, and what must not change a vector."""
+
 import random
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from helpers.encoders import ARCHITECTURES, WORDS, ConstantLayers, make_encoder, word_tokenizer
+from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
-from flowbert.encoders import SentenceEncoder
+from encoders.tiny import (
+    CONFIGS,
+    DECODERS,
+    SENTENCES,
+    TOLERANCE,
+    WORDS,
+    states_of,
+    word_tokenizer,
+)
+from flowbert.encoders import (
+    AveragedLayers,
+    SentenceEncoder,
+    check_same_encoder,
+    cpu,
+    encode_variants,
+)
+from flowbert.encoders.backbone import NO_LIMIT, Backbone
 from flowbert.encoders.pooling import POOLINGS
-from flowbert.encoders.position_embeddings import NO_LIMIT
 from flowbert.errors import UserError
 
+Tiny = Callable[[str], Path]
+BFLOAT16 = 2.0**-8  # unit of rounding
 
-def make_sentences(count: int, seed: int = 0) -> list[str]:
+
+def sentences(count: int, seed: int = 0) -> list[str]:
     rng = random.Random(seed)
     return [" ".join(rng.choices(WORDS, k=rng.randint(0, 40))) for _ in range(count)]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_encoder(tmp_path / "bert")
-
-
-def reference(folder: Path, sentence: str, layers: tuple[int, ...]) -> torch.Tensor:
-    """Mean pooling of one sentence without padding, by transformers alone."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    features = tokenizer([sentence], return_tensors="pt", return_token_type_ids=False)
+def change_weights(encoder: SentenceEncoder) -> None:
     with torch.no_grad():
-        states = model(**features, output_hidden_states=True).hidden_states
-    return torch.stack([states[k] for k in layers]).mean(0)[0].mean(0)
+        next(encoder.parameters()).add_(1.0)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_architecture_agrees_with_transformers(tmp_path: Path, architecture: str) -> None:
-    folder = make_encoder(tmp_path, architecture)
-    encoder = SentenceEncoder.from_pretrained(str(folder), layers="first_last")
-    assert (encoder.dim, encoder.num_layers, encoder.layers) == (16, 3, (1, 3))
-    sentences = ["the cat sleeps on the mat", "dog", "a small bird sings not"]
-    expected = torch.stack([reference(folder, sentence, (1, 3)) for sentence in sentences])
-    torch.testing.assert_close(torch.from_numpy(encoder.encode(sentences)), expected, rtol=1e-5, atol=1e-5)
+# --------------------------------------------------------------- equal to transformers
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in CONFIGS if kind != "qwen2"]
+)  # needs its bytes
+def test_every_kind_of_network_gives_the_states_of_transformers(
+    kind: str, tiny: Tiny
+) -> None:
+    encoder = SentenceEncoder(tiny(kind), layers="first_last")
+    assert (encoder.dim, encoder.layers) == (16, (1, encoder.num_layers))
+    vectors = encoder.encode(SENTENCES)  # one padded batch
+    for sentence, vector in zip(SENTENCES, vectors, strict=True):
+        states = states_of(tiny(kind), sentence)
+        expected = (states[1] + states[-1]).mean(axis=0) / 2
+        np.testing.assert_allclose(vector, expected, atol=TOLERANCE)
+
+
+def test_the_pooler_is_that_of_the_network(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"), pooling="cls_pooler")
+    features = AutoTokenizer.from_pretrained(tiny("bert"))(
+        SENTENCES, padding=True, return_tensors="pt"
+    )
+    with torch.no_grad():
+        pooled = (
+            AutoModel.from_pretrained(tiny("bert")).eval()(**features).pooler_output
+        )
+    np.testing.assert_allclose(encoder.encode(SENTENCES), pooled, atol=TOLERANCE)
+
+
+# ------------------------------------------------------------- what changes no vector
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_neither_order_nor_batches_change_an_embedding(folder: Path, pooling: str) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling, max_length=32)
-    sentences = make_sentences(60)
-    encoder.use_counts(encoder.count_tokens(sentences))
-    one_by_one = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
-    for budget in (1, 50, 400, 10**6):
-        np.testing.assert_allclose(encoder.encode(sentences, batch_tokens=budget), one_by_one, rtol=0, atol=1e-5)
-    order = random.Random(1).sample(range(60), 60)
-    shuffled = encoder.encode([sentences[i] for i in order], batch_tokens=100)
-    assert np.array_equal(shuffled, encoder.encode(sentences, batch_tokens=100)[order])
-    assert np.unique(one_by_one.round(4), axis=0).shape[0] > 40, "the random encoder tells sentences apart"
+def test_neither_order_nor_batches_change_a_vector(pooling: str, tiny: Tiny) -> None:
+    texts = sentences(24)
+    encoder = SentenceEncoder(
+        tiny("bert"), pooling=pooling, max_length=32, count_over=texts
+    )
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    for tokens in (60, 400, 10**6):
+        together = encoder.encode(texts, batch_tokens=tokens)
+        np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+    order = random.Random(1).sample(range(24), 24)
+    shuffled = encoder.encode([texts[i] for i in order], batch_tokens=100)
+    assert np.array_equal(shuffled, encoder.encode(texts, batch_tokens=100)[order])
+    distances = np.abs(alone[:, None] - alone).max(axis=2)
+    assert np.median(distances) > 100 * TOLERANCE, "the network tells sentences apart"
 
 
-def test_poolings_of_bert(folder: Path) -> None:
-    sentence = "the dog runs"
-    features = AutoTokenizer.from_pretrained(folder)([sentence], return_tensors="pt", return_token_type_ids=False)
-    with torch.no_grad():
-        output = AutoModel.from_pretrained(folder).eval()(**features)
-    expected = {
-        "mean": output.last_hidden_state[0].mean(0),
-        "cls": output.last_hidden_state[0, 0],
-        "cls_pooler": output.pooler_output[0],
-        "max": output.last_hidden_state[0].amax(0),
-    }
-    for pooling, value in expected.items():
-        encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling)
-        # Padded by a longer neighbour, which must not matter.
-        embedding = torch.from_numpy(encoder.encode([sentence, "the big cat sings in the mat not a bird"]))[0]
-        torch.testing.assert_close(embedding, value, rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("pooling", ["mean", "last_token", "position_mean"])
+def test_padding_changes_no_vector_of_a_decoder(
+    kind: str, pooling: str, tiny: Tiny
+) -> None:
+    encoder = SentenceEncoder(tiny(kind), pooling=pooling)
+    # The end token fills batches up, and may be in a text.
+    texts = ["cat", "dog [SEP]", "the big dog", "mat " * 20]
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    np.testing.assert_allclose(
+        encoder.encode(texts, batch_tokens=10**6), alone, atol=TOLERANCE
+    )
 
 
-def test_cls_is_position_0_of_the_mixed_layers() -> None:
-    encoder = SentenceEncoder(ConstantLayers(12), word_tokenizer(), layers=[2, 4], pooling="cls")
-    assert encoder.encode(["a"]).tolist() == [[3.0] * 4]
+@pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls_pooler"])
+def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) -> None:
+    base = SentenceEncoder(tiny("bert"))
+    settings: list[dict[str, Any]] = [
+        {"layers": layers, "pooling": text, "count_over": SENTENCES}
+        for text in (pooling, "mean")
+        for layers in ((0,), (1, 3), (3, 1, 2))
+    ]
+    variants = [base.variant(**each) for each in settings]
+    for each, variant, vectors in zip(
+        settings, variants, encode_variants(variants, SENTENCES), strict=True
+    ):
+        single = SentenceEncoder(tiny("bert"), **each)
+        np.testing.assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
+        assert variant.identity == single.identity
 
 
-def test_lengths_and_tokens_after_truncation(folder: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder), max_length=6)
-    sentences = ["", "cat", "the cat sleeps on the mat"]
-    assert encoder.lengths(sentences) == [2, 3, 6]
-    features = encoder.tokenize(sentences)
-    assert features["attention_mask"].tolist() == [[1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], [1] * 6]
-    assert features["input_ids"][2, -1] == encoder.tokenizer.sep_token_id
-    assert features["input_ids"][0, 2:].tolist() == [encoder.tokenizer.pad_token_id] * 4
+def test_averaged_layers_are_an_encoder_with_these_layers(
+    bert: SentenceEncoder,
+) -> None:
+    whole = bert.variant(layers=[3, 1], pooling="cls")
+    averaged = AveragedLayers([bert.variant(layers=k, pooling="cls") for k in (3, 1)])
+    assert averaged.identity == whole.identity
+    assert averaged.describe() == whole.describe()
+    mean = sum(encode_variants(averaged.parts, SENTENCES)) / 2
+    np.testing.assert_allclose(mean, averaged.encode(SENTENCES), atol=TOLERANCE)
+    with pytest.raises(ValueError, match="max"):
+        AveragedLayers([bert.variant(layers=k, pooling="max") for k in (3, 1)])
 
 
-def test_progress_counts_every_sentence(folder: Path) -> None:
-    done: list[int] = []
-    SentenceEncoder.from_pretrained(str(folder)).encode(make_sentences(30), batch_tokens=100, on_batch=done.append)
-    assert sum(done) == 30
-    assert len(done) > 3
+def test_variants_of_several_passes_are_refused(
+    bert: SentenceEncoder, tiny: Tiny
+) -> None:
+    for other in (bert.variant(max_length=9), SentenceEncoder(tiny("bert"))):
+        with pytest.raises(ValueError, match="one backbone"):
+            encode_variants([bert, other], SENTENCES)
 
 
-def test_no_sentences(folder: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder))
-    result = encoder.encode([])
-    assert result.shape == (0, 16)
-    assert result.dtype == np.float32
-    assert encoder.lengths([]) == []
+def test_a_variant_leaves_its_encoder_as_it_is(bert: SentenceEncoder) -> None:
+    before = bert.describe()
+    variant = bert.variant(layers=0, pooling="idf", max_length=9, count_over=SENTENCES)
+    assert bert.describe() == before
+    assert variant.variant(layers=1).identity == variant.identity | {"layers": [1]}
 
 
-def test_frozen_stays_frozen(folder: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder), pooling="mean")
-    owner = torch.nn.Sequential(encoder).train()
+# ------------------------------------------------------------------- frozen or trained
+
+
+def test_frozen_stays_frozen(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"))
+    owner = nn.Sequential(encoder).train()
     assert not any(module.training for module in encoder.backbone.modules())
     assert not any(parameter.requires_grad for parameter in owner.parameters())
-    features = encoder.tokenize(["the cat sleeps"])
+    features = encoder.tokenize(SENTENCES)
+    plain = encoder(features)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        result = encoder(features)
-        again = encoder.encode(["the cat sleeps"])
-    assert not result.requires_grad
-    assert torch.equal(result, encoder(features))
-    assert np.array_equal(again, result.numpy())
+        assert torch.equal(encoder(features), plain)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), plain, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_unfrozen_trains(folder: Path, pooling: str) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder), pooling=pooling, frozen=False)
-    encoder.use_counts(encoder.count_tokens(["the dog"]))
-    encoder.train()
+def test_unfrozen_trains(pooling: str, tiny: Tiny) -> None:
+    encoder = SentenceEncoder(
+        tiny("bert"), pooling=pooling, frozen=False, count_over=SENTENCES
+    )
     features = encoder.tokenize(["the cat sleeps"] * 2)
-    result = encoder(features)
-    assert not torch.equal(result[0], result[1]), "dropout is on"
-    result.sum().backward()
-    gradients = {name: parameter.grad for name, parameter in encoder.backbone.named_parameters()}
-    assert all(gradient is not None for gradient in gradients.values()), "no parameter is left out (DDP)"
-    before = encoder.key()["weights"]
-    assert np.array_equal(encoder.encode(["the cat sleeps"]), encoder.encode(["the cat sleeps"])), "dropout is off"
-    assert encoder.training
-    with torch.no_grad():
-        next(encoder.backbone.parameters()).add_(1.0)
-    assert encoder.key()["weights"] != before
+    first, second = encoder(features)
+    assert not torch.equal(first, second), "dropout is on"
+    first.sum().backward()
+    # A parameter without gradient would stop distributed training.
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+    first, second = encoder.encode(["the cat sleeps"] * 2)
+    np.testing.assert_allclose(first, second, atol=TOLERANCE, err_msg="dropout is off")
+    assert all(module.training for module in encoder.modules())
 
 
-@pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])
-def test_precision_is_what_was_asked_for(tmp_path: Path, stored: torch.dtype) -> None:
-    folder = make_encoder(tmp_path)
-    AutoModel.from_pretrained(folder).to(stored).save_pretrained(folder)
-    encoder = SentenceEncoder.from_pretrained(str(folder))
-    assert encoder.dtype == torch.float32
-    half = SentenceEncoder.from_pretrained(str(folder), dtype="bfloat16")
-    assert half.dtype == torch.bfloat16
-    full, low = encoder.encode(["the cat"]), half.encode(["the cat"])
-    assert low.dtype == np.float32
-    assert 0 < np.abs(full - low).max() < 0.1
-    assert encoder.key()["dtype"] == "float32"
-    assert half.key()["weights"] != encoder.key()["weights"]
+@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
+def test_chunks_are_embedded_in_order(pooling: str, tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"), pooling=pooling, frozen=False).eval()
+    chunks = [encoder.tokenize(SENTENCES[:2]), encoder.tokenize(SENTENCES[2:])]
+    vectors = encoder.embed_chunks(chunks)
+    assert vectors.requires_grad
+    np.testing.assert_allclose(
+        vectors.detach(), encoder.encode(SENTENCES), atol=TOLERANCE
+    )
 
 
-def test_overflow_is_an_error(folder: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder))
-    with torch.no_grad():
-        next(encoder.backbone.parameters()).fill_(torch.nan)
-    with pytest.raises(UserError, match=r"'the cat' is not finite in torch.float32"):
-        encoder.encode(["the cat"])
+# -------------------------------------------------------------------------- identities
 
 
-def test_key_names_what_decides_the_numbers_and_nothing_else(folder: Path, tmp_path: Path) -> None:
-    key = SentenceEncoder.from_pretrained(str(folder)).key()
-    assert set(key) == {
-        "weights", "config", "tokenizer", "revision", "layers", "pooling", "dtype", "max_length",
-    }  # fmt: skip
+def test_the_identity_names_what_decides_the_vectors(
+    folder: Path, tmp_path: Path
+) -> None:
+    encoder = SentenceEncoder(folder)
     moved = folder.rename(tmp_path / "moved")
-    assert SentenceEncoder.from_pretrained(str(moved)).key() == key
-    assert SentenceEncoder.from_pretrained(str(moved), layers=[3]).key() == key
-    for options in ({"layers": "first_last"}, {"pooling": "max"}, {"max_length": 9}):
-        assert SentenceEncoder.from_pretrained(str(moved), **options).key() != key
-    other = SentenceEncoder.from_pretrained(str(make_encoder(tmp_path / "other", seed=1)))
-    assert other.key() | {"weights": ""} == key | {"weights": ""}
-    assert other.key()["weights"] != key["weights"]
+    again = SentenceEncoder(moved, layers=[3])
+    assert again.identity == encoder.identity
+    check_same_encoder(encoder.identity, again.identity, "map")
+    others: list[dict[str, Any]] = [
+        {"layers": 1},
+        {"pooling": "max"},
+        {"pooling": "idf", "token_weights": torch.ones(21)},
+        {"pooling": "idf", "token_weights": torch.arange(21.0)},
+        {"max_length": 9},
+        {"prompt": "the "},
+        {"dtype": "float16"},
+    ]
+    identities = [
+        encoder.identity,
+        *(SentenceEncoder(moved, **each).identity for each in others),
+    ]
+    change_weights(again)
+    identities.append(again.identity)
+    for number, identity in enumerate(identities):
+        assert identity not in identities[:number]
+        if number:
+            with pytest.raises(UserError, match="map in run"):
+                check_same_encoder(encoder.identity, identity, "map in run")
 
 
-def test_key_follows_loaded_weights(folder: Path, tmp_path: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder))
-    before = encoder.key()
-    other = SentenceEncoder.from_pretrained(str(make_encoder(tmp_path / "other", seed=1)))
-    torch.nn.Sequential(encoder).load_state_dict(torch.nn.Sequential(other).state_dict())
-    assert encoder.key() == other.key() != before
+def test_the_identity_follows_the_weights(tiny: Tiny) -> None:
+    trained, other = (SentenceEncoder(tiny("bert"), frozen=False) for _ in range(2))
+    identities = [trained.identity]
+    optimizer = torch.optim.AdamW(trained.parameters(), fused=True)
+    trained(trained.tokenize(SENTENCES)).sum().backward()
+    optimizer.step()
+    identities.append(trained.identity)
+    change_weights(trained)
+    identities.append(trained.identity)
+    assert len({str(identity) for identity in identities}) == 3
+    trained.load_state_dict(other.state_dict())
+    assert trained.identity == identities[0]
+    assert trained.to(torch.float64).identity != identities[0]
 
 
-def test_description_loads_the_same_encoder(folder: Path) -> None:
-    encoder = SentenceEncoder.from_pretrained(str(folder), layers="last2", pooling="max", max_length=20)
-    assert SentenceEncoder.from_pretrained(**encoder.describe()).key() == encoder.key()
-
-
-@pytest.mark.parametrize("max_length", [-1, 2, 151, 10**6])
-def test_impossible_max_length(folder: Path, max_length: int) -> None:
-    with pytest.raises(UserError, match=rf"max_length: received {max_length}; .* 3 to 150"):
-        SentenceEncoder.from_pretrained(str(folder), max_length=max_length)
-
-
-def test_no_max_length_is_the_longest(folder: Path) -> None:
-    assert SentenceEncoder.from_pretrained(str(folder), max_length=0).max_length == 150
-
-
-def test_a_network_without_a_limit_keeps_the_length_of_its_folder(tmp_path: Path) -> None:
-    folder = make_encoder(tmp_path / "deberta", "deberta")
-    (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer", "path": ""}]')
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8192}')
-    assert SentenceEncoder.from_pretrained(str(folder)).max_length == 8192
-    assert SentenceEncoder.from_pretrained(str(folder), max_length=0).max_length == NO_LIMIT
-
-
-def test_longest_max_length_works(tmp_path: Path) -> None:
-    for architecture, limit in (("bert", 150), ("roberta", 149), ("mpnet", 148), ("distilbert", 150)):
-        folder = make_encoder(tmp_path / architecture, architecture)
-        encoder = SentenceEncoder.from_pretrained(str(folder), max_length=limit)
-        assert encoder.lengths(["cat " * 200]) == [limit]
-        assert np.isfinite(encoder.encode(["cat " * 200])).all()
-        with pytest.raises(UserError, match=f"3 to {limit}"):
-            SentenceEncoder.from_pretrained(str(folder), max_length=limit + 1)
-
-
-def test_wrong_options(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"pooling: received 'maen'; .*did you mean 'mean'"):
-        SentenceEncoder.from_pretrained(str(folder), pooling="maen")
-    with pytest.raises(UserError, match=r"layers: received 4, beyond .* 3 blocks"):
-        SentenceEncoder.from_pretrained(str(folder), layers=4)
-    with pytest.raises(UserError, match=r"layers: received \[1, 3\]; allowed with pooling cls_pooler"):
-        SentenceEncoder.from_pretrained(str(folder), layers="first_last", pooling="cls_pooler")
-    with pytest.raises(ValueError, match="batch_tokens: received 0"):
-        SentenceEncoder.from_pretrained(str(folder)).encode(["a"], batch_tokens=0)
-
-
-def test_a_sentence_without_tokens_is_an_error() -> None:
+def test_use_does_not_change_the_identity_but_a_word_does(tiny: Tiny) -> None:
     tokenizer = word_tokenizer()
-    tokenizer.backend_tokenizer.post_processor = None
-    encoder = SentenceEncoder(ConstantLayers(), tokenizer)
-    with pytest.raises(UserError, match="'' has no tokens"):
-        encoder.encode(["a", ""])
+    network: Any = SentenceEncoder(tiny("bert")).backbone.network
+    before = Backbone(network, tokenizer).tokenizer_digest
+    tokenizer(["a cat", "a"], truncation=True, max_length=3, padding=True)
+    assert Backbone(network, tokenizer).tokenizer_digest == before
+    tokenizer.add_tokens(["zebra"])
+    assert Backbone(network, tokenizer).tokenizer_digest != before
 
 
-def test_an_encoder_with_a_pooler_needs_the_right_layers() -> None:
-    backbone = ConstantLayers()
-    backbone.pooler = SimpleNamespace()  # type: ignore[assignment]
-    with pytest.raises(UserError, match=r"allowed with pooling cls_pooler: last \(12\)"):
-        SentenceEncoder(backbone, word_tokenizer(), layers="last2", pooling="cls_pooler")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layers": "last2", "pooling": "max", "max_length": 20},
+        {"pooling": "zipf:cls=3", "prompt": "the ", "dtype": "float16"},
+        {"layers": 0, "pooling": "idf", "count_over": SENTENCES},
+    ],
+)
+def test_the_description_loads_the_same_encoder(
+    settings: dict[str, Any], tiny: Tiny
+) -> None:
+    encoder = SentenceEncoder(tiny("bert"), **settings)
+    again = SentenceEncoder(**encoder.describe(), token_weights=encoder.token_weights)
+    assert again.identity == encoder.identity
+
+
+# ------------------------------------------------------------------- tokens and lengths
+
+
+def test_tokens_after_truncation(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"), max_length=6)
+    texts = ["", "cat", "the cat sleeps on the mat"]
+    assert encoder.lengths(texts) == [2, 3, 6]
+    features = encoder.tokenize(texts)
+    assert features["attention_mask"].sum(dim=1).tolist() == [2, 3, 6]
+    assert features["input_ids"][2, -1] == encoder.backbone.tokenizer.sep_token_id
+
+
+def test_a_prompt_is_text_before_every_sentence(
+    bert: SentenceEncoder, tiny: Tiny
+) -> None:
+    prompted = SentenceEncoder(tiny("bert"), prompt="the big ", max_length=6)
+    plain = bert.variant(max_length=6).encode([f"the big {text}" for text in SENTENCES])
+    assert np.array_equal(prompted.encode(SENTENCES), plain)
+
+
+@pytest.mark.parametrize(
+    ("kind", "longest"),
+    [
+        ("bert", 150),
+        ("roberta", 149),
+        ("mpnet", 148),
+        ("distilbert", 512),
+        ("gpt2", 150),
+    ],
+)
+def test_the_longest_sentence_fits(kind: str, longest: int, tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny(kind), max_length=0)
+    assert encoder.lengths(["cat " * 600]) == [longest]
+    assert np.isfinite(encoder.encode(["cat " * 600])).all()
+    with pytest.raises(UserError, match=f"max_length: received {longest + 1}"):
+        encoder.variant(max_length=longest + 1)
+
+
+def test_a_network_without_a_limit_reads_long_sentences(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("deberta-v2"), max_length=0)
+    assert encoder.max_length == NO_LIMIT
+    assert encoder.variant(max_length=NO_LIMIT + 1).max_length == NO_LIMIT + 1
+
+
+def test_no_sentences(bert: SentenceEncoder) -> None:
+    assert bert.encode([]).shape == (0, 16)
+    assert bert.lengths([]) == []
+    assert bert.tokenize([])["input_ids"].shape == (0, 0)
+
+
+# --------------------------------------------------------------------------- precision
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("answer", [True, False])
+def test_half_precision(
+    dtype: str, answer: bool, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is answered about bfloat16, nothing breaks, and slow sums are said once."""
+    assert cpu.bfloat16_is_fast() in (True, False)
+    monkeypatch.setattr(cpu, "bfloat16_is_fast", lambda: answer)
+    encoder = SentenceEncoder(tiny("bert"), dtype=dtype)
+    texts = sentences(100)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vectors = encoder.encode(texts)
+        encoder.encode(texts)
+    assert len(caught) == (dtype == "bfloat16" and not answer)
+    assert all("bfloat16 is emulated" in str(warning.message) for warning in caught)
+    assert vectors.dtype == np.float32
+    full = SentenceEncoder(tiny("bert")).encode(texts)
+    cosines = (
+        (full * vectors).sum(1)
+        / np.linalg.norm(full, axis=1)
+        / np.linalg.norm(vectors, axis=1)
+    )
+    # Relative errors of some 20 roundings one after another add up to an angle, whose cosine is
+    # 1 - angle ** 2 / 2.
+    assert cosines.min() > 1 - (20 * BFLOAT16) ** 2 / 2
+
+
+def test_a_vector_that_is_not_finite_is_an_error(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"))
+    with torch.no_grad():
+        next(encoder.parameters())[word_tokenizer().get_vocab()["cat"]] = torch.nan
+    with pytest.raises(UserError, match="'the cat'"):
+        encoder.encode(["dog", "the cat", "a bird"])
+
+
+# -------------------------------------------------------------------------- bad inputs
+
+
+@pytest.mark.parametrize(
+    ("settings", "start", "part"),
+    [
+        ({"pooling": "maen"}, "pooling", "'maen'"),
+        ({"layers": 4}, "layers", "received 4"),
+        ({"layers": "first_last", "pooling": "cls_pooler"}, "layers", "[1, 3]"),
+        ({"max_length": 2}, "max_length", "received 2"),
+        ({"max_length": 151}, "max_length", "received 151"),
+        ({"max_length": -1}, "max_length", "received -1"),
+        ({"dtype": "float23"}, "dtype", "did you mean 'float32'"),
+        ({"pooling": "idf"}, "count_over", "no sentences"),
+        ({"pooling": "sif", "count_over": []}, "count_over", "no sentences"),
+        ({"revision": "main"}, "revision", "'main'"),
+    ],
+)
+def test_wrong_settings(
+    settings: dict[str, Any], start: str, part: str, tiny: Tiny
+) -> None:
+    with pytest.raises(UserError, match=f"^{start}: ") as caught:
+        SentenceEncoder(tiny("bert"), **settings)
+    assert part in str(caught.value)
+
+
+def test_wrong_sentences(bert: SentenceEncoder, tiny: Tiny) -> None:
+    with pytest.raises(TypeError, match="string"):
+        bert.encode("a cat")
+    with pytest.raises(UserError, match="''"):
+        SentenceEncoder(tiny("gpt2")).encode(["cat", ""])

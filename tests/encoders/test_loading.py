@@ -1,213 +1,486 @@
+"""Encoders from folders, runs, sentence-transformers and the hub, and what is wrong with them."""
+
+import ast
 import json
-import logging
+import random
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import huggingface_hub
+import numpy as np
 import pytest
 import torch
-from helpers.encoders import make_encoder
-from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
-from huggingface_hub.utils._paths import filter_repo_objects
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    T5Config,
+)
 
-from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
+import flowbert
+from encoders.tiny import SENTENCES, TOLERANCE, add_modules, word_tokenizer
+from flowbert.encoders import (
+    SentenceEncoder,
+    SentenceTransformerFolder,
+    WordVectors,
+    load_encoder,
+)
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io import digest
+
+Tiny = Callable[[str], Path]
+MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
+CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
+NORMALIZE: tuple[str, dict[str, Any]] = ("Normalize", {})
+DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+JSON_FILES = [
+    "flowbert.json",
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_encoder(tmp_path / "bert")
+def refused(path: object, part: str, **options: Any) -> None:
+    """Loading fails with one line that has this part."""
+    with pytest.raises(UserError) as caught:
+        load_encoder(str(path), **options)
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-def fails(path: object, pattern: str, **options: Any) -> None:
-    """Loading fails with one line that matches."""
-    with pytest.raises(UserError, match=pattern) as caught:
-        SentenceEncoder.from_pretrained(str(path), **options)
-    assert len(str(caught.value).splitlines()) == 1
+def update(path: Path, **entries: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+# -------------------------------------------------------------------------- a folder
+
+
+@pytest.mark.parametrize(
+    "path", ["", "./nothing", "~/nothing", "a/b/c", "some/bert", "brt@v2"]
+)
+def test_no_such_encoder(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    refused(path, f"encoder: received {path!r}")
 
 
 def drop_weights(folder: Path, pattern: str) -> None:
     weights = load_file(folder / "model.safetensors")
-    kept = {name: tensor for name, tensor in weights.items() if not re.search(pattern, name)}
+    kept = {
+        name: tensor for name, tensor in weights.items() if not re.search(pattern, name)
+    }
     assert len(kept) < len(weights)
     save_file(kept, folder / "model.safetensors", {"format": "pt"})
 
 
-@pytest.mark.parametrize("path", ["", "./nothing/here", "/nothing/here", "~/nothing/here", "a/b/c"])
-def test_no_such_folder(path: str) -> None:
-    fails(path, rf"{re.escape(repr(path))}: no such folder; allowed: ")
-
-
-@pytest.mark.parametrize("name", ["bert-base-uncasedd", "someone/some-bert"])
-def test_hub_name_offline(name: str) -> None:
-    fails(name, rf"'{name}': no such folder here, and not in the local .* cache; .*HF_HUB_OFFLINE is set; allowed: ")
-
-
-def test_hub_revision_offline() -> None:
-    fails("someone/some-bert", "'someone/some-bert', revision 'abc': no such folder", revision="abc")
-
-
-def test_neither_folder_nor_hub_name() -> None:
-    fails("no good name", "not a hub name")
-
-
-def test_a_file(folder: Path) -> None:
-    fails(folder / "config.json", "is a file; allowed: the folder")
-
-
-def test_revision_of_a_folder(folder: Path) -> None:
-    fails(folder, "revision: received 'main' for the folder", revision="main")
-
-
-@pytest.mark.parametrize(
-    ("file", "what"),
-    [("config.json", "config.json"), ("model.safetensors", "weights"), ("tokenizer.json", "tokenizer")],
-)
-def test_incomplete_folder(folder: Path, file: str, what: str) -> None:
-    (folder / file).unlink()
-    fails(folder, rf"has no {what}; needed in its folder: ")
-
-
-@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
-@pytest.mark.parametrize("content", [b"", b"\x00garbage", b"{}"])
-def test_damaged_file(folder: Path, file: str, content: bytes) -> None:
-    (folder / file).write_bytes(content)
-    fails(folder, rf"{re.escape(repr(str(folder)))}")
-
-
-def test_custom_code_is_not_run(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "mine.py").write_text("raise SystemExit('ran')")
-    fails(folder, "cannot be read: ")
-
-
-def test_a_missing_layer_is_an_error(folder: Path) -> None:
-    drop_weights(folder, r"layer\.1\.output\.dense")
-    fails(folder, r"lacks 2 weights of the encoder, first 'encoder.layer.1.output.dense.bias'")
-
-
-def test_a_layer_of_another_size_is_an_error(folder: Path) -> None:
+def resize_a_weight(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights["encoder.layer.0.output.dense.bias"] = torch.zeros(3)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    fails(folder, "cannot be read: ")
 
 
-def test_a_missing_pooler_matters_to_cls_pooler_only(folder: Path) -> None:
-    key = SentenceEncoder.from_pretrained(str(folder)).key()
+def add_code(folder: Path) -> None:
+    code = {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}
+    update(folder / "config.json", model_type="mine", auto_map=code)
+    (folder / "mine.py").write_text("raise SystemExit('ran')")
+
+
+def add_words(folder: Path) -> None:
+    tokenizer = word_tokenizer()
+    tokenizer.add_tokens([f"word{number}" for number in range(9)])
+    tokenizer.save_pretrained(folder)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no configuration": (
+        lambda folder: (folder / "config.json").unlink(),
+        "cannot be loaded",
+    ),
+    "no weights": (
+        lambda folder: (folder / "model.safetensors").unlink(),
+        "cannot be loaded",
+    ),
+    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer"),
+    "an empty configuration": (
+        lambda folder: (folder / "config.json").write_text("{}"),
+        "loaded",
+    ),
+    "no JSON": (
+        lambda folder: (folder / "tokenizer.json").write_bytes(b"\0x"),
+        "loaded",
+    ),
+    "cut weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"x"),
+        "loaded",
+    ),
+    "a missing layer": (
+        lambda folder: drop_weights(folder, r"layer\.1\.output"),
+        "lacks 4 weights",
+    ),
+    "a layer of another size": (resize_a_weight, "cannot be loaded"),
+    "another tokenizer": (add_words, "30 tokens"),
+    "code": (add_code, "cannot be loaded"),
+    "an encoder-decoder": (lambda folder: T5Config().save_pretrained(folder), "'t5'"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_bad_folders(name: str, folder: Path) -> None:
+    damage, part = DAMAGES[name]
+    damage(folder)
+    refused(folder, part)
+
+
+def test_a_decoder_without_an_end_token(tiny: Tiny, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny("gpt2"), tmp_path / "gpt2")
+    update(folder / "tokenizer_config.json", eos_token=None)
+    refused(folder, "padding or end token")
+
+
+def test_a_missing_pooler_matters_to_cls_pooler_only(folder: Path, tiny: Tiny) -> None:
+    identity = SentenceEncoder(folder).identity
     drop_weights(folder, "pooler")
-    assert SentenceEncoder.from_pretrained(str(folder)).key() == key
-    fails(
-        folder, r"needs a pooler.* lacks its weights \(pooler.dense.bias, pooler.dense.weight\)", pooling="cls_pooler"
-    )
+    assert SentenceEncoder(folder).identity == identity
+    refused(folder, "no pooler", pooling="cls_pooler")
+    refused(tiny("distilbert"), "no pooler", pooling="cls_pooler")
+    with pytest.raises(UserError, match="cls_pooler"):
+        SentenceEncoder(folder).variant(pooling="cls_pooler")
 
 
-@pytest.mark.parametrize("architecture", ["distilbert", "electra", "deberta"])
-def test_no_pooler_in_the_architecture(tmp_path: Path, architecture: str) -> None:
-    fails(make_encoder(tmp_path, architecture), r"has none; allowed: mean, cls, max", pooling="cls_pooler")
-
-
-def test_a_masked_language_model_loads_without_a_word(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_a_masked_language_model_loads_in_silence(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder))  # type: ignore[no-untyped-call]
-    model.save_pretrained(tmp_path / "mlm")
+    model: Any = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder))  # type: ignore[no-untyped-call]
+    model.half().save_pretrained(tmp_path / "mlm")
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "mlm")
     capfd.readouterr()
-    caplog.clear()
-    with caplog.at_level(logging.DEBUG):
-        encoder = SentenceEncoder.from_pretrained(str(tmp_path / "mlm"))
+    encoder = SentenceEncoder(tmp_path / "mlm")
     name = "embeddings.word_embeddings.weight"
-    assert torch.equal(encoder.backbone.state_dict()[name], model.state_dict()[f"bert.{name}"])
+    state = encoder.backbone.network.state_dict()
+    assert torch.equal(state[name], model.state_dict()[f"bert.{name}"].float())
     assert "".join(capfd.readouterr()) == ""
-    assert not [record for record in caplog.records if record.name.startswith("transformers")]
 
 
-def test_encoder_decoder(folder: Path) -> None:
-    config = {
-        "model_type": "t5",
-        "d_model": 16,
-        "d_kv": 8,
-        "d_ff": 32,
-        "num_layers": 1,
-        "num_heads": 2,
-        "vocab_size": 99,
+def test_no_code_of_a_checkpoint_is_ever_run() -> None:
+    """Every call in the package that loads from a path says so."""
+    root = Path(flowbert.__file__).parent
+    calls = 0
+    for file in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            if ast.unparse(node.func).endswith(
+                ("from_pretrained", "SentenceTransformer")
+            ):
+                keywords = [ast.unparse(keyword) for keyword in node.keywords]
+                assert "trust_remote_code=False" in keywords, f"{file}:{node.lineno}"
+                calls += 1
+    assert calls >= 4
+
+
+# ------------------------------------------------------------- encoders trained here
+
+
+def test_a_trained_encoder_is_used_as_it_was_trained(
+    folder: Path, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {
+        "layers": [1, 3],
+        "pooling": "idf:cls=2",
+        "max_length": 20,
+        "prompt": "the ",
     }
-    (folder / "config.json").write_text(json.dumps(config))
-    fails(folder, "is of type 't5'; allowed: a text encoder")
-
-
-def test_tokenizer_of_another_model(folder: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.add_tokens(["more"])
-    tokenizer.save_pretrained(folder)
-    fails(folder, r"its tokenizer has 22 tokens, the weights only 21")
-
-
-def test_unknown_dtype(folder: Path) -> None:
-    fails(folder, r"dtype: received 'float23'; allowed: float32, .*did you mean 'float32'", dtype="float23")
-
-
-def test_cached_model_offline(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    cached = tmp_path / "hub" / "models--someone--some-bert"
-    shutil.copytree(folder, cached / "snapshots" / commit)
-    (cached / "refs").mkdir()
-    (cached / "refs" / "main").write_text(commit)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    encoder = SentenceEncoder.from_pretrained("someone/some-bert")
-    assert (encoder.path, encoder.revision) == ("someone/some-bert", commit)
-    assert encoder.key() | {"revision": None} == SentenceEncoder.from_pretrained(str(folder)).key()
-    fails("someone/some-bert", "revision 'v2': no such folder", revision="v2")
-
-
-def _hub_answers(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
-    def model_info(*_: object, **_options: object) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
-
-
-def test_what_the_hub_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    response: Any = SimpleNamespace(headers={}, request=None)
-    for answer, pattern in (
-        (RepositoryNotFoundError("?", response=response), "no such folder here, and no such"),
-        (RevisionNotFoundError("?", response=response), "has no revision 'v2' on the hub"),
-        (httpx.ConnectError("[Errno -2] no name"), r"hub cannot be reached \(\[Errno -2\] no name\); allowed: "),
+    encoder = SentenceEncoder(folder, count_over=SENTENCES, frozen=False, **settings)
+    with torch.no_grad():
+        next(encoder.parameters()).add_(1.0)
+    encoder.tokenize(["a cat"])  # leaves truncation behind in the tokenizer
+    encoder.save(tmp_path / "run" / "model" / "encoder")
+    for path in ("run", "run/model/encoder"):
+        again = SentenceEncoder(tmp_path / path)
+        assert again.identity == encoder.identity
+        np.testing.assert_allclose(
+            again.encode(SENTENCES), encoder.encode(SENTENCES), atol=TOLERANCE
+        )
+    plain: Any = AutoTokenizer.from_pretrained(tmp_path / "run/model/encoder")
+    assert len(plain("cat " * 50)["input_ids"]) == 52
+    SentenceEncoder(tmp_path / "run", pooling="idf:cls=2")
+    with pytest.warns(
+        FlowbertWarning, match="trained with pooling 'idf:cls=2'.*prompt 'the '"
     ):
-        _hub_answers(monkeypatch, answer)
-        fails("someone/some-bert", pattern, revision="v2")
+        other = SentenceEncoder(tmp_path / "run", pooling="cls", prompt="")
+    assert (other.layers, str(other.pooling), other.prompt) == ((1, 3), "cls", "")
 
 
-def test_only_the_needed_files_are_fetched_and_the_commit_is_pinned(
+@pytest.mark.parametrize(
+    "file",
+    ["config.json", "tokenizer.json", "flowbert.json", "token_weights.safetensors"],
+)
+def test_a_changed_file_of_a_trained_encoder_is_damage(
+    file: str, folder: Path, tmp_path: Path
+) -> None:
+    trained = tmp_path / "trained"
+    SentenceEncoder(folder, pooling="idf", count_over=SENTENCES).save(trained)
+    content = (trained / file).read_bytes()
+    (trained / file).write_bytes(content.replace(b"idf", b"zip") + b" ")
+    refused(trained, file)
+
+
+def test_weights_of_a_trained_encoder_are_checked(folder: Path, tmp_path: Path) -> None:
+    trained = tmp_path / "trained"
+    SentenceEncoder(folder).save(trained)
+    content = bytearray((trained / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (trained / "model.safetensors").write_bytes(content)
+    refused(trained, "model.safetensors")
+    settings = json.loads((trained / "flowbert.json").read_text())
+    del settings["files"], settings["digest"]  # the change is meant
+    (trained / "flowbert.json").write_text(json.dumps(settings | {"pooling": "cls"}))
+    assert str(SentenceEncoder(trained).pooling) == "cls"
+
+
+# --------------------------------------------------------- folders of sentence-transformers
+
+FOLDERS: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
+    "mean": ([MEAN], {"max_seq_length": 7, "do_lower_case": False}),
+    "cls": ([CLS], {}),
+    "max, new spelling": ([("Pooling", {"pooling_mode": "max"})], {}),
+    "weighted": ([("Pooling", {"pooling_mode": ["weightedmean"]})], {}),
+    "last token": ([("Pooling", {"pooling_mode": "lasttoken"})], {}),
+    "lower case": ([("Pooling", {})], {"max_seq_length": 30, "do_lower_case": True}),
+    "dropout": ([MEAN, ("Dropout", {"dropout": 0.5})], {"max_seq_length": None}),
+    "dense": ([MEAN, DENSE], {}),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("prompt", [None, "the big "])
+def test_a_folder_says_how_it_is_used(
+    name: str, prompt: str | None, folder: Path
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    modules, transformer = FOLDERS[name]
+    add_modules(folder, *modules, **transformer)
+    prompts = {
+        "prompts": {"query": prompt, "other": "a "},
+        "default_prompt_name": "query",
+    }
+    if prompt is not None:
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    texts = [*SENTENCES, "The CAT", "mat " * 40]
+    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    encoder = load_encoder(folder)
+    np.testing.assert_allclose(
+        encoder.encode(texts), peer.encode(texts), atol=TOLERANCE
+    )
+    assert isinstance(encoder, SentenceTransformerFolder) == (name == "dense")
+    assert encoder.dim == (6 if name == "dense" else 16)
+    again = load_encoder(**encoder.describe())
+    assert again.identity == encoder.identity
+
+
+def test_a_limit_is_that_of_tokenizer_or_positions(folder: Path) -> None:
+    add_modules(folder, MEAN)
+    assert SentenceEncoder(folder).max_length == 150
+    update(folder / "tokenizer_config.json", model_max_length=40)
+    assert SentenceEncoder(folder).max_length == 40
+    add_modules(folder, MEAN, max_seq_length=512)
+    assert SentenceEncoder(folder).max_length == 150
+
+
+def test_a_final_normalize_is_left_out_with_a_warning(folder: Path) -> None:
+    identity = SentenceEncoder(folder, max_length=20).identity
+    add_modules(folder, MEAN, NORMALIZE, max_seq_length=20)
+    with pytest.warns(FlowbertWarning, match="Normalize") as caught:
+        assert load_encoder(folder).identity == identity
+    assert len(caught) == 1
+    SentenceEncoder(folder, frozen=False)  # whoever trains it has nothing to know
+
+
+@pytest.mark.parametrize(
+    "settings", [{"layers": "first_last"}, {"pooling": "cls"}, {"frozen": False}]
+)
+def test_dense_modules_are_left_out_where_they_cannot_be(
+    settings: dict[str, Any], folder: Path
+) -> None:
+    plain = SentenceEncoder(folder, max_length=150, **settings)
+    add_modules(folder, MEAN, DENSE, NORMALIZE)
+    with pytest.warns(FlowbertWarning, match="without its modules Dense"):
+        encoder = load_encoder(folder, **settings)
+    assert encoder.identity["layers"] == plain.identity["layers"]
+    assert encoder.dim == 16
+
+
+def test_dense_modules_need_the_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "tokenizer.json"]
-    names += ["modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors", "0_Transformer/tf_model.h5"]
-    _hub_answers(monkeypatch, SimpleNamespace(sha="c0ffee", siblings=[SimpleNamespace(rfilename=n) for n in names]))
-    asked: dict[str, Any] = {}
+    add_modules(folder, MEAN, DENSE)
+    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
+    refused(folder, "pip install 'flowbert[export]'")
+    refused(folder, "max_length: received 9", max_length=9)
 
-    def snapshot_download(name: str, **options: Any) -> str:
-        asked.update(options, name=name)
-        return str(shutil.copytree(folder, folder.parent / "c0ffee"))  # as the cache calls its folders
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    encoder = SentenceEncoder.from_pretrained("someone/some-bert", revision="main")
-    assert (encoder.revision, asked["revision"]) == ("c0ffee", "main")
-    assert list(filter_repo_objects(names, allow_patterns=asked["allow_patterns"])) == [
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        *("modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors"),
-    ]
+@pytest.mark.parametrize(
+    ("modules", "options", "part"),
+    [
+        (
+            [("Pooling", {"pooling_mode": "mean_sqrt_len_tokens"})],
+            {},
+            "mean_sqrt_len_tokens",
+        ),
+        ([("Pooling", {"pooling_mode": ["max", "mean"]})], {}, "['max', 'mean']"),
+        (
+            [("Pooling", {"include_prompt": False})],
+            {"prompt": "a "},
+            "prompt: received 'a '",
+        ),
+        ([("Pooling", {"include_prompt": 3})], {}, "include_prompt is 3"),
+    ],
+)
+def test_what_is_not_supported(
+    modules: Any, options: Any, part: str, folder: Path
+) -> None:
+    refused(add_modules(folder, *modules), part, **options)
+
+
+VALUES = [
+    "\ud800",
+    None,
+    True,
+    0,
+    -1,
+    3,
+    10**30,
+    1.5,
+    "",
+    "query",
+    "../../x",
+    "/etc",
+    "x" * 300,
+    [],
+    [1],
+    {},
+    {"a": None},
+]
+
+
+def mutate(value: Any, rng: random.Random) -> Any:
+    """A JSON value with one change somewhere in it."""
+    if isinstance(value, dict | list) and value and rng.random() < 0.8:
+        changed = value.copy()
+        key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        if rng.random() < 0.2:
+            del changed[key]
+        else:
+            changed[key] = mutate(value[key], rng)
+        return changed
+    return rng.choice(VALUES)
+
+
+@pytest.mark.parametrize("file", JSON_FILES)
+@pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+def test_changed_json_gives_an_encoder_or_one_line(
+    file: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_modules(folder, MEAN, NORMALIZE, max_seq_length=20, do_lower_case=True)
+    prompts = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    # The weights stay as they are, and are read once.
+    loaded = SentenceEncoder(folder).backbone.network, {"missing_keys": set[str]()}
+    monkeypatch.setattr(AutoModel, "from_pretrained", lambda *_, **__: loaded)
+    if file == "flowbert.json":
+        settings = {
+            "layers": [1, 3],
+            "pooling": "mean",
+            "max_length": 9,
+            "prompt": "a ",
+        }
+        (folder / file).write_text(json.dumps(settings))
+    original = json.loads((folder / file).read_text())
+    rng = random.Random(0)
+    opened = 0
+    for _ in range(60):
+        (folder / file).write_text(json.dumps(mutate(original, rng)))
+        try:
+            assert SentenceEncoder(folder).encode(["a Cat"]).shape == (1, 16)
+            opened += 1
+        except UserError:
+            pass
+    assert opened > 5
+    for bad in (b"", b"{", b"\xff", b"[" * 100_000):
+        (folder / file).write_bytes(bad)
+        refused(folder, Path(file).name)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret"])
+def test_foreign_names_stay_inside_of_the_folder(name: str, folder: Path) -> None:
+    settings = {"layers": [3], "pooling": "mean", "max_length": 9, "prompt": ""}
+    settings["files"] = {name: "00"}
+    (folder / "flowbert.json").write_text(
+        json.dumps(settings | {"digest": digest(settings)})
+    )
+    refused(folder, repr(name))
+    (folder / "flowbert.json").unlink()
+    add_modules(folder, MEAN)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["path"] = name
+    (folder / "modules.json").write_text(json.dumps(modules))
+    refused(folder, name)
+
+
+# --------------------------------------------------------------------------- the hub
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_cached_model_offline(
+    trained: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "hub" / "models--some--bert"
+    snapshot = repository / "snapshots" / COMMIT
+    if trained:
+        SentenceEncoder(folder, pooling="idf", count_over=SENTENCES).save(
+            snapshot / "model" / "encoder"
+        )
+    else:
+        shutil.copytree(folder, snapshot)
+        add_modules(snapshot, CLS)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setattr(
+        huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub")
+    )
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    expected = SentenceEncoder(snapshot)
+    for path, revision in (
+        ("some/bert", None),
+        ("some/bert@main", None),
+        ("some/bert", COMMIT),
+    ):
+        encoder = SentenceEncoder(path, revision=revision)
+        assert encoder.identity == expected.identity
+        assert encoder.describe()["revision"] == COMMIT
+    refused("some/bert", "'some/bert'", revision="v2")
+    refused("some/other", "'some/other'")
+    if trained:
+        (snapshot / "model/encoder/model.safetensors").unlink()
+        refused("some/bert", "cannot be loaded")
+
+
+# ------------------------------------------------------------------- which class it is
+
+
+def test_a_text_file_holds_word_vectors(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("the 1 2\ncat 3 4\n")
+    encoder = load_encoder(path, pooling="mean", layers=None, dtype="float32")
+    assert isinstance(encoder, WordVectors)
+    refused(path, "layers: received 'last'", layers="last")
+    refused(path, "prompt: received 'a '", prompt="a ")
+    refused(tmp_path / "missing.txt", "missing.txt")

@@ -1,38 +1,193 @@
+"""Poolings against their formulas, on vectors of a network and of tokens drawn at random."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
-from flowbert.encoders.pooling import mix_layers, pool
+from encoders.tiny import SENTENCES, TOLERANCE, states_of, word_tokenizer
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.pooling import (
+    POOLER,
+    POOLINGS,
+    WEIGHTED,
+    mix_layers,
+    parse_pooling,
+)
+from flowbert.encoders.token_weights import rank_tokens, weigh_tokens
+from flowbert.errors import UserError
 
-TOKENS = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [100.0, 100.0]], [[5.0, -1.0], [7.0, -8.0], [0.0, -3.0]]])
-MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
+CORPUS = [
+    "the cat sleeps",
+    "the dog runs on the mat",
+    "the bird",
+]  # 11 words, 4 times "the"
+LENGTHS = [5, 1, 3]
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Token vectors with NaN in padding, mask, ids."""
+    generator = torch.Generator().manual_seed(0)
+    mask = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
+    tokens = torch.randn(3, 5, 4, generator=generator).masked_fill(
+        ~mask[..., None], torch.nan
+    )
+    return tokens, mask.long(), torch.full((3, 5), 7)
+
+
+FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "mean": lambda x: x.sum(0) / len(x),
+    "cls": lambda x: x[0],
+    "max": lambda x: torch.stack([row.max() for row in x.T]),
+    "position_mean": lambda x: (
+        torch.arange(1.0, len(x) + 1) @ x / (len(x) * (len(x) + 1) / 2)
+    ),
+    "last_token": lambda x: x[-1],
+    "mean:half=0": lambda x: x[::2].mean(0),
+    "mean:half=1": lambda x: x[1::2].mean(0) if len(x) > 1 else x[0],
+}
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formula_over_real_tokens(text: str) -> None:
+    tokens, mask, ids = batch()
+    pooled = parse_pooling(text)(tokens, mask, ids)
+    for row, length, vector in zip(tokens, LENGTHS, pooled, strict=True):
+        torch.testing.assert_close(vector, FORMULAS[text](row[:length]))
+
+
+@pytest.mark.parametrize("text", [name for name in POOLINGS if name != POOLER])
+def test_linear_poolings_commute_with_the_average_of_layers(
+    text: str, bert: SentenceEncoder
+) -> None:
+    encoder = bert.variant(pooling=text, count_over=CORPUS)
+    features = encoder.tokenize(SENTENCES)
+    with torch.no_grad():
+        states = encoder.backbone(features).hidden_states
+    arguments = features["attention_mask"], features["input_ids"]
+    before = encoder.pooling(mix_layers(states, (0, 2, 3)), *arguments)
+    parts = [encoder.pooling(states[layer], *arguments) for layer in (0, 2, 3)]
+    equal = torch.allclose(before, torch.stack(parts).mean(0), atol=TOLERANCE)
+    assert equal == encoder.pooling.linear
+
+
+def weights_by_hand(text: str) -> dict[str, float]:
+    """Weights of four words; "sits" is unknown text, "not" is in no sentence."""
+    if text == "idf":
+        return {"the": 0.0, "cat": np.log(4 / 2), "not": np.log(4), "sits": np.log(4)}
+    if text == "sif:a=0.01":
+        the, cat = (0.01 / (0.01 + count / 11) for count in (4, 1))
+        return {"the": the, "cat": cat, "not": 1.0, "sits": 1.0}
+    # Words longer than one character rank by id, and unknown text after the 15 of them.
+    harmonic = sum(1 / rank for rank in range(1, 16))
+    ranks = {"the": 1, "cat": 2, "not": 11, "sits": 15}
+    return {word: 0.02 / (0.02 + 1 / (rank * harmonic)) for word, rank in ranks.items()}
+
+
+@pytest.mark.parametrize("cls", [0.0, 2.5])
+@pytest.mark.parametrize("text", ["idf", "sif:a=0.01", "zipf:a=0.02"])
+def test_token_weights_by_hand(
+    text: str, cls: float, bert: SentenceEncoder, tiny: Callable[[str], Path]
+) -> None:
+    option = f":cls={cls}" if cls else ""
+    encoder = bert.variant(pooling=text + option, count_over=CORPUS)
+    by_word = weights_by_hand(text)
+    sentence = "the cat sits not"
+    weights = np.array([cls, *(by_word[word] for word in sentence.split()), 0.0])
+    ids = encoder.tokenize([sentence])["input_ids"][0]
+    assert encoder.token_weights is not None
+    np.testing.assert_allclose(encoder.token_weights[ids], weights, rtol=2.0**-23)
+    expected = weights @ states_of(tiny("bert"), sentence)[-1] / weights.sum()
+    np.testing.assert_allclose(encoder.encode([sentence])[0], expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("text", WEIGHTED)
+def test_a_sentence_of_weight_zero_gets_its_plain_mean(
+    text: str, bert: SentenceEncoder
+) -> None:
+    encoder = bert.variant(pooling=text, count_over=["the the", "the"])
+    sentences = ["", "the"] if text == "idf" else [""]
+    plain = bert.encode(sentences)
+    np.testing.assert_allclose(encoder.encode(sentences), plain, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("text", ["mean", "idf"])
+def test_halves_leave_out_special_tokens(
+    text: str, bert: SentenceEncoder, tiny: Callable[[str], Path]
+) -> None:
+    encoder = bert.variant(pooling=text, count_over=CORPUS)
+    weights = np.ones(6)
+    if encoder.token_weights is not None:
+        weights = encoder.token_weights[
+            encoder.tokenize(["cat dog bird runs"])["input_ids"][0]
+        ].numpy()
+    states = states_of(tiny("bert"), "cat dog bird runs")[-1]
+    for half, positions in ((0, [2, 4]), (1, [1, 3])):  # [CLS] is at 0, [SEP] at 5
+        variant = bert.variant(
+            pooling=f"{text}:half={half}", token_weights=encoder.token_weights
+        )
+        expected = weights[positions] @ states[positions] / weights[positions].sum()
+        vector = variant.encode(["cat dog bird runs"])[0]
+        np.testing.assert_allclose(vector, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("prefix", ["", "##", "\u0120", "\u2581"])
+def test_ranks_in_every_kind_of_vocabulary(prefix: str) -> None:
+    words = [f"{prefix}{word}" for word in ("the", "of", "2nd")]
+    others = [
+        "[CLS]",
+        "[unused1]",
+        "<0x0A>",
+        "...",
+        "'s",
+        "!",
+        "a",
+        f"{prefix}s",
+        "-",
+        "",
+        None,
+    ]
+    ranks = rank_tokens([*others, "<unk>", *words, "?"], "<unk>").tolist()
+    assert ranks == [1.0] * len(others) + [3.0, 1.0, 2.0, 3.0, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("pooling", "expected"),
-    [("mean", [[2.0, -3.0], [4.0, -4.0]]), ("max", [[3.0, -2.0], [7.0, -1.0]]), ("cls", [[1.0, -4.0], [5.0, -1.0]])],
+    ("given", "canonical"),
+    [
+        ("zipf:cls=16.0", "zipf:cls=16"),
+        ("zipf:cls=1.6e1:a=0.01", "zipf:cls=16"),
+        ("sif:cls=2:a=0.5", "sif:a=0.5:cls=2"),
+        ("mean:half=0", "mean:half=0"),
+        ("sif:a=0.001", "sif"),
+    ],
 )
-def test_padding_is_left_out(pooling: str, expected: list[list[float]]) -> None:
-    assert torch.equal(pool(TOKENS, MASK, pooling), torch.tensor(expected))
+def test_equal_poolings_have_equal_texts(given: str, canonical: str) -> None:
+    assert str(parse_pooling(given)) == canonical == str(parse_pooling(canonical))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_padding_may_hold_anything_and_gets_no_gradient(pooling: str) -> None:
-    tokens = TOKENS.clone()
-    tokens[0, 2] = torch.nan
-    tokens.requires_grad_()
-    pool(tokens, MASK, pooling).sum().backward()  # type: ignore[no-untyped-call]
-    assert tokens.grad is not None
-    assert torch.equal(tokens.grad[0, 2], torch.zeros(2))
-    assert tokens.grad[0, :2].abs().sum() > 0
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("maen", "did you mean 'mean'"),
+        ("weighted_mean", "'weighted_mean'"),
+        ("idf:a=1", "'a'"),
+        ("sif:a=0", "a cannot be 0"),
+        ("sif:a=inf", "a cannot be inf"),
+        ("zipf:cls=true", "cls cannot be True"),
+        ("zipf:cls=-1", "cls cannot be -1"),
+        ("mean:half=2", "half cannot be 2"),
+        ("max:half=1", "'half'"),
+        ("sif:a", "'sif:a'"),
+    ],
+)
+def test_wrong_poolings(text: str, part: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_pooling(text)
+    assert part in str(caught.value)
 
 
-def test_layers_are_averaged_in_float32() -> None:
-    states = [torch.full((1, 1, 1), value, dtype=torch.float16) for value in (60000.0, 60000.0, 1.0)]
-    mixed = mix_layers(states, (0, 1))
-    assert mixed.dtype == torch.float32
-    assert mixed.item() == 59968.0 + 32.0  # the sum would overflow in float16
-
-
-def test_unknown_pooling() -> None:
-    with pytest.raises(ValueError, match=r"'maen'; .*did you mean 'mean'"):
-        pool(TOKENS, MASK, "maen")
+def test_cls_weighs_nothing_where_there_is_none() -> None:
+    with pytest.raises(UserError, match="cls=2"):
+        weigh_tokens("zipf", word_tokenizer(decoder=True), None, cls=2.0, a=0.01)

@@ -1,198 +1,225 @@
-"""Intervals and verdicts of a comparison, from the similarities kept beside the results."""
+"""Estimates, intervals, averages and verdicts."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+import re
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
-from flowbert.calibration import Standardization
+from evaluation.small import WordSums
 from flowbert.data.corpus import Corpus
-from flowbert.data.sts import STSTask, Subset
-from flowbert.evaluation.grid import Cell, Request, Source, reference_rows
-from flowbert.evaluation.intervals import Intervals
-from flowbert.evaluation.results import rows_of
-from flowbert.evaluation.scores import ScoreFolder
-from flowbert.methods import Chain, Method
-from flowbert.tasks import STS, Lexical, Retrieval
+from flowbert.data.sts import STSData, Subset
+from flowbert.encoders import EmbeddingCache
+from flowbert.evaluation import Results, compare
+from flowbert.evaluation.compare import compute, plan_cells
+from flowbert.evaluation.estimates import Estimate, average, verdict
+from flowbert.evaluation.intervals import add_intervals
+from flowbert.evaluation.methods import parse_methods
+from flowbert.tasks import STS, Task, spearman
 
-PAIRS = 300
-GOLD = np.random.default_rng(0).uniform(0, 5, PAIRS)
-NOISE = np.random.default_rng(1).normal(size=PAIRS)
+Floats = NDArray[np.float64]
+SPREAD = np.linspace(-1, 1, 201)
 
 
-def cells(tasks: Sequence[str] = ("A",), seeds: Sequence[int] = (0,), subsets: int = 1) -> list[Cell]:
-    texts = tuple(f"sentence {number}" for number in range(PAIRS))
+def estimate(value: float, spread: float = 0.0, shape: Floats = SPREAD) -> Estimate:
+    return Estimate(value, value + spread * shape)
 
-    def build(_: int) -> Chain:
-        return Chain([Standardization()])
 
-    size = PAIRS // subsets
-    parts = [slice(start, start + size) for start in range(0, PAIRS, size)]
-    tasks_ = [
-        STS(STSTask(name, {"test": [Subset(f"{name}{p.start}", texts[p], texts[p], GOLD[p]) for p in parts]}))
-        for name in tasks
+def test_ends_of_an_interval_leave_out_a_twentieth() -> None:
+    low, high = estimate(0.5, 0.1).interval
+    assert (low, high) == pytest.approx((0.405, 0.595))
+    with_gaps = Estimate(0.5, np.append(0.5 + 0.1 * SPREAD, [np.nan, np.nan]))
+    assert with_gaps.interval == (low, high)
+    assert with_gaps.exists
+    assert estimate(0.5, 0.1).text() == "50.0 [40.5, 59.5]"
+    missing = Estimate(0.5, np.full(3, np.nan))
+    assert np.isnan(missing.interval).all()
+    assert not missing.exists
+    assert not Estimate(np.nan, SPREAD).exists
+
+
+def test_differences_and_averages_are_taken_resample_by_resample() -> None:
+    first, second = estimate(0.5, 0.1), estimate(0.4, 0.1)
+    # Both move together: the difference does not move at all.
+    assert (first - second).interval == pytest.approx((0.1, 0.1))
+    assert (first - second).excludes_zero
+    opposite = estimate(0.4, 0.1, -SPREAD)
+    assert not (first - opposite).excludes_zero
+    assert (opposite - first).interval == pytest.approx((-0.29, 0.09))
+    mean = average([first, opposite])
+    assert mean.value == pytest.approx(0.45)
+    assert mean.interval == pytest.approx((0.45, 0.45))
+
+
+@pytest.mark.parametrize(
+    ("values", "spreads", "expected"),
+    [
+        ((0.5, 0.7), (0.1, 0.1), "b is better than raw by 20.0 [20.0, 20.0]. Use: b"),
+        ((0.5, 0.4), (0.1, 0.1), "nothing is better than raw; b is worse than raw by"),
+        ((0.5, 0.52), (0.1, -0.1), "nothing is better than raw: the lead of b is noise"),
+        ((0.5, 0.48), (0.1, -0.1), "nothing is better than raw; raw and b do not differ"),
+        ((0.5, 0.7, 0.7), (0, 0, 0), "b is better than raw by 20.0 [20.0, 20.0]; b and c"),
+        ((0.5, 0.6, 0.7), (0, 0, 0), "c is better than raw by 20.0 [20.0, 20.0]. Use: c"),
+    ],
+)  # fmt: skip
+def test_verdicts(
+    values: tuple[float, ...], spreads: tuple[float, ...], expected: str
+) -> None:
+    names = ("raw", "b", "c")[: len(values)]
+    estimates = dict(zip(names, map(estimate, values, spreads), strict=True))
+    line = verdict(estimates)
+    assert line.startswith(expected)
+    assert verdict(estimates, "missing") == line  # the first method takes its place
+    # The first of those that are the best within noise.
+    best = estimates[max(estimates, key=lambda name: estimates[name].value)]
+    close = [name for name in names if not (best - estimates[name]).excludes_zero]
+    assert line.endswith(f". Use: {close[0]}")
+
+
+def subset(name: str, count: int, seed: int) -> Subset:
+    rng = np.random.default_rng(seed)
+    words = [f"word{number}" for number in range(12)]
+    texts = [
+        tuple(" ".join(rng.choice(words, size=5)) for _ in range(count)) for _ in "ab"
     ]
-    source = Source(
-        {"encoder": "e", "layers": "last", "pooling": "mean"}, {}, 1, lambda _: np.zeros((1, 1)), lambda _: None
+    gold = rng.integers(0, 6, count).astype(np.float64)
+    return Subset(name, texts[0], texts[1], gold)
+
+
+def results_of(tasks: list[STS], methods: str = "raw,standardization") -> Results:
+    corpora: dict[Task, list[Corpus]] = {}
+    for task in tasks:
+        corpora[task] = [task.corpus("target")]
+    cells = plan_cells([WordSums()], parse_methods(methods), corpora, {}, [0])
+    return compute(cells, EmbeddingCache(False), None, torch.device("cpu"))
+
+
+def drawn_again(task: STS, items: dict[str, Floats], resamples: int) -> Floats:
+    """Weighted means of the subsets' correlations on drawn pairs ``(methods, R)``."""
+    rng = np.random.default_rng(123)
+    replicates = np.empty((len(items), resamples))
+    starts = np.cumsum([0, *task.strata])[:-1]
+    for resample in range(resamples):
+        drawn = [
+            start + rng.integers(0, size, size)
+            for start, size in zip(starts, task.strata, strict=True)
+        ]
+        for row, values in enumerate(items.values()):
+            figures = [spearman(values[part], task.gold[part]) for part in drawn]
+            replicates[row, resample] = np.average(figures, weights=task.strata)
+    return replicates
+
+
+def test_intervals_are_those_of_naive_resampling() -> None:
+    data = STSData("tiny", {"test": [subset("a", 25, 1), subset("b", 40, 2)]})
+    task = STS(data)
+    results = results_of([task])
+    resamples = 1500
+    add_intervals(results, [task], resamples)
+    frame = results.frame.query("aggregation == 'wmean'").set_index("method")
+    items = {name: results.items[cell] for name, cell in frame["cell"].items()}
+    naive = drawn_again(task, items, resamples)
+    (line,) = results.verdicts
+    cells = results.record["differences"]["tiny spearman"]["cells"]
+    ends = [re.findall(r"-?\d+\.\d", cells[1][0])[1:]]
+    intervals = [frame.loc[name, ["low", "high"]].to_list() for name in items]
+    intervals.append([float(end) / 100 for end in ends[0]])
+    # The share of replicates below a quantile has the standard deviation sqrt(p (1 - p) / R);
+    # two samples are compared, at 4 of their standard deviations. Texts have one decimal.
+    share = 4 * np.sqrt(2 * 0.025 * 0.975 / resamples)
+    for values, (low, high) in zip(
+        [*naive, naive[1] - naive[0]], intervals, strict=True
+    ):
+        for p, end in ((0.025, low), (0.975, high)):
+            window = np.clip([p - share, p + share], 0, 1)
+            lowest, highest = np.quantile(values, window)
+            assert lowest - 0.0005 <= end <= highest + 0.0005
+    assert line.startswith("tiny spearman: ")
+
+
+def test_averages_are_over_all_tasks_of_a_split() -> None:
+    data = [
+        STSData(name, {"test": [subset(name, 30, seed)], "dev": [subset(name, 20, 9)]})
+        for seed, name in enumerate("ab")
+    ]
+    tasks = [STS(each, split) for each in data for split in ("test", "dev")]
+    results = results_of(tasks)
+    add_intervals(results, tasks, 30)
+    spearman_rows = results.frame.query("metric == 'spearman'")
+    keys = ["method", "split", "aggregation"]
+    for values, rows in spearman_rows.groupby(keys):
+        own = rows[rows["task"] != "average"]
+        (mean,) = rows.query("task == 'average'").to_dict("records")
+        assert mean["value"] == pytest.approx(own["value"].mean(), abs=1e-15), values
+        assert mean["pairs"] == own["pairs"].sum()
+        assert mean["low"] < mean["value"] < mean["high"]
+    titles = [line.split(":")[0] for line in results.verdicts]
+    assert titles == ["average spearman, test", "average spearman, dev"]
+
+
+def test_a_method_that_fails_on_a_task_has_no_average() -> None:
+    tasks = [STS(STSData(name, {"test": [subset(name, 30, 1)]})) for name in "ab"]
+    results = results_of(tasks)
+    broken = results.frame["method"].eq("standardization") & results.frame["task"].eq(
+        "b"
     )
-    corpus = Corpus.of("target", texts)
-    methods = [Method("raw"), Method("good", build=build), Method("twin", build=build, seeded=True)]
-    request = Request([source], tasks_, methods, ["target"], lambda *_: corpus, lambda _: (), seeds)
-    return request.cells()
+    for cell in results.frame[broken]["cell"].unique():
+        results.items[cell] = np.full(30, np.nan)
+    results.frame.loc[broken, "value"] = np.nan
+    add_intervals(results, tasks, 20)
+    means = results.frame.query("task == 'average'").set_index("method")["value"]
+    assert means["standardization"].isna().all()
+    assert means["raw"].notna().all()
+    assert results.verdicts == []
 
 
-def filled(folder: Path, mine: Sequence[Cell]) -> ScoreFolder:
-    """Raw is noisy, the two others are nearer to the gold score, and equal but for seeds above 0."""
-    scores = ScoreFolder(folder)
-    for number, cell in enumerate(mine):
-        jitter = 0.1 * (cell.seed or 0) * np.random.default_rng(number).normal(size=PAIRS)
-        scores.add(cell, filled_values(cell) + jitter)
-    return scores
+def test_no_resamples_no_intervals() -> None:
+    task = STS(STSData("tiny", {"test": [subset("a", 30, 1)]}))
+    results = results_of([task])
+    add_intervals(results, [task], 0)
+    assert results.frame[["low", "high"]].isna().all(axis=None)
+    assert results.verdicts == []
+    assert results.record["bootstrap"] == {"resamples": 0, "seed": 0}
 
 
-def filled_values(cell: Cell) -> NDArray[np.float64]:
-    return GOLD + (4 if cell.method.name == "raw" else 0.5) * NOISE
+def test_intervals_depend_on_the_seed_and_on_nothing_else(pairs: list[str]) -> None:
+    def ends(methods: str, tasks: list[str], seed: int) -> Any:
+        cache = EmbeddingCache(False)
+        options: dict[str, Any] = {"bootstrap": 50, "bootstrap_seed": seed}
+        results = compare(WordSums(), methods, tasks=tasks, cache=cache, **options)
+        rows = results.frame.query("method == 'zca' and task == 'two'")
+        return rows[["low", "high"]].iloc[0].to_list()
+
+    base = ends("zca", pairs[1:], 0)
+    assert ends("raw,zca", pairs, 0) == base
+    assert ends("zca", pairs[1:], 1) != base
 
 
-def test_verdict_of_one_task(tmp_path: Path) -> None:
-    mine = cells()
-    intervals = Intervals.of(mine, filled(tmp_path, mine), resamples=200, seed=0)
-    (line,) = intervals.verdicts("wmean")
-    assert line.startswith("corpus target, A: ")
-    assert "is better than raw by" in line
-    assert line.endswith("Use: good")
-
-
-def test_several_tasks_are_averaged_and_seeds_pooled(tmp_path: Path) -> None:
-    mine = cells(["A", "B"], seeds=[0, 1, 2])
-    intervals = Intervals.of(mine, filled(tmp_path, mine), resamples=50, seed=0)
-    (found,) = intervals.comparisons()
-    group, replicates = found.shared, found.replicates
-    assert replicates is not None
-    assert found.kind == "average"
-    assert group == ("e", "last", "mean", "test", "target")
-    assert replicates.methods == ("raw", "good", "twin")
-    assert replicates.name == "average of 2 tasks"
-    by_seed = []
-    for cell in mine:
-        of_task = intervals.of_task(cell.task, "wmean")
-        assert of_task is not None
-        if cell.seed is not None:
-            by_seed.append(of_task.interval(cell.setting).value)
-    assert replicates.interval("twin").value == pytest.approx(np.mean(by_seed), abs=1e-12)
-    assert intervals.averages("all")[(*group, "raw")].low < intervals.averages("all")[(*group, "good")].low
-
-
-def test_differences_are_antisymmetric(tmp_path: Path) -> None:
-    mine = cells()
-    intervals = Intervals.of(mine, filled(tmp_path, mine), resamples=100, seed=0)
-    ((title, (names, table)),) = intervals.differences("wmean").items()
-    assert title == "wmean, A: e, last, mean, test, target"
-    assert names == ("raw", "good", "twin")
-    for i, row in enumerate(table):
-        for j, found in enumerate(row):
-            back = table[j][i]
-            if i == j:
-                assert found is None
-            else:
-                assert found is not None
-                assert back is not None
-                assert (found.value, found.low) == pytest.approx((-back.value, -back.high))
-
-
-def test_encoders_are_compared_on_the_same_pairs(tmp_path: Path) -> None:
-    mine = [
-        replace(cell, source=replace(cell.source, columns={**cell.source.columns, "encoder": name}, key={"e": name}))
-        for name in ("small", "large")
-        for cell in cells(["A", "B"])
+def test_verdicts_are_between_methods_and_between_encoders(
+    pairs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = [WordSums(0), WordSums(1)]
+    module = sys.modules["flowbert.evaluation.compare"]
+    monkeypatch.setattr(module, "open_encoders", lambda *_: encoders)
+    results = compare(
+        methods="raw,zca",
+        corpus="target,nli",
+        nli="builtin-sample",
+        tasks=pairs[0],
+        bootstrap=20,
+        cache=EmbeddingCache(False),
+    )
+    assert [line.split(":")[0] for line in results.verdicts] == [
+        "one spearman, word-sums-0, corpus target",
+        "one spearman, word-sums-0, corpus nli",
+        "one spearman, word-sums-1, corpus target",
+        "one spearman, word-sums-1, corpus nli",
+        "one spearman, between encoders, raw, none",
+        "one spearman, between encoders, zca, target",
+        "one spearman, between encoders, zca, nli",
     ]
-    tasks = {cell.task.name: cell.task for cell in mine}
-    mine = [replace(cell, task=tasks[cell.task.name]) for cell in mine]
-    scores = ScoreFolder(tmp_path)
-    for cell in mine:
-        scores.add(cell, GOLD + (4 if cell.source.key["e"] == "small" else 1) * NOISE)
-    intervals = Intervals.of(mine, scores, resamples=100, seed=0)
-    found = {each.shared[0]: each.replicates for each in intervals.comparisons() if each.kind == "encoders"}
-    assert list(found) == [
-        f"{name}, layers last, pooling mean, split test, corpus {corpus}"
-        for name, corpus in (("raw", "none"), ("good", "target"), ("twin", "target"))
-    ]
-    for title, replicates in found.items():
-        assert replicates is not None
-        assert replicates.methods == ("small", "large")
-        assert replicates.difference("large", "small").low > 0
-        line = next(line for line in intervals.verdicts("wmean") if title in line)
-        assert line.startswith("between encoders, ")
-        assert "large is better than small by" in line
-        assert line.endswith("Use: large")
-    assert sum("between encoders" in title for title in intervals.differences("wmean")) == 3
-
-
-def test_edit_distances_are_resampled_with_the_gold_score_beside(tmp_path: Path) -> None:
-    words = [" x" * count for count in np.random.default_rng(5).integers(0, 9, PAIRS)]
-    first = tuple(f"sentence {number}" for number in range(PAIRS))
-    second = tuple(text + more for text, more in zip(first, words, strict=True))
-    halves = (slice(0, PAIRS // 2), slice(PAIRS // 2, PAIRS))
-    task = Lexical(STSTask("A", {"test": [Subset(f"{h}", first[h], second[h], GOLD[h]) for h in halves]}))
-    base = cells()
-    mine = [*base, *(replace(cell, task=task) for cell in base)]
-    intervals = Intervals.of(mine, filled(tmp_path, mine), resamples=100, seed=0)
-    replicates = intervals.replicates[task]["edit_distance_words", "all"]
-    assert replicates.methods == ("gold", *(cell.setting for cell in mine[3:]))
-    assert intervals.of_task(task, "wmean") is None
-    rows = [rows_of(task.measure_items(filled_values(cell)), **cell.columns)[0] for cell in mine[3:]]
-    rows = intervals.rows([*reference_rows([task]), *rows])
-    for row, name in zip(rows, replicates.methods, strict=True):
-        interval = replicates.interval(name)
-        assert (row.value, row.low, row.high) == (interval.value, interval.low, interval.high)
-        assert row.low < row.value < row.high
-    names, table = intervals.differences("wmean")["A edit_distance_words: e, last, mean, test, target"]
-    assert names == ("raw", "good", "twin", "gold")
-    value = {row.method: row.value for row in rows}
-    for method, line in zip(names, table, strict=True):
-        for other, found in zip(names, line, strict=True):
-            assert (found is None) == (method == other)
-            if found is not None:
-                assert found.value == pytest.approx(value[method] - value[other], abs=1e-12)
-                assert found.low <= found.value <= found.high
-    assert len(intervals.verdicts("wmean")) == 1  # none says which of them to use by it
-
-
-def test_queries_are_resampled_for_every_metric_and_mrr_decides(tmp_path: Path) -> None:
-    base = cells()
-    first, second = (tuple(f"{side} {number}" for number in range(60)) for side in "ab")
-    task = Retrieval(STSTask("A", {"test": [Subset("A", first, second, np.full(60, 5.0))]}))
-    mine = [replace(cell, task=task) for cell in base]
-    names = [metric for metric, _ in task.measures]
-    scores = ScoreFolder(tmp_path)
-    for cell in mine:
-        level = 0.2 if cell.method.name == "raw" else 0.8
-        scores.add(cell, np.random.default_rng(7).uniform(size=(4, 60)) * level)
-    intervals = Intervals.of(mine, scores, resamples=100, seed=0)
-    (line,) = intervals.verdicts("wmean")
-    assert line.startswith("corpus target, A mrr@10: good is better than raw by")
-    found = intervals.differences("wmean")
-    assert list(found) == [f"A {name}: e, last, mean, test, target" for name in names]
-    for methods, table in found.values():
-        assert methods == ("raw", "good", "twin")
-        difference, none = table[1][0], table[1][2]
-        assert difference is not None
-        assert difference.low > 0
-        assert none is not None
-        assert (none.value, none.low, none.high) == (0, 0, 0)
-
-
-def test_rows_get_their_interval(tmp_path: Path) -> None:
-    mine = cells()
-    intervals = Intervals.of(mine, filled(tmp_path, mine), resamples=100, seed=0)
-    cell = mine[0]
-    for row in intervals.rows(rows_of(cell.task.measure_items(filled_values(cell)), **cell.columns)):
-        replicates = intervals.of_task(cell.task, row.aggregation)
-        assert replicates is not None
-        interval = replicates.interval(cell.setting)
-        assert row.value == interval.value
-        assert (row.low, row.high) == (interval.low, interval.high)
-        assert row.low < row.high
+    for table in results.record["differences"].values():
+        assert [len(row) for row in table["cells"]] == [len(table["methods"])] * 2

@@ -1,121 +1,157 @@
-"""results.json: what is written is read back, NaN is null, bad rows are named."""
+"""Results and their file."""
 
 import json
 import math
-from dataclasses import replace
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from evaluation.small import WordSums
+from flowbert.encoders import EmbeddingCache
 from flowbert.errors import UserError
-from flowbert.evaluation.results import COLUMNS, Row, fingerprint, load_results, rows_of, write_results
-from flowbert.tasks import TaskFigures
+from flowbert.evaluation import Results, compare
+from flowbert.evaluation.results import COLUMNS, fingerprint
 
-FIGURES = TaskFigures(
-    task="STSB",
-    split="test",
-    all=0.5,
-    mean=0.25,
-    wmean=-0.125,
-    pairs=3,
-    subsets=({"name": "STSB", "pairs": 3, "spearman": 0.5},),
-    alignment=0.2,
-    positives=1,
-    uniformity=-2.0,
-    mean_cosine=0.1,
-    sentences=5,
-    uniformity_sentences=5,
-)
+FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 
 
-def make_rows(figures: TaskFigures = FIGURES) -> list[Row]:
-    return rows_of(
-        figures.measured,
-        method="flow",
-        encoder="some/encoder",
-        layers="first_last",
-        pooling="mean",
-        corpus="target",
-        seed=1,
-        layer_numbers=(1, 12),
+@pytest.fixture(scope="module")
+def results(pairs: list[str]) -> Results:
+    """Some figures exist, some do not; some rows have a seed."""
+    methods = f"raw,standardization,{FLOW}"
+    cache = EmbeddingCache(False)
+    made = compare(
+        WordSums(), methods, tasks=pairs, bootstrap=20, seeds=[0, 1], cache=cache
     )
+    made.frame.loc[made.frame["method"] == "standardization", "value"] = math.nan
+    return made
 
 
-def test_three_rows_carry_their_aggregation() -> None:
-    assert [(row.aggregation, row.spearman) for row in make_rows()] == [("all", 0.5), ("mean", 0.25), ("wmean", -0.125)]
+@pytest.fixture
+def saved(results: Results, output: Path) -> Path:
+    results.save(output)
+    return output
 
 
-def test_written_rows_are_read_back(tmp_path: Path) -> None:
-    path = write_results(tmp_path / "new" / "results.json", make_rows(), fingerprint({"a": 1}, seed=7))
-    rows, found = load_results(path)
-    assert [repr(row) for row in rows] == [repr(row) for row in make_rows()]
-    assert rows[0].subsets == ({"name": "STSB", "pairs": 3, "spearman": 0.5},)
-    assert found["seed"] == 7
-    assert list(json.loads(path.read_text())["rows"][0]) == list(COLUMNS)
-    assert [file.name for file in path.parent.iterdir()] == ["results.json"]
-
-
-def test_nan_is_null_and_back(tmp_path: Path) -> None:
-    path = write_results(tmp_path / "r.json", make_rows(replace(FIGURES, all=math.nan)), {"x": math.inf})
-    content = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert content["rows"][0]["spearman"] is None
-    assert content["fingerprint"]["x"] is None
-    assert math.isnan(load_results(path)[0][0].spearman)
-
-
-def test_fingerprint_says_what_a_figure_depends_on() -> None:
-    found = fingerprint({"b": 1, "a": 2}, corpus_hash="c0ffee", device="cpu", seed=3)
-    assert {"python", "torch", "pytorch-lightning", "transformers", "flowbert"} <= found["versions"].keys()
-    assert None not in found["versions"].values()
-    assert found["config_hash"] == fingerprint({"a": 2, "b": 1})["config_hash"]
-    assert found["config_hash"] != fingerprint({"a": 2, "b": 2})["config_hash"]
-    assert (found["corpus_hash"], found["device"], found["seed"]) == ("c0ffee", "cpu", 3)
+def test_what_is_saved_is_loaded(results: Results, saved: Path) -> None:
+    loaded = Results.load(saved)
+    frames = [each.frame.astype({"seed": "Int64"}) for each in (loaded, results)]
+    pd.testing.assert_frame_equal(*frames)
+    assert loaded.verdicts == results.verdicts
+    assert loaded.record == json.loads(json.dumps(results.record))
+    loaded.save(saved.with_name("again.json"))
+    assert saved.with_name("again.json").read_bytes() == saved.read_bytes()
+    table = pd.read_csv(saved.with_suffix(".csv"), keep_default_na=False)
+    assert list(table.columns) == list(COLUMNS)
+    assert len(table) == len(results.frame)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"spearman": 50.0}, "row 1: spearman is 50.0; allowed: a number in"),
-        ({"spearman": "0.5"}, "row 1: spearman is '0.5'; allowed: a number or null"),
-        ({"aggregation": "wmeen"}, "did you mean 'wmean'"),
-        ({"pairs": 1.5}, "pairs is 1.5"),
-        ({"task": 3}, "task is 3; allowed: text"),
-        ({"spearmen": 0}, "unknown field 'spearmen'.*did you mean 'spearman'"),
-        ({"subsets": 3}, "subsets is 3; allowed: a list"),
-        ({"value": "0.5"}, "value is '0.5'; allowed: a number or null"),
-        ({"low": True}, "low is True; allowed: a number or null"),
-        ({"metric": None}, "metric is None; allowed: text"),
+        ({"value": "0.5"}, "row 1: value is '0.5'"),
+        ({"seed": [1]}, r"row 1: seed is \[1\]"),
+        ({"pairs": 1.5}, r"row 1: pairs is 1\.5"),
+        ({"task": None}, "row 1: task is None"),
+        ({"supervised": 1}, "row 1: supervised is 1"),
+        ({"other": 1}, "row 1: expected the columns encoder, "),
     ],
 )
-def test_bad_rows_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    path = write_results(tmp_path / "r.json", make_rows(), {})
-    content = json.loads(path.read_text())
+def test_foreign_rows_are_named(
+    change: dict[str, Any], message: str, saved: Path
+) -> None:
+    content = json.loads(saved.read_text())
     content["rows"][0] |= change
-    path.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=message):
-        load_results(path)
+    saved.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=message) as caught:
+        Results.load(saved)
+    assert str(caught.value).startswith(str(saved))
 
 
-def test_bad_files_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    with pytest.raises(UserError, match=r"cannot be read \(No such file or directory\); needed: a results\.json"):
-        load_results(path)
-    for text, message in (("{", "not JSON"), ("[]", "holds list"), ('{"rows": [{}]}', "lacks")):
-        path.write_text(text)
-        with pytest.raises(UserError, match=message):
-            load_results(path)
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "[]",
+        '{"rows": []}',
+        '{"rows": {}, "record": {}}',
+        '{"rows": [1], "record": {}}',
+        '{"rows": [], "record": {"verdicts": 3}}',
+        '{"rows": [], "record": {"verdicts": [3]}}',
+        '{"rows": ' + "[" * 10**5,
+    ],
+)
+def test_foreign_files_are_named(text: str | None, output: Path) -> None:
+    if text is not None:
+        output.write_text(text)
+    with pytest.raises(UserError, match=output.name) as caught:
+        Results.load(output)
+    assert "\n" not in str(caught.value)
 
 
-def test_value_and_interval_are_read_back_and_may_be_missing(tmp_path: Path) -> None:
-    rows = [replace(row, low=0.1, high=0.9, supervised=True, setting="x") for row in make_rows()]
-    found, _ = load_results(write_results(tmp_path / "r.json", rows, {}))
-    assert [(row.value, row.low, row.high, row.setting) for row in found] == [(r.spearman, 0.1, 0.9, "x") for r in rows]
-    assert found[0].shown_method == "flow*"
-    content = json.loads((tmp_path / "r.json").read_text())
-    for name in ("metric", "value", "low", "high", "supervised", "setting"):
-        del content["rows"][0][name]
-    (tmp_path / "old.json").write_text(json.dumps(content))
-    (old, *_), _ = load_results(tmp_path / "old.json")
-    assert (old.metric, old.value, old.setting) == ("spearman", 0.5, "")
-    assert math.isnan(old.low)
+def test_damaged_files_are_user_errors_or_readable(saved: Path) -> None:
+    content = saved.read_bytes()
+    rng = random.Random(0)
+    refused = []
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(rng.randint(1, 4)):
+            place = rng.randrange(len(damaged))
+            if rng.random() < 0.5:
+                damaged[place] = rng.randrange(256)
+            else:
+                del damaged[place : place + rng.randint(1, 40)]
+        saved.write_bytes(damaged)
+        try:
+            loaded = Results.load(saved)
+            loaded.table()
+            assert all(isinstance(line, str) for line in loaded.verdicts)
+        except UserError as error:
+            refused.append(str(error))
+    assert len(refused) > 100
+    assert not any("\n" in message for message in refused)
+
+
+def test_figures_by_their_columns(results: Results) -> None:
+    frame = results.frame.query("aggregation == 'wmean' and task == 'one'")
+    flows = frame[frame["method"] == FLOW]["value"].to_list()
+    assert results.figure(FLOW, "one") == pytest.approx(np.mean(flows))
+    assert results.figure(FLOW, "one", seed=1) == flows[1]
+    alignment = results.figure("raw", "one", "alignment")
+    assert 0 < alignment < 4
+    for arguments, received in (
+        (("raww", "one"), "method: received 'raww'.*'raw'"),
+        (("raw", "three"), "task: received 'three'"),
+        (("raw", "one", "spearmen"), "metric: received 'spearmen'"),
+    ):
+        with pytest.raises(UserError, match=received):
+            results.figure(*arguments)
+    with pytest.raises(UserError, match="split: received 'dev'"):
+        results.figure("raw", "one", split="dev")
+
+
+def test_tables(results: Results) -> None:
+    table = results.table()
+    assert table.index.get_level_values("method").tolist() == ["raw", FLOW]
+    assert table.columns.tolist() == [
+        ("test", "one"),
+        ("test", "two"),
+        ("test", "average"),
+    ]
+    assert table.iloc[0, 2] == pytest.approx(table.iloc[0, :2].mean())
+    assert results.table("alignment").shape == (2, 2)
+    assert results.table(aggregation="all").shape == (2, 3)
+    assert results.table("uniformity", "mean").empty
+
+
+def test_the_fingerprint_is_of_the_configuration() -> None:
+    made = fingerprint({"b": 1, "a": 2}, "cpu", seed=3)
+    assert made["config"] == fingerprint({"a": 2, "b": 1}, "cpu")["config"]
+    assert made["config"] != fingerprint({"a": 2, "b": 2}, "cpu")["config"]
+    assert made["seed"] == 3
+    json.dumps(made)

@@ -1,87 +1,104 @@
-"""The README of an export: what the hub reads of it, and the figures with their intervals."""
+"""README.md of an export: what hub and readers take from it."""
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from helpers.encoders import make_encoder
 from huggingface_hub import ModelCard
 
-from flowbert import SentenceEncoder, Whitening
-from flowbert.encoders.after_pooling import AfterPooling, Normalize
-from flowbert.evaluation.results import Row
+from exports.models import TEXTS, fit_map
+from flowbert import __version__
+from flowbert.encoders import SentenceEncoder
+from flowbert.evaluation.results import AVERAGE, COLUMNS, Results
+from flowbert.exports import export
 from flowbert.exports.card import model_card
-from flowbert.methods import Embedder
+from flowbert.model import Model
+
+SETTINGS: dict[str, Any] = {
+    "name": "owner/name",
+    "format": "sentence-transformers",
+    "method": "learned-removal",
+    "difference": 3e-7,
+    "texts": 256,
+}
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Embedder:
-    encoder = SentenceEncoder.from_pretrained(str(make_encoder(tmp_path / "mine")), layers="first_last")
-    words = ("a", "the", "cat", "dog", "runs", "sleeps")
-    texts = [f"{one} {two} {three}" for one in words for two in words for three in words]
-    return Embedder(encoder, Whitening(shrinkage=0.5).fit(encoder.encode(texts)))
+@pytest.fixture(scope="module")
+def encoder() -> SentenceEncoder:
+    return SentenceEncoder("builtin-sample", layers="first_last", max_length=9)
 
 
-def rows() -> list[Row]:
-    one = Row(
-        "whitening", "enc", "first_last", "mean", "target", "STSB", "test", "all", 0.61234, 9, layer_numbers=(1, 3)
-    )
-    one = replace(one, low=0.55, high=0.65)
-    return [
-        replace(one, method="raw", corpus="none", value=0.5, low=0.45, high=0.55),
-        one,
-        replace(one, split="dev", value=0.7, low=math.nan, high=math.nan),
-        replace(one, task="STS12", value=0.4),
-        replace(one, method="flow", value=0.99),
-        replace(one, layers="last", layer_numbers=(3,), value=0.98),
-        replace(one, pooling="max", value=0.97),
-        replace(one, task="STS13", value=math.nan, low=math.nan, high=math.nan),
-    ]
+@pytest.fixture(scope="module")
+def model(encoder: SentenceEncoder) -> Model:
+    fitted = fit_map("learned-removal-2:center=False", encoder.encode(TEXTS))
+    return Model(encoder, fitted)
 
 
-@pytest.mark.parametrize("format", ["sentence-transformers", "onnx", "onnx-int8"])
-def test_the_hub_reads_back_what_was_measured(model: Embedder, format: str) -> None:
-    model.encoder.path = "owner/base@v1"
-    text = model_card(model, format=format, method="whitening", name="user/name", rows=rows(), license="apache-2.0")
+def results_of(encoder: SentenceEncoder) -> Results:
+    """Figures of three methods, and one of another encoder."""
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | encoder.columns()
+    row |= {"seed": None, "split": "test", "corpus": "target", "pairs": 9}
+    row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
+    rows = []
+    values = {"raw": 0.5, "learned-removal-2:center=False": 0.625, "zca": 0.75}
+    for method, value in values.items():
+        interval = {"value": value, "low": value - 0.125, "high": value + 0.125}
+        rows.append(row | interval | {"method": method, "task": "STSB"})
+        rows.append(rows[-1] | {"task": AVERAGE, "low": np.nan, "high": np.nan})
+    rows.append(rows[2] | {"layers": "last", "value": 0.875})
+    return Results(rows, {})
+
+
+def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
+    text = model_card(model, **SETTINGS, results=results_of(encoder), license="mit")
     data: Any = ModelCard(text).data
-    assert (data.license, data.base_model, data.model_name) == ("apache-2.0", "owner/base", "name")
-    assert data.pipeline_tag == "sentence-similarity"
-    assert data.library_name == data.tags[0] == format.removesuffix("-int8")
-    found = {(each.dataset_type, each.dataset_split, each.metric_value) for each in data.eval_results or []}
-    assert found == {("STSB", "test", 0.6123), ("STSB", "dev", 0.7), ("STS12", "test", 0.4)}
-    assert {each.metric_type for each in data.eval_results or []} == {"spearman_cosine"}
-    assert all(each.dataset_name == f"{each.dataset_type} {each.dataset_split}" for each in data.eval_results or [])
+    assert (data.license, data.library_name) == ("mit", "sentence-transformers")
+    (measured,) = data.eval_results
+    assert measured.metric_value == 0.625
+    assert measured.dataset_type == "STSB"
+    assert "| STSB | test | learned-removal | target | 62.50 [50.0, 75.0] |" in text
+    assert "| average | test | learned-removal | target | 62.50 |" in text
+    assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
+    assert "zca" not in text
+    assert "87.5" not in text
 
 
-def test_figures_stand_beside_raw_with_intervals_where_there_are_any(model: Embedder) -> None:
-    text = model_card(model, format="onnx", method="whitening", name="here/my-model", rows=rows())
-    assert "| STSB | test | all | 50.00 [45.0, 55.0] | 61.23 [55.0, 65.0] |" in text
-    assert "| STSB | dev | all |  | 70.00 |" in text
-    for other in ("99.00", "98.00", "97.00"):
-        assert other not in text
+def test_without_results(model: Model) -> None:
+    text = model_card(model, **SETTINGS)
+    assert "Figures" not in text
+    assert "model-index" not in text
+    for part in (
+        "first_last",
+        "learned-removal-2:center=False",
+        "3.0e-07",
+        __version__,
+    ):
+        assert part in text
+    assert "| map | none |" in model_card(Model(model.encoder), **SETTINGS)
 
 
-def test_nothing_of_this_machine_and_no_figures_without_any(model: Embedder, tmp_path: Path) -> None:
-    text = model_card(model, format="sentence-transformers", method="whitening", name="my-model", rows=[])
-    assert str(tmp_path) not in text
-    assert "## Figures" not in text
-    data: Any = ModelCard(text).data
-    assert (data.base_model, data.eval_results, data.license) == (None, None, None)
+def test_its_snippet_runs(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    folder = export(model, tmp_path / "name")
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["embeddings"].shape == (2, 128)
 
 
-def test_the_limit_of_position_0_and_how_it_is_loaded(model: Embedder) -> None:
-    def card(pooling: str, method: str, format: str = "sentence-transformers") -> str:
-        encoder = SentenceEncoder(model.encoder.backbone, model.encoder.tokenizer, pooling=pooling, path="mine")
-        return model_card(Embedder(encoder), format=format, method=method, name="my-model", rows=[])
-
-    told = "itself holds `[CLS]`"
-    assert told in card("cls", "whitening+flow")
-    for other in (card("mean", "flow"), card("cls", "whitening"), card("cls", "flow", "onnx")):
-        assert told not in other
-    assert "With flowbert: `flowbert.load(" in card("cls", "flow")
-    own = SentenceEncoder(model.encoder.backbone, model.encoder.tokenizer, after_pooling=AfterPooling([Normalize()]))
-    text = model_card(Embedder(own), format="sentence-transformers", method="raw", name="my-model", rows=[])
-    assert "| modules after it | all |" in text
-    assert "flowbert.load(" not in text
+def test_figures_of_a_run_with_a_trained_encoder(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    encoder.save(tmp_path / "run" / "model" / "encoder")
+    results = results_of(encoder)
+    results.frame = results.frame[results.frame["layers"] == "first_last"]
+    results.frame["method"] = results.frame["method"].replace("zca", "simcse")
+    results.save(tmp_path / "run" / "results.json")
+    text = (export(tmp_path / "run", tmp_path / "to") / "README.md").read_text()
+    assert "| STSB | test | simcse | target | 75.00 [62.5, 87.5] |" in text
+    assert "learned-removal" not in text

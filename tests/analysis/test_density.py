@@ -1,0 +1,105 @@
+"""How Gaussian vectors are, and bits of densities, against closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from flowbert.analysis.density import (
+    density_bits,
+    dimension_moments,
+    gaussianity,
+    norm_histogram,
+)
+from flowbert.flows import Glow
+
+
+def normal(count: int, dim: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, dim, generator=generator, dtype=torch.float64)
+
+
+def test_a_standard_normal() -> None:
+    expected = {
+        "mean": 0,
+        "std": 1,
+        "skewness": 0,
+        "excess_kurtosis": 0,
+        "squared_norm": 6,
+        "norm_distance": 0,
+    }
+    # Five standard errors of the least certain figure, the kurtosis: its variance is 24 / N.
+    error = 5 * math.sqrt(24 / 50_000)
+    assert gaussianity(normal(50_000, 6)) == pytest.approx(expected, abs=error)
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-9, 1e-8])
+def test_a_dead_dimension_has_no_moments(rounding: float) -> None:
+    alive = normal(400, 4) ** 3
+    dead = 0.3 + rounding * normal(400, 2, seed=1) ** 3
+    latents = torch.cat([alive[:, :1], dead, alive[:, 1:]], dim=1)
+    moments = dimension_moments(latents)
+    assert moments["dimension"].tolist() == [0, 3, 4, 5]
+    standard = (alive - alive.mean(dim=0)) / alive.std(dim=0, correction=0)
+    np.testing.assert_allclose(moments["skewness"], standard.pow(3).mean(dim=0))
+    np.testing.assert_allclose(
+        moments["excess_kurtosis"], standard.pow(4).mean(dim=0) - 3
+    )
+    assert gaussianity(latents)["skewness"] == gaussianity(alive)["skewness"]
+
+
+def test_histogram_of_norms() -> None:
+    z = normal(500, 16)
+    histogram = norm_histogram(z)
+    counts, edges = np.histogram(z.norm(dim=1) / 4, 40)
+    assert histogram["vectors"].tolist() == counts.tolist()
+    assert histogram["norm_to"].tolist() == pytest.approx(edges[1:])
+    assert set(histogram["dim"]) == {16}
+
+
+def test_bits_of_gaussians_are_their_entropies() -> None:
+    # N(0, s^2) has log2(s sqrt(2 pi e)) bits.
+    x = normal(40_000, 4) * torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64)
+    flow = Glow(4, levels=1, depth=1, width=4)
+    flow.initialize(x[:20_000].float())
+    bits = density_bits(flow, x[:20_000], x[20_000:], {"none": 0.0, "all": 1.0})
+    entropy = math.log2(math.sqrt(2 * math.pi * math.e)) + (0 + 1 + 2 + 3) / 4
+    for name in ("flow", "flow, couplings off", "diagonal Gaussian", "none"):
+        assert bits[name] == pytest.approx(entropy, abs=0.02), name
+    # Shrunk to one variance 85 / 4: half its log2 in place of the mean of the log2(s).
+    assert bits["all"] == pytest.approx(entropy - 1.5 + math.log2(85 / 4) / 2, abs=0.02)
+
+
+def test_couplings_off_leaves_the_flow_as_it_was() -> None:
+    x = normal(2_000, 4)
+    flow = Glow(4, levels=1, depth=2, width=8)
+    flow.initialize(x.float())
+    plain = density_bits(flow, x, x)
+    with torch.no_grad():
+        for name, parameter in flow.named_parameters():
+            if name.endswith("bias_out"):
+                parameter.add_(3.0)
+    before = {name: value.clone() for name, value in flow.state_dict().items()}
+    bits = density_bits(flow, x, x)
+    assert bits["flow"] > bits["flow, couplings off"] + 1
+    assert bits["flow, couplings off"] == pytest.approx(plain["flow"])
+    torch.testing.assert_close(dict(flow.state_dict()), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dead"), [(3, False), (4, False), (5, False), (50, True)]
+)
+def test_a_singular_gaussian_has_no_density(rows: int, dead: bool) -> None:
+    # The covariance of n rows has rank n - 1: with D = 4 there is a density from 5 rows on.
+    flow = Glow(4, levels=1)
+    flow.initialize(normal(50, 4).float())
+    fitting = normal(rows, 4, seed=1)
+    if dead:
+        fitting[:, 2] = 7.0
+    bits = density_bits(flow, fitting, normal(50, 4))
+    assert ("Gaussian" in bits) == (rows > 4 and not dead)
+    assert ("diagonal Gaussian" in bits) == (not dead)
+    assert "Gaussian, shrinkage 0.1" in bits
+    assert all(map(math.isfinite, bits.values()))

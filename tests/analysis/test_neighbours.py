@@ -1,0 +1,40 @@
+"""Nearest neighbours against all distances."""
+
+import numpy as np
+import pytest
+import torch
+
+from flowbert.analysis.neighbours import nearest_neighbours, sentence_neighbours
+
+
+@pytest.mark.parametrize("count", [5, 400])
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_all_distances_agree(count: int, metric: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(count, 5, generator=generator, dtype=torch.float64)
+    if metric == "euclidean":
+        x += 1000  # far from the origin, where products lose digits
+        expected = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    else:
+        unit = torch.nn.functional.normalize(x, dim=1)
+        expected = 1 - unit @ unit.T
+    expected.fill_diagonal_(torch.inf)
+    distances, neighbours = nearest_neighbours(x, 3, metric)
+    np.testing.assert_allclose(distances, expected.topk(3, largest=False).values)
+    np.testing.assert_array_equal(neighbours, expected.topk(3, largest=False).indices)
+
+
+def test_neighbours_that_moved() -> None:
+    angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))
+    raw = torch.stack([angles.cos(), angles.sin()], dim=1)
+    reordered = raw[[0, 3, 1, 2, 4]]
+    vectors = {"raw": raw, "flow": reordered}
+    frame = sentence_neighbours(["a", "b", "c", "d", "e"], vectors, k=2, shown=1)
+    assert frame.values.tolist() == [
+        ["a", "raw", 1, "b", False],
+        ["a", "raw", 2, "c", False],
+        ["a", "flow", 1, "c", False],
+        ["a", "flow", 2, "d", True],
+    ]
+    alone = sentence_neighbours(["a", "b", "c", "d", "e"], {"flow": reordered}, k=2)
+    assert not alone["moved"].any()

@@ -1,0 +1,121 @@
+"""Word space, lengths and frequencies whose figures are known."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from flowbert.analysis.lengths import (
+    norm_correlations,
+    sentence_lengths,
+    tokens_of,
+    word_lengths,
+)
+from flowbert.analysis.words import (
+    cosine_by_layer,
+    principal_projection,
+    token_frames,
+    word_buckets,
+    word_points,
+)
+from flowbert.encoders import SentenceEncoder
+from flowbert.tasks.measures import mean_cosine
+
+TEXTS = ["a dog runs", "a dog", "the cat sleeps in the park", "dog " * 500]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> SentenceEncoder:
+    return SentenceEncoder("builtin-sample")
+
+
+def test_buckets_of_words_on_a_line() -> None:
+    # Words at 0, 1, 2, ...: the seven neighbours of one inside are at 1, 1, 2, 2, 3, 3, 4.
+    x = torch.zeros(90, 3)
+    x[:, 0] = torch.arange(90)
+    buckets = word_buckets(x, bounds=(0, 10, 80, 200, 300)).set_index("ranks")
+    assert buckets.index.tolist() == ["0 to 9", "10 to 79", "80 to 89"]
+    assert buckets["norm"].tolist() == [4.5, 44.5, 84.5]
+    inner = buckets.loc["10 to 79"]
+    expected = {"distance_3": 4 / 3, "distance_5": 9 / 5, "distance_7": 16 / 7}
+    assert inner[list(expected)].to_dict() == pytest.approx(expected)
+    assert buckets["distance_3"].iloc[0] > inner["distance_3"]
+
+
+def test_projection_is_that_of_the_singular_vectors() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(50, 6, generator=generator, dtype=torch.float64) + 2
+    u, s, _ = torch.linalg.svd(x, full_matrices=False)
+    torch.testing.assert_close(principal_projection(x).abs(), (u[:, :2] * s[:2]).abs())
+
+
+def test_points_are_evenly_spaced_ranks_of_each_bucket() -> None:
+    x = torch.diag(torch.tensor([9.0, 5.0])).repeat(500, 1)
+    points = word_points(x, bounds=(0, 100, 1000))
+    assert points["rank"].tolist() == [*range(100), *range(100, 1000, 5)]
+    assert points["ranks"].value_counts().to_dict() == {
+        "0 to 99": 100,
+        "100 to 999": 180,
+    }
+    assert points[["x", "y"]].abs().values[:2].ravel() == pytest.approx([9, 0, 0, 5])
+
+
+def test_words_are_counted_in_the_corpus() -> None:
+    frame = word_lengths(["A dog.", "a cat"], ["a dog", "A bird", "a fish", "x a"] * 25)
+    assert frame["length"].tolist() == [3, 2]  # the full stop is a word
+    assert frame["frequency"].tolist() == pytest.approx([(2 + math.log10(25)) / 3, 1])
+    assert sentence_lengths([[]], {}, "tokens").values.tolist() == [[0, 0.0, "tokens"]]
+
+
+def test_norms_against_length_and_frequency() -> None:
+    x = np.array([[3.0, 4.0], [6.0, 8.0], [0.0, 15.0]])
+    frame = pd.DataFrame({"length": [1, 2, 3], "frequency": [0.0, 0.0, 0.0]})
+    correlations = norm_correlations(x, frame)
+    assert correlations["mean_norm"] == 10
+    assert correlations["length_correlation"] == pytest.approx(1)
+    assert math.isnan(correlations["frequency_correlation"])
+
+
+def test_tokens_are_those_of_the_encoder_without_special_ones(
+    encoder: SentenceEncoder,
+) -> None:
+    lengths = [len(tokens) + 2 for tokens in tokens_of(encoder, TEXTS)]
+    assert lengths == list(encoder.lengths(TEXTS))
+    assert lengths[-1] == encoder.max_length
+
+
+def test_cosines_by_layer_are_those_of_all_tokens(encoder: SentenceEncoder) -> None:
+    network, tokenizer = encoder.backbone.network, encoder.backbone.tokenizer
+    states = []
+    for text in TEXTS[:3]:
+        features = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            hidden = network(**features, output_hidden_states=True).hidden_states
+        states.append(torch.stack(hidden)[:, 0, 1:-1])
+    expected = [mean_cosine(layer) for layer in torch.cat(states, dim=1)]
+    # Padding changes the order of float32 sums: some units of rounding in each of the layers.
+    assert cosine_by_layer(encoder, TEXTS[:3]) == pytest.approx(expected, abs=1e-5)
+    few = [
+        cosine_by_layer(encoder, TEXTS[:3] * 30, tokens=10, seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    assert few[0] == few[1] != few[2]
+
+
+def test_token_frames_rank_tokens_by_frequency(encoder: SentenceEncoder) -> None:
+    network: Any = encoder.backbone.network
+    embeddings = network.get_input_embeddings().weight.detach()
+    counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
+    ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
+    frames = token_frames(encoder, TEXTS[:2], TEXTS, tokens=10)
+    lengths, words = frames["tokens"], frames["words"]
+    assert lengths["unit"].tolist() == ["tokens"] * 2
+    assert lengths["length"].tolist() == [n - 2 for n in encoder.lengths(TEXTS[:2])]
+    pd.testing.assert_frame_equal(words["buckets"], word_buckets(ranked))
+    pd.testing.assert_frame_equal(words["words"], word_points(ranked))
+    assert words["layers"]["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
+    assert words["layers"]["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))

@@ -1,0 +1,204 @@
+"""Mistakes of users: one line that names the file or argument and the value received."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flowbert.data.answers import load_answers
+from flowbert.data.corpus import load_corpus
+from flowbert.data.entailment import load_entailment
+from flowbert.data.files import as_list
+from flowbert.data.nli import load_nli
+from flowbert.data.sts import load_sts
+from flowbert.errors import UserError
+
+from .conftest import write
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "corpus": lambda path: load_corpus(str(path)),
+    "pairs": lambda path: load_sts(str(path), score_range=(0, 5)),
+    "nli": lambda path: load_nli(str(path)),
+    "entailment": lambda path: load_entailment(str(path)),
+    "answers": load_answers,
+}
+PAIRS = "sentence1,sentence2,score\na,b,1\n"
+NLI = '{"premise": "p", "hypothesis": "h", "label": "neutral"}\n'
+ANSWERS = "qtext,label,atext\nWho ?,1,Ada .\n"
+NEUTRAL = "premise,hypothesis,label\n" + "".join(f"p{n},h,neutral\n" for n in range(20))
+FILES: list[tuple[str, str, str | bytes | None, str]] = [
+    ("corpus", "caption.txt", None, "(did you mean 'captions.txt'?)"),
+    ("corpus", "folder.txt", None, "is a folder"),
+    ("corpus", "a.doc", "a\n", "'.doc'"),
+    ("corpus", "a.txt", "", "blank lines only"),
+    ("corpus", "a.txt", b"good\nbad \xff\n", "line 2 is not UTF-8"),
+    ("corpus", "a.txt.gz", "a line\n", "damaged"),
+    ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),
+    ("corpus", "a.csv", "text\n\n", "no row"),
+    ("corpus", "a.csv", "x,y\n1,2\n", "the columns x, y; expected a column to read"),
+    ("corpus", "a.csv", 'text\na\n"open\nb\n', "row 2: unexpected end of data"),
+    ("corpus", "a.csv", 'text\n"a"b\n', "row 1: ',' expected"),
+    ("corpus", "a.jsonl", '{"text": "a"}\n\n{"text": \n', "row 2: not JSON"),
+    ("corpus", "a.jsonl", '{"text": "a"}\n["b"]\n', "row 2: not JSON (received ['b']"),
+    ("corpus", "a.jsonl", '{"text": "a"}\n{"text": 3}\n', "row 2: text is 3"),
+    ("corpus", "a.jsonl", '{"text": "a"}\n{"other": "b"}\n', "row 2: text is None"),
+    ("corpus", "a.parquet", "PAR1 but not really", "not parquet"),
+    ("pairs", "a.csv", PAIRS + "c,d,2,3\n", "row 2: 4 fields; expected sentence1, s"),
+    ("pairs", "a.csv", PAIRS + "c, ,2\n", "row 2: sentence2 is ' '"),
+    ("pairs", "a.csv", PAIRS + "c,d,good\n", "row 2: score is 'good'"),
+    ("pairs", "a.csv", PAIRS + "c,d,\n", "row 2: score is ''"),
+    ("pairs", "a.csv", PAIRS + "c,d,5.5\n", "row 2: score is '5.5'"),
+    ("pairs", "a.csv", PAIRS, "1 pairs"),
+    ("pairs", "a.csv", PAIRS + "c,d,1.0\n", "expected two or more different scores"),
+    ("pairs", "a.csv", PAIRS.replace("1,", "_1,"), "(did you mean 'sentence_1'"),
+    ("pairs", "a.csv", PAIRS.replace("1,s", "2,s"), "2 columns 'sentence2'"),
+    ("nli", "a.txt", "a\n", "'.txt'"),
+    (
+        "nli",
+        "a.jsonl",
+        NLI + NLI.replace("neutral", "neutrl"),
+        "row 2: label is 'neutrl'",
+    ),
+    ("nli", "a.jsonl", NLI.replace("neutral", "-"), "no pair has a gold label"),
+    (
+        "nli",
+        "a.jsonl",
+        NLI.replace("premise", "text"),
+        "or premise, hypothesis, label or",
+    ),
+    ("entailment", "a.jsonl", NLI * 20, "1 premises; expected 10"),
+    ("entailment", "a.csv", NEUTRAL, "every label to train on is neutral"),
+    ("answers", "a.csv", ANSWERS + "Who ?,2,A hat .\n", "row 2: label is '2'"),
+    ("answers", "a.csv", ANSWERS + "Who ?,0, \n", "row 2: atext is ' '"),
+    ("answers", "a.csv", ANSWERS, "every label is True"),
+    ("answers", "a.csv", PAIRS, "expected question, label, answer or qtext"),
+]
+
+
+@pytest.mark.parametrize(("reader", "name", "content", "message"), FILES)
+def test_files(
+    reader: str, name: str, content: str | bytes | None, message: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "captions.txt", "a")
+    (tmp_path / "folder.txt").mkdir()
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError) as error:
+        READERS[reader](path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+
+
+INPUT, GOLD = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("input", "gs"))
+STSB = "STS/STSBenchmark/sts-dev.csv"
+SICK = "SICK/SICK_trial.txt"
+HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
+
+
+@pytest.mark.parametrize(
+    ("load", "file", "row", "line", "message"),
+    [
+        (load_sts, GOLD, 1, "4\n2", "has 3 lines; expected 4"),
+        (load_sts, GOLD, 3, "5.1", "row 3: STS.gs.OnWN.txt is '5.1'"),
+        (load_sts, INPUT, 3, "one", "row 3: 2 fields; expected STS.gs.OnWN"),
+        (load_sts, INPUT, 3, "a\t ", "row 3: sentence2 is ' '"),
+        (
+            load_sts,
+            STSB,
+            2,
+            "a\tb\tc\td\t1\tx",
+            "row 2: 6 fields; expected genre, file",
+        ),
+        (load_sts, STSB, 2, "a\tb\tc\td\t-1\tx\ty", "row 2: score is '-1'"),
+        (
+            load_sts,
+            SICK,
+            3,
+            "1\tA\tB\t0.5\tNEUTRAL",
+            "row 2: relatedness_score is '0.5'",
+        ),
+        (load_sts, SICK, 1, HEADER, "(did you mean 'relatedness-score'?)"),
+        (
+            load_entailment,
+            SICK,
+            3,
+            "1\tA\tB\t2\tNEUTRL",
+            "row 2: entailment_judgment is",
+        ),
+    ],
+)
+def test_senteval_folders(
+    load: Callable[[str, Path], object],
+    file: str,
+    row: int,
+    line: str,
+    message: str,
+    senteval: Path,
+) -> None:
+    path = senteval / file
+    task = {INPUT: "STS13", GOLD: "STS13", STSB: "STSB", SICK: "SICKR"}[file]
+    lines = path.read_text().split("\n")
+    lines[row - 1] = line
+    path.write_text("\n".join(lines))
+    with pytest.raises(UserError) as error:
+        load(task, senteval)
+    assert str(error.value).startswith(f"{path.parent}/")
+    assert message in str(error.value)
+    path.unlink()
+    with pytest.raises(UserError, match=f"{path.name}: no such file"):
+        load(task, senteval)
+
+
+def test_a_year_without_any_score(senteval: Path) -> None:
+    write(senteval / GOLD, "", "", "")
+    with pytest.raises(UserError, match=r"STS\.input\.OnWN\.txt: no pair has a score"):
+        load_sts("STS13", senteval)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: as_list(" , ", "methods"), "methods: received ' , '"),
+        (lambda: load_corpus("tagret"), "corpus: received 'tagret'; .* 'target'"),
+        (lambda: load_corpus("target"), "corpus: received 'target' without a task"),
+        (
+            lambda: load_corpus("hub:x?splt=a"),
+            "corpus: received 'hub:x.splt=a'; .* 'split'",
+        ),
+        (lambda: load_sts("stsb"), "tasks: received 'stsb'; .* 'STSB'"),
+        (lambda: load_sts("STSB"), "senteval: received nothing"),
+        (lambda: load_sts("SAMPLE").split("trial"), "split: received 'trial'"),
+        (lambda: load_sts("STS12", "nowhere"), "nowhere/.*MSRpar.txt: no such file"),
+        (lambda: load_sts("BQ", "nowhere"), "nowhere/BQ/BQ.test.data: no such file"),
+        (
+            lambda: load_sts("a.csv", columns=["a", "b", "a"]),
+            "columns: received a, b, a",
+        ),
+        (lambda: load_entailment("sickr"), "tasks: received 'sickr' .* 'SICKR'"),
+        (lambda: load_entailment("SICKR"), "senteval: received nothing"),
+    ],
+)
+def test_arguments(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        call()
+
+
+@pytest.mark.usefixtures("hub_cache")
+def test_hub_out_of_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import datasets
+
+    write(tmp_path / "own" / "train.csv", "id,text", "1,one")
+    for options, column in (("", "txt"), ("?split=dev", "text")):
+        with pytest.raises(UserError, match=r"'text'|split dev"):
+            load_corpus(f"hub:{tmp_path}/own{options}", column=column)
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError("Couldn't reach the Hub\n(offline)")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    with pytest.raises(
+        UserError, match=r"^hub:mteb/sts12-sts .* reach the Hub \(offline\)"
+    ):
+        load_sts("STS12", "hub")

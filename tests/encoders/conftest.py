@@ -1,0 +1,40 @@
+"""Networks that the tests of this room share."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from encoders.tiny import write_tiny
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.cpu import warn_of_bfloat16
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Folder of a random checkpoint by kind of network, written once."""
+    folder = tmp_path_factory.mktemp("tiny")
+
+    def written(kind: str) -> Path:
+        path = folder / kind
+        return path if path.is_dir() else write_tiny(path, kind)
+
+    return written
+
+
+@pytest.fixture
+def folder(tiny: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of a random BERT, to be changed."""
+    return Path(shutil.copytree(tiny("bert"), tmp_path / "bert"))
+
+
+@pytest.fixture(scope="session")
+def bert(tiny: Callable[[str], Path]) -> SentenceEncoder:
+    """A random BERT."""
+    return SentenceEncoder(tiny("bert"))
+
+
+@pytest.fixture(autouse=True)
+def _ask_again() -> None:
+    warn_of_bfloat16.cache_clear()

@@ -1,0 +1,143 @@
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowbert.encoders import WordVectors, load_encoder
+from flowbert.encoders.words import split_words
+from flowbert.errors import FlowbertWarning, UserError
+
+LINES = ["the 1 0 0", "dog 0 2 0", "runs 0 0 -4.5e-1", ". 1 1 1"]
+
+
+def write(folder: Path, *lines: str, name: str = "vectors.txt") -> Path:
+    path = folder / name
+    text = "".join(line + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return path
+
+
+def test_words() -> None:
+    text = "The DOG's naïve, _x_ 3.5!"
+    assert split_words(text) == [
+        "the",
+        "dog",
+        "'",
+        "s",
+        "naïve",
+        ",",
+        "_x_",
+        "3",
+        ".",
+        "5",
+        "!",
+    ]
+
+
+def test_mean_of_known_words(tmp_path: Path) -> None:
+    encoder = WordVectors(write(tmp_path, *LINES))
+    vectors = encoder.encode(["The dog barks", "Runs."])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, [[0.5, 1, 0], [0.5, 0.5, 0.275]])
+
+
+def test_sif_by_hand(tmp_path: Path) -> None:
+    path = write(tmp_path, "the 1 0 0", "dog 0 1 0", "cat 0 0 1")
+    encoder = WordVectors(path, pooling="sif:a=0.25", count_over=["the the the", "dog"])
+    the, dog, cat = 0.25 / (0.25 + 0.75), 0.25 / (0.25 + 0.25), 1.0
+    np.testing.assert_allclose(
+        encoder.encode(["the dog cat the"]), [[2 * the / 4, dog / 4, cat / 4]]
+    )
+    again = load_encoder(**encoder.describe(), token_weights=encoder.token_weights)
+    assert again.identity == encoder.identity
+
+
+@pytest.mark.parametrize("name", ["plain.vec", "packed.txt.gz"])
+def test_header_and_gzip_give_the_same(name: str, tmp_path: Path) -> None:
+    plain = WordVectors(write(tmp_path, *LINES))
+    other = WordVectors(write(tmp_path, "4 3", *LINES, name=name))
+    np.testing.assert_array_equal(other.vectors, plain.vectors)
+    assert other.identity == plain.identity
+
+
+def test_words_with_spaces_and_repeated_words(tmp_path: Path) -> None:
+    path = write(tmp_path, "a 1 2", ". . . 3 4", "at name@domain.com 5 6", "a 7 8")
+    np.testing.assert_array_equal(WordVectors(path).vectors, [[1, 2], [3, 4], [5, 6]])
+    assert len(WordVectors(path, max_words=2).vectors) == 2
+    assert len(WordVectors(path, max_words=9).vectors) == 3
+
+
+def test_a_sentence_without_known_words_gets_the_mean(tmp_path: Path) -> None:
+    encoder = WordVectors(write(tmp_path, *LINES))
+    with pytest.warns(FlowbertWarning, match="1 of 2 sentences"):
+        vectors = encoder.encode(["dog", "unknown"])
+    np.testing.assert_allclose(vectors[1], encoder.vectors.mean(axis=0), rtol=1e-6)
+
+
+def test_everything_that_changes_vectors_is_in_the_identity(tmp_path: Path) -> None:
+    lines: list[Sequence[str]] = [
+        ["a 1 2", "b 3 4"],
+        ["b 1 2", "a 3 4"],
+        ["a 1 2", "b 3 5"],
+    ]
+    encoders = [WordVectors(write(tmp_path, *each)) for each in lines]
+    for pooling, corpus in (("sif", ["a"]), ("sif", ["a b"]), ("sif:a=0.1", ["a"])):
+        encoders.append(
+            WordVectors(tmp_path / "vectors.txt", pooling=pooling, count_over=corpus)
+        )
+    assert len({str(encoder.identity) for encoder in encoders}) == len(encoders)
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        (["a 1 2 3", "b 1 2"], "row 2: received 2 numbers; expected 3"),
+        (["a 1 2 3", "b 1 2 3 4"], "row 2: received 4 numbers; expected 3"),
+        (["a 1 2 3", ""], "row 2: received 0 numbers"),
+        (
+            ["2 3", "a 1 2 3", "b 1 2 x"],
+            "row 3: could not convert string to float: 'x'",
+        ),
+        (["a 1 2", "b 1 nan"], "row 2: a value is not finite"),
+        (["a 1 2", "b 1 1e99"], "row 2: a value is not finite"),
+        (["word"], "row 1: received no numbers"),
+        (["3 2"], "received 1 rows"),
+        ([], "received 0 rows"),
+    ],
+)
+def test_bad_files_name_file_and_row(
+    lines: list[str], part: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, *lines)
+    with pytest.raises(UserError, match=f"^{path}: ") as caught:
+        WordVectors(path)
+    assert part in str(caught.value)
+
+
+def test_undecodable_and_missing_files(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"a 1 2\nna\xefve 1 2\n")
+    cut = write(tmp_path, *LINES * 50, name="cut.txt.gz")
+    cut.write_bytes(cut.read_bytes()[:-12])
+    for bad in (path, cut, tmp_path / "nothing.txt"):
+        with pytest.raises(UserError, match=f"^{bad}: "):
+            WordVectors(bad)
+
+
+@pytest.mark.parametrize(
+    ("settings", "start", "part"),
+    [
+        ({"pooling": "cls"}, "pooling", "'cls'"),
+        ({"pooling": "sif:cls=2"}, "pooling", "'sif:cls=2'"),
+        ({"pooling": "mean:half=0"}, "pooling", "'mean:half=0'"),
+        ({"pooling": "sif"}, "count_over", "no words"),
+        ({"max_words": 0}, "max_words", "received 0"),
+    ],
+)
+def test_wrong_settings(settings: Any, start: str, part: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{start}: ") as caught:
+        WordVectors(write(tmp_path, *LINES), **settings)
+    assert part in str(caught.value)

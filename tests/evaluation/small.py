@@ -1,0 +1,74 @@
+"""A small encoder that counts its work, and small tasks."""
+
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowbert.data.sample import sample_corpus, sample_pairs
+
+DIM = 6
+
+
+@cache
+def _word_vector(word: str, seed: int) -> NDArray[np.float64]:
+    return np.random.default_rng([seed, zlib.crc32(word.encode())]).normal(size=DIM)
+
+
+class WordSums:
+    """Sums of a random vector for each word.
+
+    Attributes:
+        encoded: All sentences that were encoded, in order.
+    """
+
+    path = "word-sums"
+
+    def __init__(self, seed: int = 0, dim: int = DIM) -> None:
+        self.seed = seed
+        self.dim = dim
+        self.encoded: list[str] = []
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"seed": self.seed, "dim": self.dim}
+
+    @property
+    def pass_key(self) -> str:
+        return f"word-sums {self.identity}"
+
+    def encode(
+        self, sentences: Sequence[str], *, show: bool = False
+    ) -> NDArray[np.float32]:
+        self.encoded += sentences
+        rows = []
+        for sentence in sentences:
+            words = [_word_vector(word, self.seed) for word in sentence.split()]
+            rows.append(np.sum(words, axis=0)[: self.dim] + 1)
+        return np.array(rows, dtype=np.float32)
+
+    def describe(self) -> dict[str, Any]:
+        return {"path": self.path}
+
+    def columns(self) -> dict[str, str]:
+        name = f"{self.path}-{self.seed}"
+        return {"encoder": name, "layers": "words", "pooling": "sum"}
+
+
+def write_pairs(path: Path, start: int = 0, count: int = 60) -> str:
+    """Write scored pairs of the sample as a file of pairs."""
+    pairs = sample_pairs("test")[start : start + count]
+    lines = ["sentence1\tsentence2\tscore"]
+    lines += [f"{first}\t{second}\t{score}" for first, second, score in pairs]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def write_corpus(path: Path, count: int) -> str:
+    """Write the first sentences of the sample corpus as a text file."""
+    path.write_text("\n".join(sample_corpus()[:count]) + "\n", encoding="utf-8")
+    return str(path)

@@ -1,0 +1,70 @@
+"""A random encoder, maps of its vectors, and the cosines that an export must keep."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.pipeline import make_pipeline
+
+from encoders.tiny import WORDS, tiny_network, word_tokenizer
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
+from flowbert.flows import Glow
+from flowbert.maps import MAPS, AnyMap, Flow, make_map, steps_of
+
+FLOW = "flow:levels=2:depth=2:width=5"
+OF_FLOW = ("levels", "depth", "width", "coupling")
+AFFINE = [name for name in MAPS if name not in ("flow", "kernel")]
+CHAINS = ["standardization+whitening-6", FLOW, f"whitening-9+{FLOW}+standardization"]
+
+
+def make_texts(count: int = 200) -> list[str]:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 13, size=count)
+    return [" ".join(rng.choice(WORDS, size=length)) for length in lengths]
+
+
+TEXTS = make_texts()
+
+
+def small_encoder(kind: str = "bert", **options: Any) -> SentenceEncoder:
+    """A network in memory, without a folder."""
+    network = tiny_network(kind, **options)
+    return SentenceEncoder(Backbone(network, word_tokenizer(), "tiny"), max_length=9)
+
+
+def moved_flow(rows: Any, **options: Any) -> Flow:
+    """A flow whose every parameter is off its start, so that no layer is the identity."""
+    flow = Glow(rows.shape[1], **options)
+    flow.initialize(torch.as_tensor(rows).float())
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    made = Flow().set_flow(flow)
+    made.seed_ = 0
+    return made
+
+
+def fit_map(name: str, rows: Any) -> AnyMap:
+    """A map that is fitted step by step; no flow is trained."""
+    steps: list[Any] = steps_of(make_map(name))
+    for number, step in enumerate(steps):
+        if isinstance(step, Flow):
+            options = {name: getattr(step, name) for name in OF_FLOW}
+            steps[number] = moved_flow(rows, **options)
+        else:
+            step.fit(rows)
+        rows = steps[number].transform(rows)
+    fitted: AnyMap = steps[0] if len(steps) == 1 else make_pipeline(*steps)
+    return fitted
+
+
+def largest_difference(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> float:
+    """Largest difference of a cosine."""
+    cosines = [cosine_similarity(x.astype(np.float64)) for x in (first, second)]
+    return float(np.abs(cosines[0] - cosines[1]).max())

@@ -1,0 +1,96 @@
+"""The graph gives the model's vectors, whatever the size of a batch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from encoders.tiny import TOLERANCE
+from exports.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
+from flowbert.encoders import SentenceEncoder, WordVectors
+from flowbert.errors import UserError
+from flowbert.exports import export
+from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx
+from flowbert.model import Model
+
+for _name in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(_name, reason=f"needs {_name}")
+
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+
+def check(model: Model, folder: Path) -> None:
+    write_onnx(folder, model)
+    expected = model.encode(TEXTS[:20])
+    # The encoder's rounding, by maps that stretch no direction more than tenfold.
+    bound = 10 * TOLERANCE * float(np.abs(expected).max())
+    for size in (1, 3, 20):
+        vectors = encode_with_onnx(folder, TEXTS[:20], size)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=bound)
+
+
+def test_layers_pooling_and_a_chain_with_a_flow(tmp_path: Path) -> None:
+    encoder = small_encoder(num_hidden_layers=1).variant(layers="first_last")
+    chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4"
+    check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "pooling", "name"),
+    [
+        ("roberta", "max", "whitening-6:shrinkage=0.1"),
+        ("modernbert", "idf", f"{FLOW}:coupling=affine"),
+        ("bert", "mean:half=1", None),
+        ("electra", "last_token", None),
+    ],
+)
+def test_networks_poolings_and_couplings(
+    kind: str, pooling: str, name: str | None, tmp_path: Path
+) -> None:
+    encoder = small_encoder(kind, num_hidden_layers=1)
+    encoder = encoder.variant(pooling=pooling, count_over=TEXTS)
+    fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
+    check(Model(encoder, fitted), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("format", "bound"), [("onnx", 1e-4), ("onnx-int8", 0.1)])
+def test_the_snippet_of_its_page(format: str, bound: float, tmp_path: Path) -> None:
+    encoder = SentenceEncoder("builtin-sample", layers="first_last", max_length=16)
+    fitted = fit_map("whitening-32:shrinkage=0.1", encoder.encode(TEXTS))
+    model = Model(encoder, fitted)
+    folder = export(model, tmp_path / "name", format=format)
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(code.replace('"name"', repr(str(folder))), names)
+    expected = model.encode(["A man rides.", "Nobody rides."])
+    assert largest_difference(names["embeddings"], expected) < bound
+    # 8 bits of 32 for the weights of the encoder.
+    weights = sum(p.nbytes for p in encoder.backbone.network.parameters())
+    size = (folder / "model.onnx").stat().st_size
+    assert (size < 0.5 * weights) == (format == "onnx-int8")
+
+
+def test_what_no_graph_computes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("cat 1 2\ndog 3 4\n")
+    words = WordVectors(str(tmp_path / "words.txt"))
+    with_prompt = SentenceEncoder("builtin-sample", prompt="query: ")
+    for encoder, part in ((words, "words.txt"), (with_prompt, "'query: '")):
+        with pytest.raises(UserError, match=f"^format: received onnx for .*{part}"):
+            export(Model(encoder), tmp_path / "to", format="onnx")
+        assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+
+
+def test_a_network_that_the_exporter_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any, **_options: Any) -> None:
+        raise torch.onnx.OnnxExporterError("no such operation\nmore")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    with pytest.raises(UserError, match="received onnx for BertModel"):
+        export(Model(small_encoder()), tmp_path / "to", format="onnx")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,80 @@
+"""Small fits of a flow with a stock Trainer."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning import Callback, Trainer
+
+from flowbert.modules import FlowModule, RowsDataModule
+from flowbert.modules.trainer import quiet_lightning
+
+DIM = 4
+BATCHES = 5  # of an epoch
+
+
+def make_rows(count: int = 22, dim: int = DIM, seed: int = 0) -> NDArray[np.float32]:
+    """Correlated rows with a mean; by default two more than fit into the batches."""
+    mixing = np.random.default_rng(9).normal(size=(dim, dim))
+    rows = np.random.default_rng(seed).normal(size=(count, dim))
+    return (2 * rows @ mixing + 5).astype(np.float32)
+
+
+def make_data(**options: Any) -> RowsDataModule:
+    small: dict[str, Any] = {"rows": make_rows(), "batch_size": 4, "start_size": 16}
+    return RowsDataModule(**small | options)
+
+
+def make_module(**options: Any) -> FlowModule:
+    small: dict[str, Any] = {"dim": DIM, "levels": 1, "depth": 1, "width": 4}
+    return FlowModule(**small | {"learning_rate": 0.01} | options)
+
+
+def fit(
+    folder: Path,
+    *callbacks: Callback,
+    module: FlowModule | None = None,
+    data: RowsDataModule | None = None,
+    ckpt_path: Path | None = None,
+    **options: Any,
+) -> Trainer:
+    """Fit, by default for two epochs; the Trainer has the module."""
+    writes = any("Checkpoint" in type(each).__name__ for each in callbacks)
+    defaults: dict[str, Any] = {
+        "accelerator": "cpu",
+        "devices": 1,
+        "logger": False,
+        "max_epochs": -1 if "max_steps" in options else 2,
+        "enable_checkpointing": writes,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+        "default_root_dir": folder,
+    }
+    with quiet_lightning():
+        trainer = Trainer(callbacks=list(callbacks), **defaults | options)
+        trainer.fit(
+            make_module() if module is None else module,
+            datamodule=make_data() if data is None else data,
+            ckpt_path=ckpt_path,
+            weights_only=True if ckpt_path else None,
+        )
+    return trainer
+
+
+def tensors(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """Parameters, buffers and averages of the optimizer after a fit."""
+    state: dict[str, torch.Tensor] = dict(trainer.lightning_module.state_dict())
+    (optimizer,) = trainer.optimizers
+    for number, averages in optimizer.state_dict()["state"].items():
+        state |= {f"{name} {number}": value for name, value in averages.items()}
+    return state
+
+
+def differences(first: Trainer, second: Trainer) -> list[str]:
+    """Names of the tensors that are not equal to the last bit."""
+    one, two = tensors(first), tensors(second)
+    assert one.keys() == two.keys()
+    return [name for name in one if not torch.equal(one[name], two[name])]

@@ -1,0 +1,118 @@
+"""Properties of every bijection: round trip, log-det, gradients, independence of rows."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from flowbert.flows import (
+    COUPLINGS,
+    MIXING_INITS,
+    MIXINGS,
+    ActNorm,
+    AdditiveCoupling,
+    AffineCoupling,
+    Bijection,
+    Chain,
+    Glow,
+    LULinear,
+    RandomPermutation,
+    Reverse,
+)
+
+Case = tuple[int, Callable[[int], Bijection]]
+
+LAYERS: dict[str, Case] = {
+    "actnorm": (5, ActNorm),
+    "reverse": (5, Reverse),
+    "random": (6, partial(RandomPermutation, seed=1)),
+    "additive": (6, partial(AdditiveCoupling, hidden_dim=8)),
+    "additive odd": (7, partial(AdditiveCoupling, hidden_dim=8)),
+    "affine": (10, partial(AffineCoupling, hidden_dim=8)),
+    "affine odd": (3, partial(AffineCoupling, hidden_dim=8)),
+    "chain": (6, lambda dim: Chain({"a": ActNorm(dim), "b": AffineCoupling(dim, 4)})),
+}
+for init in MIXING_INITS:
+    LAYERS[f"lu {init}"] = (7, partial(LULinear, init=init, seed=3))
+
+GLOWS: dict[str, Case] = {"glow D=1": (1, partial(Glow, levels=1, mixing="reverse"))}
+SIZES = ((12, 2), (8, 3), (6, 1), (11, 4))
+for mixing, coupling, (dim, levels) in product(MIXINGS, COUPLINGS, SIZES):
+    names = {"mixing": mixing, "coupling": coupling, "mixing_init": "rotation"}
+    build = partial(Glow, levels=levels, depth=2, width=8, **names)  # type: ignore[arg-type]
+    GLOWS[f"glow {mixing} {coupling} D={dim} L={levels}"] = (dim, build)
+
+CASES = LAYERS | GLOWS
+
+# float64 rounds to 1e-16; the condition number of these small maps stays below 1e6.
+close = partial(torch.testing.assert_close, rtol=1e-8, atol=1e-8)
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
+
+
+@pytest.fixture
+def bijection(case: Case) -> Bijection:
+    """In float64 and eval mode, every parameter away from its start, where couplings do nothing."""
+    dim, build = case
+    module = build(dim).double().eval()
+    generator = torch.Generator().manual_seed(11)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            moved = torch.randn(
+                parameter.shape, generator=generator, dtype=torch.float64
+            )
+            parameter.add_(0.2 * moved)
+    return module
+
+
+@pytest.fixture
+def x(case: Case) -> Tensor:
+    generator = torch.Generator().manual_seed(2)
+    return 2 * torch.randn(9, case[0], generator=generator, dtype=torch.float64) + 1
+
+
+def test_round_trips(bijection: Bijection, x: Tensor) -> None:
+    for there, back in ((bijection, bijection.inverse), (bijection.inverse, bijection)):
+        mapped, log_det = there(x)
+        returned, log_det_back = back(mapped)
+        close(returned, x)
+        close(log_det_back, -log_det)
+
+
+@pytest.mark.parametrize("direction", ["forward", "inverse"])
+def test_log_det_is_that_of_the_jacobian(
+    bijection: Bijection, x: Tensor, direction: str
+) -> None:
+    function = getattr(bijection, direction)
+    _, log_det = function(x)
+    assert log_det.shape == (len(x),)
+    for row, value in zip(x, log_det, strict=True):
+        jacobian = torch.func.jacrev(lambda r: function(r[None])[0][0])(row)
+        close(torch.linalg.slogdet(jacobian).logabsdet, value)
+
+
+def test_rows_are_independent(bijection: Bijection, x: Tensor) -> None:
+    z, log_det = bijection(x)
+    single, single_log_det = bijection(x[4:5])
+    close(single, z[4:5])
+    close(single_log_det, log_det[4:5])
+
+
+@pytest.mark.parametrize(
+    "case", [CASES[name] for name in CASES if name not in ("reverse", "random")]
+)
+def test_every_parameter_has_a_gradient(bijection: Bijection, x: Tensor) -> None:
+    parameters = dict(bijection.named_parameters())
+    z, log_det = bijection(x)
+    total = z.square().sum() + log_det.sum()
+    gradients = torch.autograd.grad(total, list(parameters.values()))
+    zero = [
+        name for name, grad in zip(parameters, gradients, strict=True) if not grad.any()
+    ]
+    assert zero == []

@@ -1,0 +1,162 @@
+"""Actnorm, couplings and mixings against their formulas."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from flowbert.flows import (
+    COUPLINGS,
+    MIXINGS,
+    ActNorm,
+    AdditiveCoupling,
+    AffineCoupling,
+    CouplingNet,
+    LULinear,
+    RandomPermutation,
+    Reverse,
+)
+
+close = torch.testing.assert_close
+
+
+@pytest.fixture
+def x() -> Tensor:
+    rows = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
+    return rows * torch.tensor([0.1, 1, 5, 100, 1, 2]) + 7
+
+
+def test_actnorm_starts_from_the_first_batch_in_training(x: Tensor) -> None:
+    actnorm = ActNorm(6)
+    z, log_det = actnorm(x)
+    # float32 rounds values near 100 / 0.1 to 1e-4.
+    close(z.mean(0), torch.zeros(6), atol=1e-4, rtol=0)
+    close(z.std(0, correction=0), torch.ones(6), atol=1e-4, rtol=0)
+    exact = x.double()
+    std = (exact - exact.mean(0)).square().mean(0).sqrt()
+    expected = {"bias": -exact.mean(0), "log_scale": -(std + 1e-6).log() / 3}
+    for name, value in expected.items():
+        close(actnorm.get_parameter(name).double(), value, rtol=1e-5, atol=1e-6)
+    close(log_det[0].double(), -std.log().sum(), rtol=1e-4, atol=0)
+
+
+def test_actnorm_starts_once(x: Tensor) -> None:
+    actnorm = ActNorm(6)
+    assert torch.equal(actnorm.eval()(x)[0], x)
+    assert not actnorm.initialized
+    actnorm.train()(x)
+    loaded = ActNorm(6)
+    loaded.load_state_dict(actnorm.state_dict())
+    for layer in (actnorm, loaded):
+        layer(2 * x + 10)
+        assert torch.equal(layer.bias, -x.mean(0))
+    actnorm.restart()
+    actnorm(2 * x)
+    loaded.load_state_dict(ActNorm(6).state_dict())
+    loaded(2 * x)
+    for layer in (actnorm, loaded):
+        close(layer.bias.detach(), -2 * x.mean(0))
+
+
+def test_actnorm_of_a_constant_dimension_is_finite() -> None:
+    actnorm = ActNorm(2)
+    z, log_det = actnorm(torch.tensor([[1.0, 4.0], [2.0, 4.0]]))
+    assert torch.isfinite(z).all()
+    assert torch.isfinite(log_det).all()
+    close((3 * actnorm.log_scale[1]).exp().item(), 1e6, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("name", COUPLINGS)
+def test_couplings_start_near_the_identity_and_pass_the_first_half(
+    name: str, x: Tensor
+) -> None:
+    coupling = COUPLINGS[name](6, 8, 0)
+    z, _ = coupling(x)
+    assert torch.equal(z[:, :3], x[:, :3])
+    # The affine one scales by sigmoid(2) = 0.88 at the start.
+    close(z[:, 3:].detach(), x[:, 3:] * (1.0 if name == "additive" else 0.880797))
+
+
+def moved(coupling: nn.Module) -> nn.Module:
+    """The coupling with random weights in its last layer."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        coupling.get_parameter("net.weight_out").normal_(generator=generator)
+    return coupling
+
+
+def test_couplings_shift_and_scale_by_their_networks(x: Tensor) -> None:
+    additive, affine = moved(AdditiveCoupling(6, 8)), moved(AffineCoupling(6, 8))
+    z, log_det = additive(x)
+    close(z[:, 3:], x[:, 3:] + additive.get_submodule("net")(x[:, :3]))
+    assert not log_det.any()
+    z, log_det = affine(x)
+    output = affine.get_submodule("net")(x[:, :3])
+    scale = torch.sigmoid(output[:, [1, 3, 5]] + 2)  # shifts are the even outputs
+    close(z[:, 3:], (x[:, 3:] + output[:, [0, 2, 4]]) * scale)
+    close(log_det, scale.log().sum(1))
+    with torch.no_grad():
+        affine.get_parameter("net.bias_out").fill_(-200.0)
+    assert torch.isfinite(affine(x)[1]).all()  # the scale underflows, its logarithm not
+
+
+def matrix(layer: nn.Module, dim: int) -> Tensor:
+    """W of y = x W."""
+    product: Tensor = layer(torch.eye(dim))[0].detach()
+    return product
+
+
+def test_starts_of_the_learned_mixing() -> None:
+    assert torch.equal(matrix(LULinear(6), 6), torch.eye(6))
+    assert torch.equal(matrix(LULinear(6, "reverse"), 6), matrix(Reverse(6), 6))
+    random = matrix(LULinear(6, "random", seed=4), 6)
+    assert torch.equal(random, matrix(RandomPermutation(6, seed=4), 6))
+    rotation = LULinear(48, "rotation", seed=2)
+    W = matrix(rotation, 48)
+    # Sums of 48 rounded products: 48 x 1e-7.
+    close(W @ W.T, torch.eye(48), atol=1e-5, rtol=0)
+    assert abs(rotation(torch.zeros(1, 48))[1].item()) < 1e-4
+
+
+def test_learned_mixing_is_the_product_of_its_factors() -> None:
+    layer = LULinear(5, "rotation").double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(
+                0.3 * torch.randn(parameter.shape, generator=generator).double()
+            )
+    P = torch.eye(5).double()[:, layer.permutation]
+    L = layer.triangles.tril(-1) + torch.eye(5).double()
+    U = layer.triangles.triu(1) + torch.diag(layer.sign * layer.log_diagonal.exp())
+    close(layer(torch.eye(5).double())[0], P @ L @ U)
+
+
+def test_unused_diagonal_of_the_triangles_has_no_effect() -> None:
+    layer = LULinear(5, "rotation")
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    z = layer(x)[0]
+    z.square().sum().backward()
+    assert layer.triangles.grad is not None
+    assert not layer.triangles.grad.diagonal().any()
+    with torch.no_grad():
+        layer.triangles.fill_diagonal_(9.0)
+    assert torch.equal(layer(x)[0], z)
+    close(layer.inverse(z)[0], x)
+
+
+def test_starts_depend_on_the_seed_alone() -> None:
+    def numbers(seed: int) -> Tensor:
+        layers = [MIXINGS[name](6, "rotation", seed) for name in MIXINGS]
+        states = [
+            layer.state_dict() for layer in (*layers, CouplingNet(64, 64, 4, seed))
+        ]
+        return torch.cat(
+            [value.double().flatten() for state in states for value in state.values()]
+        )
+
+    before = torch.get_rng_state()
+    assert torch.equal(numbers(1), numbers(1))
+    assert not torch.equal(numbers(1), numbers(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    # The standard deviation of 4,096 numbers has a standard error of 1.1%.
+    assert CouplingNet(64, 64, 4).weight_1.std().item() == pytest.approx(0.05, rel=0.05)

@@ -1,0 +1,318 @@
+"""What each closed-form map does to the rows."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.covariance
+import torch
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.maps import (
+    ZCA,
+    KernelMap,
+    LearnedRemoval,
+    Raw,
+    RemoveDirections,
+    Standardization,
+    Truncation,
+    Whitening,
+    affine_of,
+    check_map,
+    make_map,
+    map_name,
+    steps_of,
+)
+from flowbert.maps.moments import Moments
+from helpers import rows
+
+X = rows(2000, 8)
+
+
+def test_moments_are_those_of_numpy_far_from_the_origin() -> None:
+    # 2,000 squares around 1e3 in float64: rounding below 2,000 x 1e6 x 2^-53.
+    x = X + 1e3
+    moments = Moments(8)
+    for part in np.array_split(x, 7):
+        moments.update(torch.from_numpy(part))
+    assert moments.count == 2000
+    np.testing.assert_allclose(moments.mean, x.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.covariance(), np.cov(x.T), atol=1e-6)
+
+
+def test_distinct_rows_are_counted_up_to_what_is_enough() -> None:
+    x = torch.from_numpy(rows(30, 4))
+    moments = Moments(4).update(x).update(x[:10].float().double())
+    assert moments.distinct == 22 == moments.enough
+    few = (
+        Moments(4)
+        .update(x[:5])
+        .update(x[:5])
+        .update(torch.zeros(1, 4))
+        .update(-torch.zeros(1, 4))
+    )
+    assert few.distinct == 6
+
+
+@pytest.mark.parametrize("estimator", [Whitening(), ZCA()], ids=str)
+def test_whitened_covariance_is_the_identity(estimator: Whitening | ZCA) -> None:
+    y = estimator.fit_transform(X)
+    np.testing.assert_allclose(np.cov(y.T), np.eye(8), atol=1e-9)
+    np.testing.assert_allclose(y.mean(axis=0), 0, atol=1e-9)
+
+
+def test_zca_stays_near_the_rows_and_whitening_is_its_rotation() -> None:
+    zca, white = ZCA().fit(X), Whitening().fit(X)
+    weight = zca.affine()[0]
+    np.testing.assert_allclose(weight, weight.T, atol=1e-12)
+    gram_zca, gram_white = (
+        m.transform(X[:50]) @ m.transform(X[:50]).T for m in (zca, white)
+    )
+    np.testing.assert_allclose(gram_zca, gram_white, atol=1e-8)
+
+
+def test_components_are_the_first_of_all_components() -> None:
+    whole, part = (
+        Whitening().fit_transform(X),
+        Whitening(n_components=3).fit_transform(X),
+    )
+    np.testing.assert_allclose(part, whole[:, :3], atol=1e-12)
+
+
+def test_shrinkage_moves_eigenvalues_towards_their_mean() -> None:
+    y = Whitening(shrinkage=0.3, exponent=-0.5).fit_transform(X)
+    values = np.sort(np.linalg.eigvalsh(np.cov(X.T)))[::-1]
+    expected = values / (0.7 * values + 0.3 * values.mean())
+    np.testing.assert_allclose(y.var(axis=0, ddof=1), expected, rtol=1e-9)
+
+
+def test_oas_shrinkage_is_that_of_scikit_learn() -> None:
+    x = rows(40, 8)
+    expected = sklearn.covariance.OAS().fit(x).shrinkage_
+    moments = Moments(8).update(torch.from_numpy(x))
+    assert moments.oas_shrinkage() == pytest.approx(expected, rel=1e-9)
+    oas, fixed = (
+        Whitening(shrinkage="oas").fit(x),
+        Whitening(shrinkage=float(expected)).fit(x),
+    )
+    np.testing.assert_allclose(oas.transform(x), fixed.transform(x), atol=1e-9)
+
+
+def test_exponent_zero_only_rotates() -> None:
+    y = Whitening(exponent=0.0).fit_transform(X)
+    centred = X - X.mean(axis=0)
+    np.testing.assert_allclose(
+        np.linalg.norm(y, axis=1), np.linalg.norm(centred, axis=1), rtol=1e-9
+    )
+
+
+def test_one_direction_without_variance_is_cut_without_a_word() -> None:
+    flat = X.copy()
+    flat[:, 0] = flat[:, 1:].sum(axis=1)  # rank D - 1, as after a LayerNorm
+    assert Whitening().fit_transform(flat).shape == (2000, 7)
+
+
+def test_more_directions_without_variance_give_one_warning() -> None:
+    flat = X.copy()
+    flat[:, :3] = 1.0
+    with pytest.warns(FlowbertWarning, match="rank 5") as caught:
+        y = Whitening().fit_transform(flat)
+    assert len(caught) == 1
+    assert y.shape == (2000, 5)
+
+
+def test_constant_rows_are_only_centred() -> None:
+    constant = np.ones((50, 4))
+    with pytest.warns(FlowbertWarning, match="rank 0"):
+        y = Whitening().fit(constant).transform(constant)
+    assert np.array_equal(y, np.zeros((50, 4)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "distinct", "flawed"),
+    [
+        (Whitening(), 9, True),
+        (Whitening(), 10, False),
+        (ZCA(), 9, True),
+        (Whitening(n_components=3), 4, True),
+        (Whitening(n_components=3), 5, False),
+        (Whitening(shrinkage=0.1), 3, False),
+        (Whitening(exponent=-0.35), 3, False),
+        (RemoveDirections(n_directions=3), 4, True),
+        (RemoveDirections(n_directions=3), 5, False),
+        (Standardization(), 2, False),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+def test_maps_of_too_few_distinct_rows_say_so(
+    estimator: Whitening, distinct: int, flawed: bool
+) -> None:
+    repeated = np.tile(rows(distinct, 8), (5, 1))
+    flaw = estimator.fit(repeated).flaw
+    assert (flaw is not None) == flawed
+    if flaw is not None:
+        assert f"N={distinct}" in flaw
+        assert "D=8" in flaw
+
+
+def test_a_flawed_whitening_makes_all_rows_equally_similar() -> None:
+    x = rows(6, 20)
+    with pytest.warns(FlowbertWarning, match="rank"):
+        y = Whitening().fit_transform(x)
+    unit = y / np.linalg.norm(y, axis=1, keepdims=True)
+    cosine = (unit @ unit.T)[~np.eye(6, dtype=bool)]
+    np.testing.assert_allclose(cosine, cosine[0], atol=1e-9)
+
+
+def test_few_rows_per_direction_are_warned_of() -> None:
+    with pytest.warns(
+        FlowbertWarning, match="N=30 distinct sentences for 8 directions"
+    ):
+        Whitening().fit(rows(30, 8))
+
+
+def test_standardization_leaves_constant_dimensions_centred() -> None:
+    x = X.copy()
+    x[:, 2] = 5.0
+    with pytest.warns(FlowbertWarning, match="1 of D=8"):
+        y = Standardization().fit_transform(x)
+    np.testing.assert_allclose(np.delete(y.std(axis=0, ddof=1), 2), 1)
+    assert np.array_equal(y[:, 2], np.zeros(2000))
+
+
+def test_nulling_removes_the_strongest_directions() -> None:
+    y = RemoveDirections(n_directions=3).fit_transform(X)
+    values = np.linalg.eigvalsh(np.cov(X.T))
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(np.cov(y.T))[3:], values[:5], rtol=1e-9
+    )
+    standardized = RemoveDirections(n_directions=3, standardize=True).fit_transform(X)
+    correlation = np.linalg.eigvalsh(np.corrcoef(X.T))
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(np.cov(standardized.T))[3:], correlation[:5], rtol=1e-9
+    )
+
+
+def test_raw_and_truncation_change_no_number() -> None:
+    assert np.array_equal(Raw().fit_transform(X), X)
+    np.testing.assert_array_equal(Truncation(n_components=3).fit_transform(X), X[:, :3])
+
+
+def correlation(
+    estimator: LearnedRemoval, x: np.ndarray, y: np.ndarray, target: np.ndarray
+) -> float:
+    a, b = estimator.transform(x), estimator.transform(y)
+    cosine = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    return float(np.corrcoef(cosine, target)[0, 1])
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_learned_removal_finds_the_direction_that_disturbs(center: bool) -> None:
+    rng = np.random.default_rng(0)
+    meaning = rng.normal(size=(600, 2, 5))
+    meaning[:, 1] = 0.5 * meaning[:, 1] + 0.5 * meaning[:, 0]
+    target = np.array([np.corrcoef(pair)[0, 1] for pair in meaning])
+    disturbed = np.concatenate([meaning, 20 * rng.normal(size=(600, 2, 1))], axis=2)
+    left, right = disturbed[:, 0], disturbed[:, 1]
+    fitted = LearnedRemoval(center=center).fit(disturbed.reshape(-1, 6))
+    before = correlation(fitted, left, right, target)
+    fitted.fit_pairs(left, right, target)
+    assert correlation(fitted, left, right, target) > before + 0.3
+    assert fitted.weights_[0] == pytest.approx(1, abs=0.05)
+    bent = LearnedRemoval(center=center, penalty=100.0).fit(disturbed.reshape(-1, 6))
+    assert bent.fit_pairs(left, right, target).weights_.abs().max() < 0.01
+
+
+@pytest.mark.parametrize("scores", [[1.0, 1.0, 1.0], [1.0, math.nan, 2.0]])
+def test_learned_removal_wants_two_scores(scores: list[float]) -> None:
+    with pytest.raises(UserError, match="labels"):
+        LearnedRemoval().fit(X).fit_pairs(X[:3], X[3:6], scores)
+
+
+def test_a_kernel_of_others_is_their_map(tmp_path: Path) -> None:
+    kernel, bias = rows(8, 3), rows(1, 8)
+    np.savez(tmp_path / "map.npz", kernel=kernel, bias=bias)
+    np.save(tmp_path / "kernel.npy", kernel)
+    np.save(tmp_path / "bias.npy", bias)
+    for path in (tmp_path, tmp_path / "map.npz"):
+        np.testing.assert_allclose(
+            KernelMap.read(path).transform(X), (X + bias) @ kernel, rtol=1e-9
+        )
+    doubled = KernelMap.read(tmp_path, scale=2.0)
+    np.testing.assert_allclose(doubled.transform(X), (2 * X + bias) @ kernel, rtol=1e-9)
+    with pytest.raises(TypeError, match="not fitted"):
+        doubled.fit(X)
+
+
+@pytest.mark.parametrize("content", ["none", "pickle", "names", "shapes", "text"])
+def test_kernels_that_cannot_be_read(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "map.npz"
+    arrays: dict[str, dict[str, Any]] = {
+        "pickle": {"kernel": np.array([{}]), "bias": np.array([1])},
+        "names": {"kernel": np.eye(2)},
+        "shapes": {"kernel": np.eye(2), "bias": np.ones(3)},
+    }
+    if content in arrays:
+        np.savez(path, **arrays[content])
+    elif content == "text":
+        path.write_text("kernel")
+    with pytest.raises(UserError, match=r"map\.npz"):
+        KernelMap.read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "raw",
+        "whitening",
+        "whitening-128:shrinkage=0.1",
+        "whitening:exponent=-0.35",
+        "nulling-3:standardize=True",
+        "learned-removal-32:center=False",
+        "whitening-64+flow:epochs=1:mixing=reverse",
+        "zca:shrinkage=oas+truncation-5",
+    ],
+)
+def test_names_of_maps_are_their_specifications(text: str) -> None:
+    assert map_name(make_map(text)) == text
+
+
+def test_a_plus_sign_in_a_number_joins_nothing() -> None:
+    assert len(steps_of(make_map("learned-removal:penalty=1e+3"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("whitning", ["whitning", "whitening"]),
+        ("whitening:shrink=1", ["shrink", "shrinkage"]),
+        ("whitening:shrinkage", ["shrinkage"]),
+        ("whitening:shrinkage=1:shrinkage=0", ["once"]),
+        ("standardization-3", ["standardization-3"]),
+        ("kernel", ["kernel"]),
+        ("", ["methods"]),
+    ],
+)
+def test_specifications_that_are_wrong(text: str, names: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        make_map(text)
+    assert all(name in str(caught.value) for name in names)
+
+
+def test_parameters_are_checked_along_a_chain() -> None:
+    check_map(make_map("whitening-6+truncation-6"), 8)
+    with pytest.raises(UserError, match="truncation-7: n_components: received 7"):
+        check_map(make_map("whitening-6+truncation-7"), 8)
+    with pytest.raises(UserError, match="shrinkage"):
+        check_map(make_map("whitening:shrinkage=much"), 8)
+
+
+def test_affine_maps_join_to_one() -> None:
+    chain = make_map("whitening-6:shrinkage=0.2+standardization+nulling-1")
+    weight, bias = affine_of(steps_of(chain.fit(X)))
+    np.testing.assert_allclose(
+        chain.transform(X), X @ weight.numpy() + bias.numpy(), atol=1e-9
+    )

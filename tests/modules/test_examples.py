@@ -1,0 +1,170 @@
+"""Examples of all methods, and the edits that make positives."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowbert.data.nli import LABELS, load_nli
+from flowbert.data.sample import sample_encoder_path
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.modules.augment import WORD_EDITS, MaskedReplacement, word_edit
+from flowbert.modules.examples import OBJECTIVES, Examples, make_examples
+from flowbert.modules.mlm import MLMModule
+from flowbert.tasks import load_tasks
+from texts import CORPUS, trainable
+
+SENTENCES = CORPUS.sentences
+NLI: dict[str, Any] = {"nli": "builtin-sample"}
+
+
+@pytest.fixture(scope="session")
+def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A masked language model with random prediction layers."""
+    folder = tmp_path_factory.mktemp("masked")
+    MLMModule(trainable()).trained_encoder().save(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
+def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
+    options = {"positive_rate": 0.3, "mlm_path": masked_model}
+    examples = make_examples("simcse", CORPUS, positive=positive, **options)
+    assert examples.columns == (SENTENCES, SENTENCES)
+    assert not examples.needs_dropout
+    edit = examples.edit
+    assert edit is not None
+    first, again, other = (
+        edit(SENTENCES, [Random(seed + i) for i in range(len(SENTENCES))])
+        for seed in (0, 0, 1)
+    )
+    assert first == again != other
+    for sentence, text in zip(SENTENCES, first, strict=True):
+        words, left = sentence.split(), text.split()
+        changed = 1.0 if positive == "delete_one_word" else 0.3 * len(words)
+        if positive == "mlm":
+            new = sum(a != b for a, b in zip(words, left, strict=True))
+            assert new <= max(1, changed + 0.5)
+            continue
+        assert abs(len(words) - len(left) - changed) <= 0.5  # rounded
+        rest = iter(words)
+        assert all(word in rest for word in left)  # in their order
+        assert positive != "crop" or text in sentence
+
+
+@pytest.mark.parametrize("name", WORD_EDITS)
+@pytest.mark.parametrize("rate", [0.01, 0.99])
+def test_a_word_is_left(name: str, rate: float) -> None:
+    rngs = [Random(i) for i in range(3)]
+    texts = word_edit(name, rate)(["one", "one two", "a b c d e f"], rngs)
+    assert texts[0] == "one"
+    assert all(texts)
+
+
+def test_replacement_ignores_the_batch_and_keeps_the_end(masked_model: str) -> None:
+    replace = MaskedReplacement(masked_model, 0.5)
+    texts = ["a dog runs home", " ".join(["dog"] * 300)]  # the model reads 128 tokens
+    alone = [replace([text], [Random(i)])[0] for i, text in enumerate(texts)]
+    assert replace(texts, [Random(0), Random(1)]) == alone
+    assert alone[1].split()[130:] == ["dog"] * 170
+
+
+def test_positives_of_the_data() -> None:
+    data = load_nli("builtin-sample")
+    labelled = zip(data.premises, data.hypotheses, data.labels, strict=True)
+    entailed = [(a, b) for a, b, label in labelled if label == "entailment"]
+    same = make_examples("simcse", CORPUS)
+    following = make_examples("simcse", CORPUS, positive="next_sentence")
+    triples = make_examples("simcse", positive="entailment", **NLI)
+    pairs = make_examples("simcse", positive="entailment", hard_negatives=False, **NLI)
+    assert same.columns == (SENTENCES, SENTENCES)
+    assert same.needs_dropout
+    assert following.columns == (SENTENCES[:-1], SENTENCES[1:])
+    assert list(zip(*triples.columns, strict=True)) == data.triples()
+    assert list(zip(*pairs.columns, strict=True)) == entailed
+    assert make_examples("mlm", CORPUS).columns == (SENTENCES,)
+
+
+def test_objectives() -> None:
+    data = load_nli("builtin-sample")
+    tasks = load_tasks("SAMPLE", split=["test", "dev"])
+    softmax, cosine, triplet = (
+        make_examples("sbert", tasks=tasks, objective=name, **NLI)
+        for name in OBJECTIVES
+    )
+    assert softmax.targets is not None
+    assert cosine.targets is not None
+    assert softmax.columns == (data.premises, data.hypotheses)
+    assert [LABELS[target] for target in softmax.targets] == list(data.labels)
+    (labels,) = tasks[0].labels()
+    assert cosine.columns == (labels.sentences1, labels.sentences2)
+    np.testing.assert_array_equal(cosine.targets, (labels.scores / 5).astype("f4"))
+    assert len(triplet.columns) == 3
+
+
+def test_measured_pairs_are_no_labels() -> None:
+    tasks: list[Any] = load_tasks("SAMPLE", split=["test", "train"])
+    (labels,) = tasks[0].labels()
+    tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
+    options: dict[str, Any] = {"tasks": tasks, "objective": "cosine"}
+    with pytest.raises(UserError, match=r"labels: .* of 3000 pairs are measured"):
+        make_examples("sbert", **options)
+    with pytest.warns(FlowbertWarning, match="measured in SAMPLE train and left out"):
+        made = make_examples("sbert", drop_overlap=True, **options)
+    pairs = zip(*made.columns, strict=True)
+    measured = zip(labels.sentences1[:10], labels.sentences2[:10], strict=True)
+    assert not {*pairs} & {*measured}
+
+
+def test_sample_and_digest() -> None:
+    columns = (tuple("abcdef"), tuple("ABCDEF"))
+    examples = Examples("letters", columns, np.arange(6))
+    drawn = examples.sample(4, seed=1)
+    assert drawn.targets is not None
+    numbers = drawn.targets.tolist()
+    assert numbers == sorted({*numbers})
+    assert drawn.columns == tuple(tuple(c[i] for i in numbers) for c in columns)
+    assert examples.sample(6, seed=1) is examples
+    swapped = Examples("letters", columns[::-1], np.arange(6))
+    without = Examples("letters", columns)
+    assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
+
+
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("simcse", {"positive": "crops"}, "positive: received 'crops'; expected dropout"),
+    ("sbert", {"objective": "soft"}, "objective: received 'soft'; expected softmax"),
+    ("simcse", {"positive_rate": 1.0}, "positive_rate: received 1.0"),
+    ("simcse", {"positive": "entailment"}, "corpus: received 'sample'; expected nli"),
+    ("mlm", {"corpus": None}, "corpus: received None"),
+    (
+        "sbert",
+        {"objective": "cosine", "tasks": load_tasks("SAMPLE", split="train")},
+        "tasks: received SAMPLE first; expected a task with labelled pairs",
+    ),
+    ("simcse", {"positive": "mlm"}, "mlm_path: received nothing"),
+    (
+        "simcse",
+        {"positive": "mlm", "mlm_path": "./no"},
+        "mlm_path: ./no cannot be read",
+    ),
+    (
+        "simcse",
+        {"positive": "mlm", "mlm_path": str(sample_encoder_path())},
+        "mlm_path: received .*tiny-bert; expected a masked language model",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "message"), MISTAKES)
+def test_mistakes(method: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_examples(method, **{"corpus": CORPUS} | options)
+
+
+def test_triples_need_contradictions(tmp_path: Path) -> None:
+    path = tmp_path / "nli.tsv"
+    path.write_text("premise\thypothesis\tlabel\na dog\tan animal\tentailment\n")
+    with pytest.raises(UserError, match=f"nli: received {path}"):
+        make_examples("simcse", positive="entailment", nli=str(path))

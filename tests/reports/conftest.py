@@ -1,0 +1,81 @@
+"""A run with everything that a page shows, small and made up."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+from flowbert.analysis import Analysis
+from flowbert.analysis.vectors import analyze_vectors
+from flowbert.analysis.words import word_buckets, word_points
+from flowbert.evaluation.results import Results
+from flowbert.reports.runs import Run, read_run
+from reports.rows import row, sts_rows
+
+METHODS = ("raw", "whitening", "flow")
+
+
+def analysis() -> Analysis:
+    x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
+    rng = np.random.default_rng(0)
+    cosines = {method: rng.uniform(-0.5, 0.5, 40) for method in METHODS}
+    return analyze_vectors(
+        [f"sentence number {i}" * (1 + i % 7) for i in range(60)],
+        {"raw": x + 2, "whitening": x - x.mean(dim=0), "flow": x},
+        setting={"encoder": "bert", "corpus": "target"},
+        words={
+            "buckets": word_buckets(x),
+            "words": word_points(x),
+            "layers": pd.DataFrame(
+                {"layer": ["input", "0"], "mean_cosine": [0.5, 0.1]}
+            ),
+        },
+        bits={"flow": -1.5, "Gaussian": -1.0},
+        pairs={"STSB test": (rng.uniform(0, 4.9, 40), cosines)},
+    )
+
+
+def metrics() -> pd.DataFrame:
+    """Two validations and four logged steps of a flow."""
+    rows = pd.DataFrame({"step": [9, 19, 29, 39], "epoch": 0})
+    rows["step/bits_per_dim"] = [-1.0, -1.2, -1.3, -1.4]
+    rows["step/nll"] = 4 * rows["step/bits_per_dim"]
+    rows["step/learning_rate"] = 0.001
+    for name, spearman in (("raw", [0.3, 0.3]), ("flow", [0.4, 0.5])):
+        measured = {
+            "spearman_wmean": spearman,
+            "alignment": spearman,
+            "uniformity": [-1, -1],
+        }
+        for metric, values in measured.items():
+            rows[f"{name}/STSB/dev/{metric}"] = pd.Series(values, [1, 3])
+    return rows
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run folder."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    rows = [item for method in METHODS for item in sts_rows(method, "STSB")]
+    rows.append(row("flow", "QNLI", "auc", "all", 0.7))
+    record = {
+        "verdicts": ["Use: whitening"],
+        "differences": {
+            "STSB": {"methods": ["a", "b"], "cells": [["", "1.0"], ["-1.0", ""]]}
+        },
+        "versions": {"torch": "2.13"},
+    }
+    Results(rows, record).save(folder / "results.json")
+    analysis().to_json(folder / "analysis.json")
+    metrics().to_csv(folder / "metrics.csv", index=False)
+    config = {"encoder": {"path": "bert"}, "model": {"noise": 0.05}, "seed": None}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(folder: Path) -> Run:
+    return read_run(folder)

@@ -1,0 +1,47 @@
+"""Rows of results for tests."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from flowbert.evaluation.results import COLUMNS
+
+
+def row(
+    method: str, task: str, metric: str, aggregation: str, value: float, **columns: Any
+) -> dict[str, Any]:
+    """One row; an interval of 0.1 around the value unless given."""
+    text: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {
+        "encoder": "bert",
+        "layers": "-1",
+        "pooling": "mean",
+        "corpus": "none" if method == "raw" else "target",
+        "seed": None,
+        "split": "test",
+        "low": value - 0.05,
+        "high": value + 0.05,
+        "pairs": 100,
+        "supervised": False,
+    }
+    text |= {"method": method, "task": task, "metric": metric}
+    return text | {"aggregation": aggregation, "value": value, **columns}
+
+
+def sts_rows(
+    method: str, task: str, value: float = 0.5, **columns: Any
+) -> list[dict[str, Any]]:
+    """Spearman under all aggregations, and the geometry."""
+    names = ("all", "mean", "wmean")
+    rows = [row(method, task, "spearman", name, value, **columns) for name in names]
+    columns |= {"low": math.nan, "high": math.nan}
+    for number, metric in enumerate(("alignment", "uniformity", "mean_cosine")):
+        rows.append(row(method, task, metric, "all", value - number, **columns))
+    return rows
+
+
+def results(*groups: list[dict[str, Any]]) -> pd.DataFrame:
+    """A frame of results."""
+    return pd.DataFrame(
+        [item for group in groups for item in group], columns=list(COLUMNS)
+    )

@@ -1,0 +1,211 @@
+"""The page as a file."""
+
+import html.parser
+import math
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation.results import Results
+from flowbert.reports import page as page_module
+from flowbert.reports.page import report
+from flowbert.reports.plots import PLOTS
+from reports.rows import row, sts_rows
+
+VOID = {"meta", "img", "br"}
+NASTY = "<script>alert('x')</script> & \"quoted\" 句子 " + "w" * 200
+
+
+class Page(html.parser.HTMLParser):
+    """Tags and texts of a page; fails where tags are not nested."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.texts: list[str] = []
+        self.sources: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        if tag not in VOID:
+            self.open.append(tag)
+        self.sources += [
+            value or "" for name, value in attrs if name in ("src", "href")
+        ]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def written(folder: Path) -> Path:
+    return report(folder)
+
+
+def test_the_page_of_a_run(written: Path, folder: Path) -> None:
+    assert written == folder.resolve() / "report.html"
+    page = Page(written)
+    assert page.tags["img"] == len(PLOTS)
+    assert page.tags["script"] == 0
+    assert "Use: whitening" in page.texts
+    assert "50.00\n[45.0, 55.0]" in page.texts
+    for title in (
+        "Results",
+        "Training",
+        "Embedding space",
+        "Word space",
+        "Nearest neighbours",
+    ):
+        assert page.texts.count(title) == 2
+    # One file: pictures are inside, links stay on the page.
+    assert all(
+        source.startswith(("data:image/svg+xml;base64,", "#"))
+        for source in page.sources
+    )
+
+
+def test_pictures_lie_beside_the_page(written: Path) -> None:
+    files = {file.name for file in (written.parent / "figures").iterdir()}
+    assert files == {
+        f"{name}.{kind}" for name in PLOTS for kind in ("svg", "png", "csv")
+    }
+
+
+def save(
+    folder: Path,
+    rows: list[dict[str, Any]],
+    name: str = "results.json",
+    **record: Any,
+) -> Path:
+    Results(rows, record).save(folder / name)
+    return folder / name
+
+
+def test_results_without_run_folder(tmp_path: Path) -> None:
+    path = save(
+        tmp_path, sts_rows("raw", "STSB"), "mine.json", command="flowbert compare"
+    )
+    page = report(str(path))
+    assert page.name == "mine.html"
+    assert (tmp_path / "mine.figures" / "intervals.svg").is_file()
+    assert "flowbert compare" in Page(page).texts
+
+
+def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
+    path = save(tmp_path, sts_rows("raw", "STSB"))
+    (tmp_path / "results.figures").mkdir()
+    (tmp_path / "results.figures" / "spectra.svg").touch()
+    report(path)
+    names = {file.stem for file in (tmp_path / "results.figures").iterdir()}
+    assert names == {"intervals", "plane"}
+
+
+@pytest.mark.parametrize("rows", [[], sts_rows("raw", "STSB", math.nan, reason="none")])
+def test_pages_of_nothing(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    page = Page(report(save(tmp_path, rows)))
+    assert page.tags["img"] == 0
+
+
+def test_an_interrupted_run_has_a_page(folder: Path, tmp_path: Path) -> None:
+    for name in ("config.yaml", "metrics.csv"):
+        shutil.copy(folder / name, tmp_path)
+    page = Page(report(tmp_path))
+    assert any("no results yet" in text for text in page.texts)
+    assert page.tags["img"] == 3
+
+
+def test_a_part_that_fails_costs_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setitem(PLOTS, "plane", replace(PLOTS["plane"], draw=fail))
+    monkeypatch.setattr(page_module, "notes", fail)
+    with pytest.warns(FlowbertWarning, match="not on the page") as caught:
+        page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))
+    parts = [str(each.message).split(":")[0] for each in caught]
+    assert sorted(parts) == ["Results", "plane"]
+    assert page.tags["img"] == 1
+
+
+def test_everything_is_escaped(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"encoder": NASTY, "corpus": NASTY}
+    rows = [
+        *sts_rows("raw", NASTY, **settings),
+        *sts_rows(NASTY, "b", **settings, reason=""),
+        row(NASTY, "c", "auc", "all", math.nan, reason=NASTY),
+    ]
+    differences = {
+        NASTY: {"methods": [NASTY, "b"], "cells": [[NASTY, ""], ["", NASTY]]}
+    }
+    path = save(
+        tmp_path, rows, verdicts=[NASTY], differences=differences, command=NASTY
+    )
+    page = Page(report(path))
+    assert page.tags["script"] == 0
+    assert page.texts.count(NASTY) > 8
+    assert page.tags["img"] == 2
+
+
+def test_several_runs(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(config.replace("0.05", "0.2"))
+    page = Page(report([folder, other, folder], tmp_path / "both.html"))
+    assert {"raw (finished)", "raw (other)", "model.noise", "0.2"} <= set(page.texts)
+    assert "encoder.path" not in page.texts
+    assert (tmp_path / "both.figures" / "intervals.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "part"),
+    [
+        ("missing", None, "runs: received"),
+        ("empty", None, "empty"),
+        ("damaged.json", None, "damaged.json"),
+        ("good.json", "page.pdf", "output: received"),
+        (None, None, "runs: received none"),
+    ],
+)
+def test_mistakes(
+    tmp_path: Path, name: str | None, output: str | None, part: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "damaged.json").write_text("{")
+    save(tmp_path, [], "good.json")
+    with pytest.raises(UserError, match=part):
+        report([] if name is None else [tmp_path / name], output)
+    assert not list(tmp_path.rglob("*.html"))
+
+
+@pytest.mark.parametrize("width", [1150, 400])
+def test_a_browser_shows_it(written: Path, width: int) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("needs chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox"]
+        )
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        errors: list[str] = []
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto(written.as_uri())
+        images = "[...document.images].filter(image => image.naturalWidth > 0).length"
+        assert page.evaluate(images) == len(PLOTS)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        browser.close()
+    assert not errors

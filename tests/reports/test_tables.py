@@ -1,0 +1,170 @@
+"""Tables of results."""
+
+import math
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowbert.evaluation.results import Results
+from flowbert.reports.tables import (
+    labels,
+    notes,
+    print_results,
+    result_tables,
+    short_names,
+    summarize,
+    to_text,
+)
+from reports.rows import results, row, sts_rows
+
+
+def test_labels_name_the_settings_that_differ() -> None:
+    frame = results(
+        sts_rows("raw", "STSB"),
+        sts_rows("whitening", "STSB", layers="0"),
+        sts_rows("learned-removal", "STSB", supervised=True),
+    )
+    expected = ["raw (-1)", "whitening (0)", "learned-removal* (-1)"]
+    assert list(labels(frame).unique()) == expected
+
+
+def test_what_a_method_lacks_is_no_difference() -> None:
+    frame = results(
+        sts_rows("raw", "STSB"),
+        sts_rows("whitening", "STSB"),
+        sts_rows("flow", "STSB", corpus="given"),
+        sts_rows("gold", "STSB", encoder="none", layers="none", pooling="none"),
+    )
+    assert set(labels(frame)) == {"raw", "whitening", "flow", "gold"}
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a/b/c"], ["c"]),
+        (["a/b/c", "a/d/c"], ["b/c", "d/c"]),
+        (["bert", "/models/bert"], ["bert", "models/bert"]),
+        (["a//b", "a/b"], ["a//b", "a/b"]),
+        ([], []),
+    ],
+)
+def test_short_names_are_distinct(paths: list[str], names: list[str]) -> None:
+    assert list(short_names(paths).values()) == names
+
+
+def test_seeds_become_a_mean_and_a_deviation() -> None:
+    values = enumerate([0.4, 0.5, 0.6])
+    seeds = [sts_rows("flow", "STSB", value, seed=seed) for seed, value in values]
+    figures = summarize(results(*seeds)).set_index(["metric", "aggregation"])
+    figure = figures.loc[("spearman", "wmean")]
+    assert figure["value"] == pytest.approx(50)
+    assert figure["std"] == pytest.approx(10)
+    assert (figure["low"], figure["high"]) == pytest.approx((40, 60))
+    assert figures.loc[("alignment", "all"), "value"] == pytest.approx(0.5)
+
+
+def test_a_seed_without_figure_leaves_no_mean() -> None:
+    frame = results(
+        sts_rows("flow", "STSB", seed=0), sts_rows("flow", "STSB", math.nan, seed=1)
+    )
+    assert summarize(frame)["value"].isna().all()
+
+
+def test_one_task_has_its_geometry_beside_it() -> None:
+    (main, *folded) = result_tables(
+        results(sts_rows("raw", "STSB"), sts_rows("flow", "STSB"))
+    )
+    assert list(main.text.columns) == ["STSB", "alignment", "uniformity", "mean cosine"]
+    assert main.text.loc["raw", "STSB"] == "50.00\n[45.0, 55.0]"
+    assert main.text.loc["raw", "uniformity"] == "-0.50"
+    assert not main.folded
+    assert all(table.folded for table in folded)
+
+
+def test_several_tasks_have_a_table_of_other_metrics() -> None:
+    frame = results(
+        sts_rows("raw", "STSB", 0.4),
+        sts_rows("raw", "SICKR", 0.6),
+        [row("raw", "average", "spearman", "wmean", 0.5)],
+        [row("raw", "STS12", "spearman", "MSRpar", 0.5)],
+        [row("raw", "QNLI", "auc", "all", 0.7), row("flow", "QNLI", "auc", "all", 0.8)],
+    )
+    tables = {table.title.split(", ")[0]: table for table in result_tables(frame)}
+    assert list(tables["Spearman x 100 (wmean)"].text.columns) == [
+        "STSB",
+        "SICKR",
+        "average",
+    ]
+    assert list(tables["Spearman x 100 (each subset)"].text.columns) == ["STS12 MSRpar"]
+    others = tables["Other metrics"]
+    assert list(others.text.columns) == [
+        "QNLI auc",
+        "alignment",
+        "uniformity",
+        "mean cosine",
+    ]
+    assert others.text.loc["raw", "alignment"] == "0.50"
+    assert others.text.loc["flow", "alignment"] == ""
+    assert others.bold.loc["flow", "QNLI auc"]
+
+
+def test_splits_have_tables_of_their_own() -> None:
+    frame = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
+    titles = [table.title for table in result_tables(frame) if not table.folded]
+    assert [title.split(", ")[1] for title in titles] == ["test split", "dev split"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(-1, 1) | st.just(math.nan), min_size=2, max_size=6))
+def test_the_best_stand_out(values: list[float]) -> None:
+    groups = [sts_rows(f"m{i}", "STSB", value) for i, value in enumerate(values)]
+    main = result_tables(results(*groups))[0]
+    shown = pd.Series([round(100 * value, 2) for value in values], main.text.index)
+    several = shown.notna().sum() > 1
+    assert list(main.bold["STSB"]) == list(shown.eq(shown.max()) & several)
+    geometry = pd.Series([round(value, 2) for value in values], main.text.index)
+    assert list(main.bold["alignment"]) == list(geometry.eq(geometry.min()) & several)
+    assert not main.bold["mean cosine"].any()
+
+
+def test_notes_say_what_is_shared_and_what_failed() -> None:
+    frame = results(
+        sts_rows("raw", "STSB"),
+        sts_rows("zca", "STSB", math.nan, reason="no variance"),
+        sts_rows("zca", "SICKR", math.nan, reason="no variance"),
+    )
+    lines = notes(frame)
+    assert lines[0] == "encoder bert, layers -1, pooling mean, corpus target"
+    assert lines[-1] == "nan: zca on STSB, SICKR: no variance"
+
+
+def test_text_continues_below_in_narrow_terminals() -> None:
+    tasks = [f"task{number}" for number in range(12)]
+    groups = [sts_rows(method, task) for method in ("raw", "flow") for task in tasks]
+    table = result_tables(results(*groups))[0]
+    wide, narrow = to_text(table), to_text(table, 80)
+    assert max(map(len, narrow.splitlines())) <= 80
+    for text in (wide, narrow):
+        assert text.count("50.00") == text.count("[45.0, 55.0]") == 24
+        assert all(task in text for task in tasks)
+    assert len(wide.splitlines()) == 5
+
+
+def test_print_results(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = results(sts_rows("raw", "STSB", low=math.nan, high=math.nan))
+    print_results(Results(frame.to_dict("records"), {"verdicts": ["Use: raw"]}))
+    out = capsys.readouterr().out
+    assert "50.00" in out
+    assert "(all)" not in out
+    assert out.endswith("Use: raw\n")
+
+
+def test_tables_need_no_drawing_library() -> None:
+    code = "import sys, flowbert.reports.tables; print({'matplotlib', 'jinja2'} & {*sys.modules})"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

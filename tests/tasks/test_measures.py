@@ -1,0 +1,125 @@
+"""Measures against scipy, direct sums and their invariances."""
+
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowbert.tasks.measures import (
+    alignment,
+    mean_cosine,
+    mid_ranks,
+    no_spearman,
+    spearman,
+    uniformity,
+)
+
+VALUES = st.lists(st.integers(0, 6), min_size=2, max_size=40)
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+def test_spearman_equals_scipy_with_ties(
+    values: list[int], random: random.Random
+) -> None:
+    x = np.array(values, dtype=np.float64)
+    y = np.array(random.sample(values, len(values)), dtype=np.float64)
+    if no_spearman(x, y):
+        assert math.isnan(spearman(x, y))
+    else:
+        # Both sum at most 40 products of ranks below 40 in float64.
+        assert spearman(x, y) == pytest.approx(
+            scipy.stats.spearmanr(x, y).statistic, abs=1e-13
+        )
+        assert np.array_equal(mid_ranks(x), scipy.stats.rankdata(x))
+
+
+def test_spearman_is_exact_on_large_tied_data() -> None:
+    # 150,000 pairs with six levels: sums of ranks beyond 32 bits.
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, 150_000).astype(np.float64)
+    y = x + rng.integers(0, 9, len(x))
+    assert spearman(x, y) == pytest.approx(
+        scipy.stats.spearmanr(x, y).statistic, abs=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", [[1.0, 1.0, 1.0], [1.0, np.nan, 2.0], [1.0, np.inf, 2.0]]
+)
+def test_spearman_of_what_has_no_ranks_is_nan(wrong: list[float]) -> None:
+    target = np.array([1.0, 2.0, 3.0])
+    assert math.isnan(spearman(np.array(wrong), target))
+    assert no_spearman(np.array(wrong), target)
+
+
+def test_spearman_wants_equal_lengths() -> None:
+    with pytest.raises(ValueError, match="3 and 2"):
+        spearman(np.arange(3.0), np.arange(2.0))
+
+
+@pytest.fixture(scope="module")
+def vectors() -> torch.Tensor:
+    return torch.randn(700, 5, generator=torch.Generator().manual_seed(0))
+
+
+def test_uniformity_equals_the_sum_over_all_pairs(vectors: torch.Tensor) -> None:
+    unit = torch.nn.functional.normalize(vectors.double(), dim=1)
+    squared = torch.pdist(unit).square()
+    expected = float((-2 * squared).exp().mean().log())
+    assert uniformity(vectors) == pytest.approx(expected, rel=1e-12)
+    # Products of float32 are off by 2^-24 x D, inside an exponential of slope at most 4.
+    bound = 4 * 5 * 2**-24
+    assert uniformity(vectors, dtype=torch.float32) == pytest.approx(
+        expected, abs=bound
+    )
+
+
+def test_uniformity_of_a_sample_depends_on_the_seed_alone(
+    vectors: torch.Tensor,
+) -> None:
+    first, again, other = (
+        uniformity(vectors, limit=200, seed=seed) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+    assert uniformity(vectors, limit=700) == uniformity(vectors)
+
+
+@pytest.mark.parametrize("measure", [uniformity, mean_cosine])
+def test_measures_do_not_see_lengths_and_rotations(
+    measure: Callable[..., float], vectors: torch.Tensor
+) -> None:
+    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64)).Q
+    lengths = torch.linspace(0.1, 9, len(vectors), dtype=torch.float64)[:, None]
+    rotated = lengths * (vectors.double() @ rotation)
+    assert measure(rotated) == pytest.approx(measure(vectors), rel=1e-9)
+
+
+def test_known_values() -> None:
+    x = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
+    assert alignment(x, x) == 0
+    assert alignment(x, -2 * x) == pytest.approx(4)
+    assert alignment(x[:1], x[1:]) == pytest.approx(2)
+    assert uniformity(torch.tensor([[1.0, 0.0], [-2.0, 0.0]])) == pytest.approx(-8)
+    assert mean_cosine(x) == pytest.approx(0)
+    assert mean_cosine(torch.ones(4, 3)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "rows", [torch.empty(0, 3), torch.ones(1, 3), torch.zeros(3, 3)]
+)
+def test_too_few_or_directionless_vectors_give_nan(rows: torch.Tensor) -> None:
+    assert math.isnan(uniformity(rows))
+    assert math.isnan(mean_cosine(rows))
+    assert math.isnan(alignment(rows[:0], rows[:0]))
+
+
+def test_vectors_are_rows() -> None:
+    with pytest.raises(ValueError, match=r"\(3,\)"):
+        uniformity(torch.ones(3))

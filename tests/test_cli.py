@@ -1,0 +1,254 @@
+"""The command line: names, mistakes, help, configurations."""
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flowbert.cli import main
+from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, option_names
+from flowbert.cli.parser import make_parser
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+# The words of a line, and what the message says after "error: ".
+MISTAKES = [
+    ("fti", ["command: received 'fti'", "did you mean 'fit'"]),
+    ("fit --model.levls 3", ["--model.levls: no such option", "--model.levels"]),
+    ("fit --levels 3", ["--levels: no such option", "--model.levels"]),
+    ("fit --data.corpus a.txt", ["--data.corpus: no such option", "--corpus"]),
+    ("fit --config typo.yaml", ["typo.yaml: trainer.max_epoch", "max_epochs"]),
+    ("fit --config group.yaml", ["group.yaml: data is 5", "group"]),
+    ("fit --config long.yaml", ["long.yaml: not readable as YAML"]),
+    ("fit --config list.yaml", ["list.yaml: received"]),
+    ("fit --config no.yaml", ["no.yaml: no such file"]),
+    ("fit --config quikstart", ["'quikstart'", "did you mean 'quickstart'"]),
+    ("fit --config", ["--config: received nothing"]),
+    ("fit --corpus mising.txt", ["mising.txt: no such file", "'missing.txt'"]),
+    ("fit --corpus empty.txt", ["empty.txt: "]),
+    ("fit --corpus binary.txt", ["binary.txt: "]),
+    ("fit --corpus t.csv --column c", ["t.csv: ", "expected c"]),
+    ("fit --corpus somewhere", ["--corpus: received 'somewhere'", "target"]),
+    ("fit --encoder.path /nowhere/x", ["/nowhere/x"]),
+    ("fit --encoder /nowhere/x", ["/nowhere/x"]),
+    ("fit --encoder.layers 9", ["--encoder.layers: received 9"]),
+    ("fit --encoder.pooling men", ["--encoder.pooling: ", "did you mean 'mean'"]),
+    ("fit --encoder.max_length x", ["--encoder.max_length: received x", "number"]),
+    ("fit --tasks STSX", ["--tasks: received 'STSX'", "did you mean 'STSB'"]),
+    ("fit --model.levels 9", ["--model.levels: received 9"]),
+    ("fit --model.levels x", ["--model.levels: received x", "a whole number"]),
+    ("fit --model.noise -1", ["--model.noise: received -1.0"]),
+    ("fit --model.schedule cosin", ["--model.schedule: ", "did you mean 'cosine'"]),
+    ("fit --data.held_out 2", ["--data.held_out: received 2.0"]),
+    ("fit --checkpoint.every_n_steps 0", ["--checkpoint.every_n_steps: received 0"]),
+    ("fit --seed -4", ["--seed: received -4"]),
+    ("fit --method flwo", ["--method: received 'flwo'", "did you mean 'flow'"]),
+    ("fit --method whitening-500", ["500"]),
+    ("fit --log_to wndb", ["--log_to: received 'wndb'", "did you mean 'wandb'"]),
+    ("fit --run_dir done", ["--run_dir: done holds a finished run"]),
+    ("fit --trainer.accelerator abacus", ["trainer: ", "abacus"]),
+    ("test", ["--ckpt_path: received nothing"]),
+    ("test --ckpt_path no.ckpt", ["no.ckpt: no such file"]),
+    ("test --ckpt_path binary.txt", ["--ckpt_path: binary.txt"]),
+    ("compare --methods raw,whitning", ["--methods: received 'whitning'"]),
+    ("compare --methods whitening-129", ["received 129"]),
+    ("compare --split tset", ["--split: ", "'tset'"]),
+    ("compare --output x.txt", ["--output: received x.txt", ".json"]),
+    ("compare --seeds a", ["--seeds: received a", "a whole number or a list"]),
+    ("encode --output v.npy", ["--input: received 0"]),
+    ("encode --input missing.txt", ["--output: received nothing"]),
+    ("encode --input missing.txt --output v.txt", ["v.txt"]),
+    ("encode --input missing.txt --model done --output v.npy", ["done"]),
+    ("export", ["required: model, to"]),
+    ("report nowhere", ["nowhere"]),
+    ("reproduce --explain nobody", ["'nobody'"]),
+    ("analyze --map tsne", ["--map: received 'tsne'"]),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a few files to mistake for others."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "missing.txt").write_text("A sentence.\n")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "binary.txt").write_bytes(b"text\n\x00\xff\n")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
+    (tmp_path / "group.yaml").write_text("data: 5\n")
+    (tmp_path / "long.yaml").write_text(f"seed: {'9' * 5000}\n")
+    (tmp_path / "list.yaml").write_text("- a\n")
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / "results.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"), MISTAKES, ids=[case[0] for case in MISTAKES]
+)
+def test_mistakes_are_one_line(
+    words: str, parts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(SystemExit) as stopped:
+        main(words.split())
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ")
+    for part in parts:
+        assert part in error
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("method", MODULES)
+def test_names_are_those_of_the_parser(command: str, method: str) -> None:
+    if command not in TRAINED and method != "flow":
+        return
+    file, name = COMMANDS[command]
+    module = "flowbert." + file.removesuffix(".py").replace("/", ".")
+    function = getattr(
+        sys.modules.get(module) or __import__(module, fromlist=["x"]), name
+    )
+    parser = make_parser(command, function, method)
+    names = {action.dest for action in parser._actions if action.option_strings}
+    nested = {name for name in names if name.endswith(".help")} | {"trainer"}
+    assert set(option_names(command, method)) == names - nested | {"help", "quiet"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_describes_every_option(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "--help"])
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 100  # two screens
+    for name in option_names(command):
+        if not name.startswith("trainer.") and name not in (
+            "help",
+            "quiet",
+            "print_config",
+        ):
+            assert f"--{name} " in text or f"--{name}\n" in text
+    assert "``" not in text
+    assert ":func:" not in text
+
+
+def test_the_trainers_options_are_behind_a_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["fit", "--help", "trainer"])
+    text = capsys.readouterr().out
+    assert "--trainer.accelerator" in text
+    assert "--corpus" not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["fit", "--model.levls", "3"],
+        ["fit", "--corpus", "mising.txt"],
+        ["compare", "--config", "no.yaml"],
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_mistakes_do_not_wait_for_torch(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom flowbert.cli import main\n"
+        f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
+        "print({'torch', 'pytorch_lightning', 'transformers', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_the_line_wins_over_configurations(folder: Path) -> None:
+    (folder / "one.yaml").write_text("method: mlm\nseed: 1\n")
+    (folder / "two.yaml").write_text("seed: 2\n")
+    words = ["--seed", "3", "--config", "one.yaml", "--config=two.yaml"]
+    line = check("fit", words)
+    assert line.words == ["--config=one.yaml", "--config=two.yaml", "--seed=3"]
+    assert line.method == "mlm"
+    assert check("fit", [*words, "--method=sbert"]).method == "sbert"
+
+
+SMALL = {
+    "trained": [
+        "--max_sentences=128",
+        "--trainer.max_epochs=-1",
+        "--trainer.max_steps=2",
+        "--trainer.val_check_interval=1.0",
+        "--trainer.check_val_every_n_epoch=1",
+    ],
+    "fit": ["--max_sentences=300"],
+    "compare": ["--max_sentences=300", "--bootstrap=0"],
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=[config.stem for config in CONFIGS])
+def test_configurations_run(
+    config: Path,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    first = config.read_text(encoding="utf-8").splitlines()[0]
+    command = first.split()[3]
+    assert first == f"# python train.py {command} --config configs/{config.name}"
+    content = yaml.safe_load(config.read_text(encoding="utf-8"))
+    kind = "trained" if content.get("method") in MODULES else command
+    main([command, f"--config={config}", "--quiet", *SMALL[kind]])
+    assert "Spearman x 100" in capsys.readouterr().out
+    assert list(folder.rglob("results.json"))
+
+
+def test_a_run_is_repeated_by_its_configuration(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--quiet", "--baseline", "null"]
+    options = [*small, *SMALL["trained"], "--log_to", "tensorboard"]
+    main(["fit", "--run_dir", "one", "--model.noise", "0.1", *options])
+    main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
+    checkpoint = ["--ckpt_path", "one/checkpoints/last.ckpt"]
+    main(["test", *checkpoint, "--run_dir", "three", "--max_sentences=128", *small])
+    one, two, three = (
+        json.loads((folder / run / "results.json").read_text())["rows"]
+        for run in ("one", "two", "three")
+    )
+    assert one == two == three
+    assert (folder / "two" / "report.html").is_file()
+    capsys.readouterr()
+    main(["encode", "--model", "one", "--input", "missing.txt", "--output", "v.npy"])
+    assert capsys.readouterr().out == "1 vectors of size 128 written to v.npy\n"
+    main(["export", "one", "--to", "exported"])
+    assert capsys.readouterr().out == "written: exported\n"
+    main(["report", "one", "two", "--output", "both.html"])
+    assert capsys.readouterr().out == "written: both.html\n"
+
+
+def test_reproduce_explains_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["reproduce", "--explain", "li2020"])
+    assert "li2020-2-bert-base-uncased-flow-target" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_full_disk_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "v.npy")
+
+    monkeypatch.setattr("flowbert.io.os.replace", fail)
+    with pytest.raises(SystemExit):
+        main(["encode", "--input", "missing.txt", "--output", "v.npy"])
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error == "error: v.npy: No space left on device"

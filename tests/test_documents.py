@@ -1,0 +1,173 @@
+"""What the documents show works: Python blocks run, options exist, links lead somewhere."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbert.cli.options import COMMANDS, option_names
+from flowbert.maps import MAPS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text("utf-8")]
+PACKAGES = ("faiss", "mteb", "sentence_transformers")
+
+_BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
+_METHOD = re.compile(r"--method[ =](\w+)")
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path, language: str) -> Iterator[str]:
+    """Blocks of a language that are not marked as not run."""
+    for marked, name, text in _BLOCK.findall(path.read_text("utf-8")):
+        if name == language and not marked:
+            yield text
+
+
+def commands(path: Path) -> Iterator[list[str]]:
+    """Command and options of each line that calls flowbert."""
+    for text in blocks(path, "bash"):
+        for line in text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            for start in ("flowbert", "train.py"):
+                if start in words:
+                    yield words[words.index(start) + 1 :]
+
+
+@pytest.fixture
+def _maps_restored() -> Iterator[None]:
+    """A document may define a map."""
+    before = dict(MAPS)
+    yield
+    MAPS.clear()
+    MAPS.update(before)
+
+
+@pytest.mark.usefixtures("_maps_restored")
+@pytest.mark.parametrize("path", WITH_CODE, ids=relative)
+def test_python_blocks_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    known: dict[str, Any] = {"__name__": path.stem}
+    for text in blocks(path, "python"):
+        for package in PACKAGES:
+            if re.search(rf"^(import|from) {package}\b", text, re.MULTILINE):
+                pytest.importorskip(package)
+        exec(compile(text, path.name, "exec"), known)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_commands_have_their_options(path: Path) -> None:
+    for command, *words in commands(path):
+        assert command in COMMANDS, command
+        names = option_names(command, method_of(words))
+        for word in words:
+            name = word.removeprefix("--").partition("=")[0]
+            known = name in names or (name == "encoder" and "encoder.path" in names)
+            assert not word.startswith("--") or known, f"{command} {word}"
+
+
+def method_of(words: list[str]) -> str:
+    """Method of a command line, which a configuration may say."""
+    texts = [" ".join(words)]
+    for option, value in pairwise(words):
+        if option == "--config":
+            file = ROOT / "configs" / f"{Path(value).stem}.yaml"
+            texts.append(file.read_text("utf-8").replace("method:", "--method"))
+    found = (_METHOD.search(text) for text in texts)
+    return next((match[1] for match in found if match), "flow")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_links_and_files_exist(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for link, anchor in re.findall(r"\]\(([^):#]*)#?([^):]*)\)", text):
+        target = path.parent / link if link else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), f"{link}#{anchor}"
+    for name in re.findall(
+        r"\b(?:tests|benchmarks|configs|flowbert)/[\w/]+\.\w+", text
+    ):
+        assert (ROOT / name).exists(), name
+
+
+def anchors(path: Path) -> set[str]:
+    """Anchors of the headings, as they are written on GitHub."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def test_pictures_are_shown() -> None:
+    pages = "".join(path.read_text("utf-8") for path in DOCUMENTS)
+    pictures = [path.name for path in (ROOT / "docs").glob("*.svg")]
+    assert pictures
+    assert [name for name in pictures if f"{name})" not in pages] == []
+
+
+def test_documents_are_short() -> None:
+    counts = {path: len(path.read_text("utf-8").split()) for path in DOCUMENTS}
+    del counts[ROOT / "CONTRIBUTING.md"]
+    assert counts[ROOT / "README.md"] <= 900
+    assert sum(counts.values()) <= 13_000
+
+
+@pytest.mark.filterwarnings("ignore")  # of mteb
+def test_mteb_measures_an_exported_folder_as_we_do(tmp_path: Path) -> None:
+    """The lines of docs/using-a-model.md, with a task that needs no download."""
+    mteb = pytest.importorskip("mteb", reason="mteb is not installed")
+    transformers = pytest.importorskip("sentence_transformers")
+    from datasets import Dataset, DatasetDict
+    from mteb.abstasks import AbsTaskSTS
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    from flowbert import Model, SentenceEncoder, Whitening, compare, export
+    from flowbert.data.sts import load_sts
+
+    encoder = SentenceEncoder("builtin-sample", layers="first_last")
+    (pairs,) = load_sts("SAMPLE").split("test")
+    whitening = Whitening().fit(encoder.encode([*pairs.sentences1, *pairs.sentences2]))
+    folder = export(Model(encoder, whitening), tmp_path / "my-model")
+    columns = {
+        "sentence1": pairs.sentences1,
+        "sentence2": pairs.sentences2,
+        "score": pairs.scores,
+    }
+
+    class Sample(AbsTaskSTS):  # type: ignore[misc]
+        metadata = TaskMetadata(
+            name="SAMPLE",
+            description="The built-in sample.",
+            dataset={"path": "flowbert/sample", "revision": "0"},
+            type="STS",
+            eval_langs=["eng-Latn"],
+            main_score="cosine_spearman",
+        )
+        min_score, max_score = 0, 5
+
+        def load_data(self, **_: Any) -> None:
+            self.dataset = {
+                "default": DatasetDict({"test": Dataset.from_dict(columns)})
+            }
+            self.data_loaded = True
+
+    model = transformers.SentenceTransformer(str(folder))
+    result = mteb.evaluate(model, Sample(), cache=None, show_progress_bar=False)
+    ours = compare(encoder, {"whitening": whitening}, bootstrap=0)
+    expected = ours.figure("whitening", "SAMPLE", aggregation="all")
+    # Cosines of the folder differ by at most 1e-5, which exchanges few neighbours in rank.
+    assert result.task_results[0].get_score() == pytest.approx(expected, abs=1e-4)

@@ -1,0 +1,173 @@
+"""Sentences, files and vectors to vectors, in memory and in files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from flowbert import encoding
+from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.encoding import encode
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.maps import Ranges, Whitening, quantize
+from flowbert.model import Model
+
+TEXTS = [f"a dog runs {number} miles" for number in range(25)]
+FORMATS = ("npy", "safetensors", "parquet")
+
+
+@pytest.fixture(scope="module")
+def encoder() -> SentenceEncoder:
+    return SentenceEncoder(layers="first_last")
+
+
+@pytest.fixture(scope="module")
+def raw(encoder: SentenceEncoder) -> Any:
+    return encoder.encode(TEXTS)
+
+
+@pytest.fixture(scope="module")
+def model(encoder: SentenceEncoder, raw: Any, tmp_path_factory: Any) -> Model:
+    """A whitening of two hidden states, with its int8 scale, saved as a run does."""
+    fitted = Whitening(8, shrinkage=0.1).fit(raw)
+    made = Model(encoder, fitted, Ranges.of([fitted.transform(raw)]))
+    made.save(tmp_path_factory.mktemp("run") / "model")
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(model: Model, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("run")
+    model.save(folder / "model")
+    return str(folder)
+
+
+def read(path: Path) -> Any:
+    if path.suffix == ".npy":
+        return np.load(path)
+    if path.suffix == ".safetensors":
+        return load_file(path)["embeddings"]
+    table = pq.read_table(path)
+    assert table["sentence"].to_pylist() == TEXTS
+    return np.stack(table["embedding"].to_pylist())
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
+def test_sentences_with_a_model(
+    precision: str, model: Model, run: str, tmp_path: Path
+) -> None:
+    expected = model.encode(TEXTS, precision=precision)
+    options: dict[str, Any] = {"model": run, "precision": precision}
+    np.testing.assert_array_equal(encode(TEXTS, **options), expected)
+    for name in FORMATS:
+        path = tmp_path / f"a.{name}"
+        assert encode(TEXTS, **options, output=path) == expected.shape
+        np.testing.assert_array_equal(read(path).astype(expected.dtype), expected)
+
+
+def test_methods_and_encoders(model: Model, run: str, raw: Any) -> None:
+    options = EncoderOptions(layers="first_last")
+    np.testing.assert_array_equal(encode(TEXTS, encoder=options), raw)
+    np.testing.assert_array_equal(encode(TEXTS, model=run, method="raw"), raw)
+    moved = encode(TEXTS, model=run, encoder="builtin-sample")
+    np.testing.assert_array_equal(moved, model.encode(TEXTS))
+
+
+def test_files_of_sentences(raw: Any, tmp_path: Path) -> None:
+    options = EncoderOptions(layers="first_last")
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    table = "\n".join(["text\tnumber", *(f"{text}\t1" for text in TEXTS)])
+    (tmp_path / "a.tsv").write_text(table)
+    for name, column in (("a.txt", None), ("a.tsv", "text")):
+        path = str(tmp_path / name)
+        vectors = encode(input=path, column=column, encoder=options)
+        np.testing.assert_array_equal(vectors, raw)
+    (tmp_path / "b.txt").write_text("\n\n".join(TEXTS))
+    with pytest.warns(FlowbertWarning, match="24 blank lines left out"):
+        encode(input=str(tmp_path / "b.txt"))
+
+
+def test_vectors(model: Model, run: str, raw: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "raw.npy", raw)
+    for given in (raw, tmp_path / "raw.npy"):
+        np.testing.assert_array_equal(encode(vectors=given), raw)
+        mapped = encode(vectors=given, model=run)
+        np.testing.assert_array_equal(mapped, model.encode(TEXTS))
+        codes = encode(vectors=given, model=run, precision="int8")
+        np.testing.assert_array_equal(codes, quantize(mapped, "int8", model.scale))
+
+
+def test_an_interruption_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "_BLOCK", 10)
+    whole = SentenceEncoder.encode
+
+    def interrupted(self: SentenceEncoder, texts: list[str], **options: Any) -> Any:
+        if TEXTS[20] in texts:
+            raise KeyboardInterrupt
+        return whole(self, texts, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", interrupted)
+    for name in FORMATS:
+        with pytest.raises(KeyboardInterrupt):
+            encode(TEXTS, output=tmp_path / f"a.{name}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from flowbert.encoding import encode\n"
+        "from flowbert.encoders import EncoderOptions\n"
+        "encoder = EncoderOptions(layers='first_last')\n"
+        f"encode({TEXTS!r}, encoder=encoder, devices=2, output='a.npy')\n"
+    )
+    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, str(script)]
+    subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, **paths})
+    # Sums of float32 in another order: other sentences in a batch.
+    np.testing.assert_allclose(np.load(tmp_path / "a.npy"), raw, atol=1e-5)
+    assert {path.name for path in tmp_path.iterdir()} == {"script.py", "a.npy"}
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({}, "input: received 0"),
+    ({"sentences": TEXTS, "input": "a.txt"}, "input: received 2"),
+    ({"sentences": []}, "sentences: received none"),
+    ({"input": "none.txt"}, "none.txt"),
+    ({"vectors": "none.npy"}, "none.npy: no such file"),
+    ({"sentences": TEXTS, "precision": "int4"}, "precision: received 'int4'"),
+    ({"sentences": TEXTS[:1], "precision": "int8"}, "precision: received int8"),
+    ({"sentences": TEXTS, "output": "a.csv"}, "output: received a.csv"),
+    ({"sentences": TEXTS, "method": "flow"}, "method: received 'flow' without"),
+    ({"vectors": np.ones((3, 2)), "method": "flow"}, "method: received 'flow' without"),
+    ({"sentences": TEXTS, "devices": 2}, "devices: received 2"),
+    ({"sentences": TEXTS, "model": "none"}, "none"),
+    ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), MISTAKES)
+def test_mistakes(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        encode(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "flow"}, "method: received 'flow'"),
+        ({"encoder": EncoderOptions(layers="last")}, "encoder: received .*last"),
+        ({"sentences": None, "vectors": np.ones((3, 2))}, "received 2|2 .*128|128"),
+    ],
+)
+def test_what_a_model_refuses(options: dict[str, Any], message: str, run: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode(**{"sentences": TEXTS, "model": run, **options})

@@ -1,0 +1,282 @@
+"""Files appear whole or not at all, damage is seen, and foreign names stay in their folder."""
+
+import json
+import os
+import random
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from flowbert.errors import UserError
+from flowbert.io import (
+    digest,
+    digest_file,
+    digest_tensors,
+    inside,
+    load_tensors,
+    map_array,
+    read_json,
+    save_tensors,
+    sentences_digest,
+    write_atomically,
+    write_folder_atomically,
+    write_json,
+)
+
+TENSORS = {
+    "b.half": torch.arange(3, dtype=torch.float16),
+    "a": torch.arange(6, dtype=torch.float64).reshape(2, 3).t(),
+    "number": torch.tensor(7),
+    "flags": torch.tensor([True, False]),
+    "none": torch.empty(0, 3),
+}
+METADATA: dict[str, Any] = {"é": [1, 2.5, None, "\u2028"], "z": {"b": 1, "a": "x"}}
+
+
+def write_file(path: Path, text: str) -> None:
+    with write_atomically(path) as temporary:
+        temporary.write_text(text)
+
+
+def write_folder(path: Path, text: str) -> None:
+    with write_folder_atomically(path) as temporary:
+        (temporary / "within").mkdir()
+        (temporary / "within" / "a.txt").write_text(text)
+
+
+def content(path: Path) -> str:
+    return (path / "within" / "a.txt" if path.is_dir() else path).read_text()
+
+
+WRITERS = [write_file, write_folder]
+
+
+@pytest.fixture(params=[0o022, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_written_whole(write: Callable[[Path, str], None], tmp_path: Path) -> None:
+    path = tmp_path / "new" / "target"
+    for text in ("first", "second"):
+        write(path, text)
+        assert content(path) == text
+        assert [each.name for each in path.parent.iterdir()] == ["target"]
+
+
+def test_permissions_are_those_of_the_umask(umask: int, tmp_path: Path) -> None:
+    save_tensors(tmp_path / "a", "thing", TENSORS)
+    write_json(tmp_path / "b", {})
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_an_error_leaves_the_older_one(
+    write: Callable[[Path, str], None],
+    call: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    write(tmp_path / "target", "older")
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "target", "newer")
+    assert content(tmp_path / "target") == "older"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def kill_at_rename(path: Path, write: Callable[[Path, str], None]) -> None:
+    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    write(path, "newer")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_kill_leaves_the_older_one(
+    write: Callable[[Path, str], None], tmp_path: Path
+) -> None:
+    write(tmp_path / "target", "older")
+    arguments = tmp_path / "target", write
+    process = get_context("fork").Process(target=kill_at_rename, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert content(tmp_path / "target") == "older"
+
+
+def test_tensors_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    save_tensors(path, "thing", TENSORS, **METADATA)
+    tensors, metadata = load_tensors(path, "thing")
+    assert metadata == METADATA
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor)
+    np.testing.assert_array_equal(map_array(path, "a"), TENSORS["a"])
+    # Equal content gives equal bytes, in whatever order it is given.
+    again = tmp_path / "b.safetensors"
+    given_last = dict(reversed(TENSORS.items()))
+    save_tensors(again, "thing", given_last, **dict(reversed(METADATA.items())))
+    assert again.read_bytes() == path.read_bytes()
+    with pytest.raises(UserError, match="not a saved other"):
+        load_tensors(path, "other")
+    with pytest.raises(UserError, match="no such file"):
+        load_tensors(tmp_path / "c", "thing")
+
+
+def test_no_damage_is_unseen(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    save_tensors(path, "thing", TENSORS, **METADATA)
+    intact = path.read_bytes()
+    damaged = [intact[:size] for size in range(0, len(intact), 7)]
+    damaged += [intact + b"\0", intact[1:], intact + intact, b""]
+    for place in range(len(intact)):
+        flipped = bytearray(intact)
+        flipped[place] ^= 1 << place % 8
+        damaged.append(bytes(flipped))
+    for each in damaged:
+        path.write_bytes(each)
+        with pytest.raises(UserError, match=r"a\.safetensors: "):
+            load_tensors(path, "thing")
+
+
+@given(
+    st.lists(st.text()),
+    st.lists(st.text()),
+)
+def test_digests_are_of_the_content(first: list[str], second: list[str]) -> None:
+    equal = first == second
+    with suppress(UnicodeEncodeError):  # half of a surrogate pair is no sentence
+        assert (sentences_digest(first) == sentences_digest(second)) == equal
+    assert (digest(first) == digest(second)) == equal
+
+
+def test_digests_of_tensors_and_files(tmp_path: Path) -> None:
+    state = {"b": torch.zeros(2, 3), "a": torch.ones(2, dtype=torch.bfloat16)}
+    expected = digest_tensors(state)
+    assert digest_tensors(dict(reversed(state.items()))) == expected
+    for name, value in {
+        "b": torch.zeros(3, 2),
+        "a": torch.ones(2, dtype=torch.float16),
+        "c": torch.zeros(1),
+    }.items():
+        assert digest_tensors({**state, name: value}) != expected
+    (tmp_path / "a").write_bytes(b"abc")
+    assert digest_file(tmp_path / "a") == digest(b"ab", b"c")
+
+
+NAMES = [
+    "..",
+    "../x",
+    "a/../../x",
+    "/x",
+    "~/../../x",
+    "",
+    ".",
+    "a/..",
+    "a\0b",
+    "\ud800",
+]
+
+
+@given(st.text(st.sampled_from("./\\:~a\0\ud800")))
+@example("C:\\x")
+@example("..\\x")
+def test_names_stay_inside(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    with suppress(UserError):
+        path = inside(folder, name)
+        assert folder.resolve() in path.parents
+        assert not path.exists() or path.is_relative_to(folder.resolve())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_leave_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="inside the folder"):
+        inside(tmp_path, name)
+
+
+def test_links_that_leave_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "in").symlink_to(folder)
+    assert inside(folder, "in/a.txt") == folder.resolve() / "a.txt"
+    with pytest.raises(UserError, match="inside the folder"):
+        inside(folder, "out/a.txt")
+
+
+SCHEMA = {"name": str, "count": (int, 3), "prompt": (str, None)}
+
+
+def test_json_is_read_against_a_schema(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"name": "é", "more": [1]})
+    read = read_json(tmp_path / "a.json", SCHEMA)
+    assert read == {"name": "é", "more": [1], "count": 3, "prompt": None}
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a.json", {"value": float("nan")})
+    assert read_json(tmp_path / "a.json")["name"] == "é"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "expected an object"),
+        ("{}", "lacks 'name'"),
+        ('{"name": 3}', "name is 3; expected a str"),
+        ('{"name": null}', "name is None; expected a str"),
+        ('{"name": "a", "count": "4"}', "count is '4'; expected a int"),
+    ],
+)
+def test_json_mistakes(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message) as caught:
+        read_json(path, SCHEMA)
+    assert str(caught.value).startswith(str(path))
+    with pytest.raises(UserError, match="cannot be read"):
+        read_json(tmp_path / "none.json", SCHEMA)
+
+
+def test_fuzzed_json_is_a_user_error(tmp_path: Path) -> None:
+    path, rng = tmp_path / "a.json", random.Random(0)
+    intact = json.dumps(
+        {"name": "a", "count": 3, "nested": {"b": [1.5, None]}}
+    ).encode()
+    pieces = [b"\xff", b"{", b"]", b"null", b"\\ud800", b"NaN", b"9" * 5000, b"", b'"']
+    refused = 0
+    for _ in range(1000):
+        spoiled = bytearray(intact)
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(spoiled) + 1)
+            spoiled[place : place + rng.randint(0, 4)] = rng.choice(pieces)
+        path.write_bytes(spoiled)
+        try:
+            read = read_json(path, SCHEMA)
+        except UserError:
+            refused += 1
+        else:
+            assert isinstance(read["name"], str)
+    assert 500 < refused < 1000

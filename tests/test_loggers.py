@@ -1,0 +1,82 @@
+"""Figures go to metrics.csv always, to wandb and TensorBoard when asked."""
+
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+
+from flowbert.errors import UserError
+from flowbert.loggers import check_log_to, make_loggers
+from flowbert.training import fit
+
+
+def test_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)  # not imported
+    (first,) = make_loggers([], tmp_path)
+    assert isinstance(first, CSVLogger)
+    assert Path(first.log_dir) == tmp_path
+    kinds = [type(logger) for logger in make_loggers(["tensorboard"], tmp_path)]
+    assert kinds == [CSVLogger, TensorBoardLogger]
+    with pytest.raises(UserError, match=r"log_to: received 'wnadb'; .*wandb"):
+        check_log_to(["tensorboard", "wnadb"])
+
+
+def test_earlier_metrics_are_kept(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        (tmp_path / "metrics.csv").write_text(text)
+        make_loggers([], tmp_path)
+    assert (tmp_path / "metrics-1.csv").read_text() == "first"
+    assert (tmp_path / "metrics-2.csv").read_text() == "second"
+    assert not (tmp_path / "metrics.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["wandb", "wandb-offline"])
+def test_wandb_without_a_key_is_offline(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for variable in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    _, logger = make_loggers([name], tmp_path)
+    assert isinstance(logger, WandbLogger)
+    assert logger._offline
+    assert ("no API key" in capsys.readouterr().err) == (name == "wandb")
+
+
+def test_a_fit_logs_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.setenv("WANDB_MODE", "")  # wandb writes it
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    run = tmp_path / "run"
+    results = fit(
+        corpus="builtin-sample",
+        max_sentences=300,
+        baseline="whitening:shrinkage=0.1",
+        trainer={"max_epochs": 1, "enable_progress_bar": False, "accelerator": "cpu"},
+        log_to=["wandb", "tensorboard"],
+        run_dir=run,
+    )
+    logged = "flow/SAMPLE/dev/spearman_wmean"
+    assert pd.read_csv(run / "metrics.csv")[logged].notna().any()
+    (events,) = run.glob("tensorboard/events.*")
+    assert logged.encode() in events.read_bytes()
+    (record,) = run.glob("wandb/offline-run-*/*.wandb")
+    content = record.read_bytes()
+    for name in ("results.json", "metrics.csv", "flow.safetensors"):
+        assert name.encode() in content
+    (file,) = run.glob("wandb/offline-run-*/files/media/table/results_*.table.json")
+    table = json.loads(file.read_text())
+    frame = pd.DataFrame(table["data"], columns=table["columns"])
+    assert frame["method"].tolist() == results.frame["method"].tolist()
+    assert frame["value"].tolist() == pytest.approx(results.frame["value"].tolist())

@@ -1,0 +1,234 @@
+"""Random numbers, files, vectors and trainings on another processor (docs/reliability.md)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+from torch import Tensor
+
+import fits
+from flowbert import compare
+from flowbert.data.sample import sample_corpus
+from flowbert.encoders import EmbeddingCache, SentenceEncoder
+from flowbert.io import digest_file, load_tensors, save_tensors, sentences_digest
+from flowbert.maps import Moments, Whitening, load_map, save_map
+from flowbert.seeding import Stream
+from flowbert.tasks.bootstrap import Block
+
+OTHER_PROCESSOR = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "OMP_NUM_THREADS": "1" if torch.get_num_threads() > 1 else "2",
+}
+ROUNDING = 2.0**-24  # u of float32
+SENTENCES = list(dict.fromkeys(sample_corpus()))[:400]
+PAIRS = slice(0, 400, 2), slice(1, 400, 2)
+EPOCHS = 3  # of the training that is resumed after the first one
+
+pytestmark = [
+    # Callbacks are left out where nothing is written.
+    pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`"),
+    pytest.mark.filterwarnings("ignore:whitening. N=.* are few"),
+]
+
+
+def write_before(folder: Path) -> None:
+    """Write what travels: cached vectors, a map, pairs to compare on, rows, a checkpoint."""
+    encoder = SentenceEncoder()
+    vectors = EmbeddingCache(folder / "cache").embed(encoder, SENTENCES)
+    np.save(folder / "vectors.npy", vectors)
+    save_map(Whitening().fit(vectors), folder / "map.safetensors")
+    lines = ["sentence1\tsentence2\tscore"]
+    for number, (first, second) in enumerate(
+        zip(SENTENCES[PAIRS[0]], SENTENCES[PAIRS[1]], strict=True)
+    ):
+        lines.append(f"{first}\t{second}\t{number % 6}")
+    (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    np.save(folder / "rows.npy", fits.make_rows(64))
+    checkpoint = ModelCheckpoint(folder, filename="epoch", save_on_train_epoch_end=True)
+    fits.fit(folder, checkpoint, data=data(folder), max_epochs=1)
+
+
+def data(folder: Path) -> Any:
+    return fits.make_data(rows=np.load(folder / "rows.npy"), batch_size=16)
+
+
+def exact(folder: Path) -> dict[str, Tensor]:
+    """Draws and stored content that are equal to the last bit."""
+    generator = Stream(0, "masks").generator()
+    with torch.random.fork_rng():
+        Stream(0, "dropout").seed_torch()
+        dropout = torch.nn.functional.dropout(torch.ones(50, 100), 0.1)
+    rng = Stream(0, "order", epoch=3).rng()
+    sampled = Stream(0, "subset").python().sample(range(1000), 100)
+    file = folder / f"file{os.getpid()}.safetensors"
+    save_tensors(file, "test", {"x": torch.arange(9.0)}, name="é")
+    identity = {"encoder": SentenceEncoder().identity}
+    texts = [digest_file(file), sentences_digest(SENTENCES), str(identity)]
+    results = compare(
+        tasks=str(folder / "pairs.tsv"),
+        output=folder / "results.json",
+        cache=str(folder / "cache"),
+        bootstrap=20,
+    )
+    return {
+        "permutation": torch.from_numpy(rng.permutation(1000)),
+        "subset": torch.tensor(sampled),
+        "order": torch.randperm(1000, generator=generator),
+        "uniform": torch.rand(1000, generator=generator),
+        "tokens": torch.randint(2000, (1000,), generator=generator),
+        "dropout": dropout,
+        "multiplicities": torch.from_numpy(
+            Block(10, (300, 200), Stream(0, "bootstrap")).counts()
+        ),
+        "files": torch.tensor([ord(letter) for text in texts for letter in text]),
+        "cached": torch.from_numpy(
+            EmbeddingCache(folder / "cache").embed(SentenceEncoder(), SENTENCES)
+        ),
+        "results": torch.tensor(results.frame["value"].tolist()),
+    }
+
+
+def rounded(folder: Path) -> dict[str, Tensor]:
+    """Numbers that are equal up to rounding."""
+    vectors = np.load(folder / "vectors.npy")
+    encoded = SentenceEncoder().encode(SENTENCES)
+    return {
+        "normal": torch.randn(4000, generator=Stream(0, "noise").generator()),
+        "encoded": torch.from_numpy(encoded),
+        "raw cosines": cosines(torch.from_numpy(encoded)),
+        "mapped": torch.from_numpy(
+            load_map(folder / "map.safetensors").transform(vectors)
+        ),
+        "whitened cosines": cosines(
+            torch.from_numpy(Whitening().fit_transform(encoded))
+        ),
+        "resumed": resume(folder, folder / "epoch.ckpt"),
+    }
+
+
+def cosines(vectors: Tensor) -> Tensor:
+    first, second = (vectors[pairs].double() for pairs in PAIRS)
+    return torch.cosine_similarity(first, second)
+
+
+def resume(folder: Path, checkpoint: Path) -> Tensor:
+    """Parameters of the flow after a resumed training."""
+    trainer = fits.fit(
+        folder, data=data(folder), ckpt_path=checkpoint, max_epochs=EPOCHS
+    )
+    parameters = trainer.lightning_module.parameters()
+    return torch.cat([parameter.detach().flatten() for parameter in parameters])
+
+
+@pytest.fixture(scope="module")
+def travel(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The folder, and what this processor and another one make of it."""
+    folder = tmp_path_factory.mktemp("travel")
+    write_before(folder)
+    here = exact(folder), rounded(folder)
+    subprocess.run(
+        [sys.executable, __file__, str(folder)],
+        check=True,
+        env={**os.environ, **OTHER_PROCESSOR, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    there = [load_tensors(folder / name, "test")[0] for name in ("exact", "rounded")]
+    return folder, *zip(here, there, strict=True)
+
+
+def test_equal_to_the_last_bit(travel: Any) -> None:
+    folder, (here, there), _ = travel
+    files = len(list((folder / "cache").rglob("*.safetensors")))
+    assert files == 1  # the other processor has encoded nothing
+    assert here.keys() == there.keys()
+    assert [name for name in here if not torch.equal(here[name], there[name])] == []
+
+
+def test_normal_numbers_to_a_few_units(travel: Any) -> None:
+    _, _, (here, there) = travel
+    # sqrt(-2 log a) cos(2 pi b): the argument of the cosine is rounded, so the error is a share
+    # of the radius, at most sqrt(2 * 24 log 2) = 5.8, not of the number; five roundings.
+    error = (here["normal"] - there["normal"]).abs().max()
+    assert error <= 2 * 5 * 2 * np.pi * 5.8 * ROUNDING
+
+
+def embedding_bound() -> float:
+    """Bound of the relative difference of two vectors of an encoder, to first order.
+
+    Two orders of a sum of n terms differ by at most 2 n u of their absolute values (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2002, section 4.2). Sums that follow each
+    other in a layer: five of the hidden size, one of the intermediate size, scores, context and
+    softmax over the tokens; layer norms keep relative errors.
+    """
+    config: Any = SentenceEncoder().backbone.network.config
+    layers: int = config.num_hidden_layers
+    head = config.hidden_size // config.num_attention_heads
+    tokens = max(SentenceEncoder().lengths(SENTENCES))
+    terms: int = 5 * config.hidden_size + config.intermediate_size + head + 2 * tokens
+    return 2 * layers * terms * ROUNDING
+
+
+def test_vectors_and_cosines_to_the_bound(travel: Any) -> None:
+    _, _, (here, there) = travel
+    lengths = here["encoded"].norm(dim=1)
+    errors = (here["encoded"] - there["encoded"]).norm(dim=1)
+    bound = embedding_bound()
+    assert (errors <= bound * lengths).all()
+    # Each of two unit vectors turns by at most the relative error.
+    assert (here["raw cosines"] - there["raw cosines"]).abs().max() <= 2 * bound
+
+
+def test_whitened_cosines_by_the_smallest_variance(travel: Any) -> None:
+    folder, _, (here, there) = travel
+    vectors = here["encoded"]
+    variances = Moments(vectors.shape[1]).update(vectors).eigen()[0]
+    kept = variances[: load_map(folder / "map.safetensors").transform(vectors).shape[1]]
+    # An error d of each vector is at most e = d / sqrt(variance) after whitening; the map itself
+    # changes by the share e, the mean by e, for both vectors of a pair, of length above 1.
+    error = (vectors - there["encoded"]).norm(dim=1).max() / kept[-1].sqrt()
+    difference = (here["whitened cosines"] - there["whitened cosines"]).abs().max()
+    assert difference <= 6 * error + 4 * ROUNDING  # float32 vectors: each turns by 2 u
+
+
+def test_a_saved_map_to_rounding(travel: Any) -> None:
+    folder, _, (here, there) = travel
+    fitted = load_map(folder / "map.safetensors")
+    weight, _ = fitted.affine()  # type: ignore[attr-defined]
+    rows = torch.from_numpy(np.load(folder / "vectors.npy")).double()
+    sums = (rows - fitted.center_).abs() @ weight.abs()  # type: ignore[attr-defined]
+    # Sums of D products in float64, then one rounding to float32 on each side.
+    bound = 2 * len(weight) * 2.0**-53 * sums + 2 * ROUNDING * here["mapped"].abs()
+    assert ((here["mapped"] - there["mapped"]).abs() <= bound).all()
+
+
+def test_a_resumed_training_grows_rounding_alone(travel: Any) -> None:
+    folder, _, (here, there) = travel
+    # A step rounds sums over batch, D and three widths, forward and backward. The growth is
+    # measured: a training from parameters that differ by the roundings of all steps.
+    steps = (EPOCHS - 1) * 4
+    share = steps * 2 * (16 + fits.DIM + 3 * 4) * ROUNDING
+    content = torch.load(folder / "epoch.ckpt", weights_only=True)
+    generator = torch.Generator().manual_seed(0)
+    for name, value in content["state_dict"].items():
+        if value.is_floating_point():
+            signs = torch.randint(0, 2, value.shape, generator=generator) * 2 - 1
+            content["state_dict"][name] = value * (1 + share * signs)
+    torch.save(content, folder / "perturbed.ckpt")
+    growth = (resume(folder, folder / "perturbed.ckpt") - here["resumed"]).norm()
+    difference = (here["resumed"] - there["resumed"]).norm()
+    assert difference <= growth
+    assert growth <= 1e-2 * here["resumed"].norm()  # else the bound says nothing
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    save_tensors(path / "exact", "test", exact(path))
+    save_tensors(path / "rounded", "test", rounded(path))
