@@ -1,4 +1,4 @@
-"""How Sphinx builds the reference, ``make reference``: warnings and unknown names of ours are errors."""
+"""Sphinx configuration of ``make reference``: warnings and unknown names of ours are errors."""
 
 import flowbert
 
@@ -10,18 +10,22 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 napoleon_custom_sections = ["Shapes"]
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
-autodoc_inherit_docstrings = False  # Lightning's and torch's own methods are described by them
+autodoc_inherit_docstrings = False  # Lightning and torch describe their own methods
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 add_module_names = False
 
 nitpicky = True
-# Names of other libraries are not looked up (no network), nor private bases and types in signatures that no one makes.
-_NAMES = r"_\w+|Dense|Normalize|Packing|Processes|ResumableRun|ScoreFolder|grid\.Source|Step|TensorOrFloat"
-_INTERNAL = rf"flowbert\.(.*\.)?({_NAMES})"
+# Neither names of other libraries (no network) nor types of signatures that nobody makes.
+_INTERNAL = r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Row|TensorOrFloat)"
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:class", _INTERNAL)]
 
 html_theme = "alabaster"
-html_theme_options = {"description": flowbert.__doc__, "page_width": "70rem", "sidebar_width": "15rem"}
+html_theme_options = {
+    "description": flowbert.__doc__,
+    "page_width": "70rem",
+    "sidebar_width": "15rem",
+}
 html_show_sourcelink = False
