@@ -2,26 +2,47 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SHELL := bash
 
-.PHONY: quickstart test test-alone test-slow test-wheel reference lint types clean
+.PHONY: quickstart test test-processors test-slow lint types reference wheel
 
 quickstart: $(VENV)/installed
-	$(BIN)/python train.py fit --config configs/quickstart.yaml
+	$(BIN)/python train.py fit --config quickstart
 
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Several processes against one, runs that are killed, memory that does not grow with the corpus, encoders that learn,
-# pages in a browser, the documents' snippets: one by one.
-test-alone: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m alone
+# The numeric tests as other processors run them: instruction sets of torch, of oneDNN, threads.
+PROCESSORS ?= default:SSE41:1 avx2:AVX2:2 default:AVX2:4
+NUMERIC ?= $(addprefix tests/,encoders flows maps modules tasks exports evaluation)
+test-processors: $(VENV)/installed-dev
+	set -e; for processor in $(PROCESSORS); do \
+		IFS=: read -r torch onednn threads <<< $$processor; \
+		old=$$([ $$torch = avx2 ] || echo MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem); \
+		echo "torch $$torch, oneDNN $$onednn, $$threads threads"; \
+		env ATEN_CPU_CAPABILITY=$$torch ONEDNN_MAX_CPU_ISA=$$onednn $$old \
+			OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=passive \
+			$(BIN)/python -m pytest -n 2 --dist worksteal $(NUMERIC); \
+	done
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
 
-# The wheel, in an environment that sees the packages of VENV but not this folder, runs the quickstart from there.
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-dev
+	$(BIN)/mypy
+
+# Strict: a warning, or a reference to an unknown name of the project, is an error.
+reference: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs/reference build/reference
+	@echo "open build/reference/index.html"
+
+# The wheel, in an environment that sees the packages of VENV but not this folder, runs the quickstart.
 WHEEL := $(abspath $(VENV))/wheel
-test-wheel: $(VENV)/installed
+wheel: $(VENV)/installed
 	rm -rf build/lib build/bdist* $(WHEEL)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) .
 	rm -rf build/lib build/bdist*
@@ -32,21 +53,6 @@ test-wheel: $(VENV)/installed
 	$(BIN)/python -m pip --python $(WHEEL)/venv/bin/python install --quiet --no-deps --no-index $(WHEEL)/*.whl
 	cd $(WHEEL) && venv/bin/python -c "import flowbert, sys; assert flowbert.__file__.startswith(sys.prefix), flowbert"
 	cd $(WHEEL) && FLOWBERT_CACHE=$(WHEEL)/cache venv/bin/flowbert fit --config quickstart
-
-# Strict: a warning, or a reference to a name of ours that there is not, is an error.
-reference: $(VENV)/installed-dev
-	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs/reference build/reference
-	@echo "open build/reference/index.html"
-
-lint: $(VENV)/installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-
-types: $(VENV)/installed-dev
-	$(BIN)/mypy
-
-clean:
-	rm -rf $(VENV) build dist *.egg-info
 
 $(VENV)/installed: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)

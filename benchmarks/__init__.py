@@ -1,1 +1,1 @@
-"""Speed beside peers (``python -m benchmarks``), and scripts of their own for quality, memory and other comparisons."""
+"""Speed beside peers: ``python -m benchmarks``. Growth and vector search: scripts of their own."""

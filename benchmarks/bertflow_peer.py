@@ -1,19 +1,18 @@
-"""A training step as pytorch-bertflow computes it, written anew from its description, for its time alone.
+"""A training step as pytorch-bertflow computes it, written anew from its description.
 
-Its sources cannot be installed. The operations are those of its flow and optimizer: vectors as images of one pixel, a
-reversal as a convolution with a permutation matrix, normal distributions with tensors of zeros and ones, a loop over
-the parameters in the optimizer. https://github.com/UKPLab/pytorch-bertflow
+Its sources cannot be installed. The operations are those of its flow and optimizer: vectors as
+images of one pixel, a reversal as a convolution with a permutation matrix, normal distributions
+with tensors of zeros and ones, a loop over the parameters in the optimizer.
+https://github.com/UKPLab/pytorch-bertflow
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
-
-Pair = tuple[Tensor, Tensor | float]
 
 
 class _ActNorm(nn.Module):
@@ -25,65 +24,57 @@ class _ActNorm(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros(1, size, 1, 1))
         self.register_buffer("started", torch.tensor(1, dtype=torch.uint8))
 
-    def forward(self, x: Tensor) -> Pair:
-        if self.started.item() == 0:  # it looks at each step
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if self.started.item() == 0:  # the original checks it at each step
             raise RuntimeError("started is a constant here")
         exponent = self.log_scale * 3.0
         log_det = x.shape[2] * x.shape[3] * exponent.sum()
         return exponent.exp() * (x + self.shift), log_det
 
 
-class _Normalized(_ActNorm):
-    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(x)[0]
-
-
 class _Reversal(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.eye(size).flip(0)[:, :, None, None], requires_grad=False)
+        weight = torch.eye(size).flip(0)[:, :, None, None]
+        self.weight = nn.Parameter(weight, requires_grad=False)
 
-    def forward(self, x: Tensor) -> Pair:
+    def forward(self, x: Tensor) -> tuple[Tensor, float]:
         return nn.functional.conv2d(x, self.weight), 0.0
-
-
-class _Last(nn.Module):
-    def __init__(self, width: int, size: int) -> None:
-        super().__init__()
-        self.convolution = nn.Conv2d(width, size, 1)
-        self.log_scale = nn.Parameter(torch.zeros(1, size, 1, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.convolution(x) * (self.log_scale * 3).exp()
-        return out
 
 
 class _Coupling(nn.Module):
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
-        self.net = nn.Sequential(
-            nn.Conv2d(size // 2, width, 1, bias=False),
-            _Normalized(width),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(width, width, 1, bias=False),
-            _Normalized(width),
-            nn.ReLU(inplace=True),
-            _Last(width, size // 2),
+        half = size // 2
+        self.convolutions = nn.ModuleList(
+            [
+                nn.Conv2d(half, width, 1, bias=False),
+                nn.Conv2d(width, width, 1, bias=False),
+            ]
         )
+        self.norms = nn.ModuleList([_ActNorm(width), _ActNorm(width)])
+        self.last = nn.Conv2d(width, half, 1)
+        self.log_scale = nn.Parameter(torch.zeros(1, half, 1, 1))
 
-    def forward(self, x: Tensor) -> Pair:
+    def forward(self, x: Tensor) -> tuple[Tensor, float]:
         fixed, changed = x.chunk(2, 1)
-        return torch.cat([fixed, changed + self.net(fixed)], dim=1), 0.0
+        hidden = fixed
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            hidden = nn.functional.relu(norm(convolution(hidden))[0], inplace=True)
+        shift = self.last(hidden) * (self.log_scale * 3).exp()
+        return torch.cat([fixed, changed + shift], dim=1), 0.0
 
 
 class _Flow(nn.Module):
     def __init__(self, dim: int, levels: int, depth: int, width: int) -> None:
         super().__init__()
-        sizes = [dim >> level for level in range(levels)]
-        self.levels = nn.ModuleList(
-            nn.ModuleList(part for _ in range(depth) for part in (_ActNorm(n), _Reversal(n), _Coupling(n, width)))
-            for n in sizes
-        )
+        self.levels = nn.ModuleList()
+        for level in range(levels):
+            size = dim >> level
+            layers = nn.ModuleList()
+            for _ in range(depth):
+                layers += [_ActNorm(size), _Reversal(size), _Coupling(size, width)]
+            self.levels.append(layers)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         x = embeddings[:, :, None, None]
@@ -91,8 +82,8 @@ class _Flow(nn.Module):
         total = embeddings.new_zeros(())
         left = []
         for number, level in enumerate(self.levels):
-            for part in level:  # type: ignore[attr-defined]
-                x, log_det = part(x)
+            for layer in level:  # type: ignore[attr-defined]
+                x, log_det = layer(x)
                 total = total + log_det
             if number < len(self.levels) - 1:
                 x, out = x.chunk(2, 1)
@@ -111,12 +102,12 @@ def _prior(x: Tensor) -> Normal:
 
 
 def _log_density(prior: Normal, x: Tensor) -> Tensor:
-    found: Tensor = prior.log_prob(x).sum((1, 2, 3))  # type: ignore[no-untyped-call]
-    return found
+    density: Tensor = prior.log_prob(x).sum((1, 2, 3))  # type: ignore[no-untyped-call]
+    return density
 
 
 class _Adam(torch.optim.Optimizer):
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         super().__init__(parameters, {"lr": 1e-3, "weight_decay": 0.01})
 
     @torch.no_grad()
@@ -134,7 +125,7 @@ class _Adam(torch.optim.Optimizer):
 
 
 def bertflow_step(x: Tensor, levels: int, depth: int, width: int) -> Callable[[], None]:
-    """A step on the rows ``(B, D)``: both passes, clipping, optimizer."""
+    """A step on rows ``(B, D)``: both passes, clipping, optimizer."""
     flow = _Flow(x.shape[1], levels, depth, width)
     parameters = [p for p in flow.parameters() if p.requires_grad]
     optimizer = _Adam(parameters)

@@ -1,36 +1,39 @@
-"""What every speed benchmark shares: ways that take turns, floors at rates measured in the same run, one table."""
+"""What the benchmarks share: rounds in turn, the machine, results and their table."""
 
-import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from flowbert.io.atomic import written_atomically
+from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.io import read_json, write_atomically, write_json
 
-CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
-BEGIN, END = "<!-- python -m benchmarks: begin -->", "<!-- python -m benchmarks: end -->"
-Way = Callable[[], object]
+CLOCKS: dict[str, Callable[[], float]] = {
+    "wall": time.perf_counter,
+    "cpu": time.process_time,
+}
+BEGIN = "<!-- python -m benchmarks: begin -->"
+END = "<!-- python -m benchmarks: end -->"
 
 
 class NotMeasured(Exception):  # noqa: N818 - nothing went wrong
-    """A benchmark that this machine cannot run, with what it lacks."""
+    """A benchmark that cannot run here, with the reason."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the command line says.
+    """Options of the command line.
 
     Attributes:
-        clock: ``wall``; ``cpu`` is the process's own time, for a machine that others use, too.
+        clock: ``wall``, or ``cpu`` for the time of this process, on a machine that is shared.
         threads: Threads of torch.
-        real: Folder with ``models/`` and ``data/senteval``; None where there is none.
-        scale: Share of the full size, rounds and steps: below 1 only shows that the code runs.
+        real: Folder with ``models/`` and ``data/``; None where there is none.
+        scale: Share of sizes and rounds; below 1 is only a trial.
     """
 
     clock: str = "wall"
@@ -42,28 +45,37 @@ class Setting:
         """A count at this scale."""
         return max(least, round(count * self.scale))
 
-    def real_folder(self, *parts: str) -> Path:
-        """A folder of real models or data.
+    def real_path(self, *parts: str) -> Path:
+        """A path of real models or data.
 
         Raises:
-            NotMeasured: If there is none.
+            NotMeasured: If there are none.
         """
         if self.real is None:
             raise NotMeasured("needs FLOWBERT_REAL, a folder with models/ and data/")
         return self.real.joinpath(*parts)
 
-    def seconds(self, ways: dict[str, Way], rounds: int, device: str = "cpu") -> dict[str, float]:
-        """The best of several rounds of each, in which they take turns: a busy machine hurts all of them alike."""
+    def seconds(
+        self, calls: Mapping[str, Callable[[], object]], rounds: int
+    ) -> dict[str, float]:
+        """The best of several rounds of each call, in turn: other work disturbs all alike."""
         clock = CLOCKS[self.clock]
-        best = dict.fromkeys(ways, float("inf"))
+        best = dict.fromkeys(calls, float("inf"))
         for _ in range(self.times(rounds)):
-            for name, way in ways.items():
+            for name, call in calls.items():
                 start = clock()
-                way()
-                if device != "cpu":
+                call()
+                if torch.cuda.is_available():
                     torch.cuda.synchronize()
                 best[name] = min(best[name], clock() - start)
         return best
+
+    def product_rate(self, dtype: str = "float32", device: str = "cpu") -> float:
+        """Floating point operations per second of a product of matrices."""
+        size = 1024
+        x = torch.randn(size, size, device=device).to(getattr(torch, dtype))
+        best = self.seconds({"product": lambda: x @ x}, 10)
+        return 2.0 * size**3 / best["product"]
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,9 @@ class Row:
         setting: Its sizes.
         ours: Seconds.
         peer: Seconds of the peer, in the same run.
-        peer_name: Which peer.
-        floor: Seconds that cannot be avoided, at rates of the same run; 0 where none is stated.
-        floor_is: What the floor counts.
-        aim: What was aimed at, in words.
-        per: What the seconds are of, such as ``step``.
-        more: Further figures, for the file.
+        peer_name: The peer.
+        floor: Seconds of the arithmetic alone, at the rate of products of the same run; 0 where
+            none is stated.
     """
 
     name: str
@@ -88,96 +97,79 @@ class Row:
     ours: float
     peer: float
     peer_name: str
-    floor: float
-    floor_is: str
-    aim: str = ""
-    per: str = "run"
-    more: dict[str, Any] | None = None
-
-
-class Product:
-    """A product of two matrices, the measure of what a processor can do: one of the ways that take turns."""
-
-    def __init__(self, rows: int, inner: int, columns: int, dtype: torch.dtype, device: str = "cpu") -> None:
-        self._x = torch.randn(rows, inner, device=device).to(dtype)
-        self._weight = torch.randn(columns, inner, device=device).to(dtype)
-        # Some 0.2 GFLOP at a time: a single small product is below the clock's resolution.
-        self.times = max(1, 200_000_000 // (2 * rows * inner * columns))
-        self.operations = 2.0 * rows * inner * columns * self.times
-
-    def __call__(self) -> None:
-        """Multiply."""
-        for _ in range(self.times):
-            torch.nn.functional.linear(self._x, self._weight)
-
-
-class Copy:
-    """A copy of 64 MiB: read and written."""
-
-    bytes = 2.0 * 2**26
-
-    def __init__(self) -> None:
-        self._from, self._to = torch.zeros(2**24), torch.zeros(2**24)
-
-    def __call__(self) -> None:
-        """Copy."""
-        self._to.copy_(self._from)
+    floor: float = 0.0
 
 
 def machine(setting: Setting) -> dict[str, Any]:
     """What a figure depends on."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor(),
-    )
+    processor = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                processor = line.split(":")[1].strip()
     return {
-        "processor": cpu,
+        "processor": processor,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "bfloat16": "native" if bfloat16_is_fast() else "emulated",
         "cores": os.cpu_count(),
+        "gflops": round(setting.product_rate() / 1e9),
         "threads": setting.threads,
         "clock": setting.clock,
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
         "torch": torch.__version__,
-        "load_average": os.getloadavg()[0],
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows of a results file as Markdown, below the machines that they were measured on."""
-    machines = [
-        f"{about['processor']}, {about['cores']} cores, GPU: {about['gpu'] or 'none'}, torch {about['torch']}; "
-        f"{about['threads']} thread(s), {about['clock']} time, load {about['load_average']:.1f}"
-        for about in (row["machine"] for row in rows)
-    ]
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(machines), start=1)}
-    lines = ["| what | peer | ours | peer / ours | floor | floor / ours | aim | run |"]
-    lines.append("|---|---|---:|---:|---:|---:|---|---:|")
-    for row, run in zip(rows, machines, strict=True):
-        if "not_measured" in row:
-            lines.append(f"| {row['name']} | not measured: {row['not_measured']} | | | | | | {numbers[run]} |")
-            continue
-        peer, ours, floor = (_shown(row[name]) for name in ("peer", "ours", "floor"))
-        beside_floor = f"{floor} ({row['floor_is']}) | {row['floor'] / row['ours']:.2f}"
-        lines.append(
-            f"| {row['name']}: {row['setting']} | {row['peer_name']}, {peer} | {ours} a {row['per']} "
-            f"| {row['peer'] / row['ours']:.2f} | {beside_floor if row['floor'] else row['floor_is'] + ' |'} "
-            f"| {row['aim']} | {numbers[run]} |"
-        )
-    return "\n".join([*(f"Run {number}: {text}.\n" for text, number in numbers.items()), *lines])
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """The records of a results file as Markdown, below the machines of their runs."""
+    machines = [_describe(record["machine"]) for record in records]
+    numbers = {text: run for run, text in enumerate(dict.fromkeys(machines), start=1)}
+    lines = [f"Run {run}: {text}.\n" for text, run in numbers.items()]
+    lines.append("| what | ours | peer | peer / ours | floor / ours | run |")
+    lines.append("|---|---:|---|---:|---:|---:|")
+    for record, text in zip(records, machines, strict=True):
+        if "reason" in record:
+            cells = [record["name"], f"not measured: {record['reason']}", "", "", ""]
+        else:
+            ours, peer, floor = (record[name] for name in ("ours", "peer", "floor"))
+            cells = [
+                f"{record['name']}: {record['setting']}",
+                _duration(ours),
+                f"{record['peer_name']}, {_duration(peer)}",
+                f"{peer / ours:.2f}",
+                f"{floor / ours:.2f}" if floor else "",
+            ]
+        lines.append(f"| {' | '.join(cells)} | {numbers[text]} |")
+    return "\n".join(lines)
 
 
-def write_results(path: Path, rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Write rows to the results file, where they replace those of the same benchmarks; all rows of the file."""
-    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    again = {row["benchmark"] for row in rows}
-    kept = [row for row in before if row["benchmark"] not in again]
-    merged = [*kept, *({**row, "machine": about} for row in rows)]
-    with written_atomically(path) as temporary:
-        temporary.write_text(json.dumps({"rows": merged}, indent=1) + "\n", encoding="utf-8")
+def _describe(about: Mapping[str, Any]) -> str:
+    return (
+        "{processor}, {capability}, bfloat16 {bfloat16}, {cores} cores, {gflops} GFLOP/s in "
+        "float32, GPU: {gpu}, torch {torch}; {threads} threads, {clock} time, load {load}"
+    ).format_map(about)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
+
+
+def update_results(
+    path: Path, records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Replace the records of the same benchmarks in the results file; all records of it."""
+    measured = {record["benchmark"] for record in records}
+    before = read_json(path, list) if path.exists() else []
+    kept = [record for record in before if record["benchmark"] not in measured]
+    merged = [*kept, *({**record, "machine": about} for record in records)]
+    write_json(path, merged)
     return merged
 
 
 def write_page(path: Path, text: str) -> None:
-    """Put a table between the two markers of a page.
+    """Write a table between the two markers of a page.
 
     Raises:
         SystemExit: If the page lacks them.
@@ -187,13 +179,6 @@ def write_page(path: Path, text: str) -> None:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"{path}: has no lines {BEGIN} and {END}")
-    with written_atomically(path) as temporary:
-        temporary.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
-
-
-def _shown(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text(encoding="utf-8").splitlines() if Path(path).exists() else []
+    with write_atomically(path) as temporary:
+        whole = f"{before}{begin}\n\n{text}\n\n{end}{after}"
+        temporary.write_text(whole, encoding="utf-8")

@@ -1,91 +1,72 @@
-"""Vector search with FAISS: quality, memory and latency of raw, cut and whitened vectors, by size and index.
+"""Vector search with FAISS: recall, memory and latency of raw and whitened vectors.
 
-Documents are captions and the premises of entailed hypotheses; a hypothesis is a query, and its premises are what it
-should find. That is a human label, not the neighbourhood in some space; a caption that a hypothesis describes as well,
-but that nobody labelled, counts as wrong, for every row alike. Whitening is fitted on the documents. Prints one
-Markdown table per encoder.
+Documents are captions and the premises of entailed hypotheses; a hypothesis is a query, and its
+premises are what it should find. A caption that nobody labelled counts as wrong, in every row
+alike. Whitening is fitted on the documents. Prints a Markdown table for each encoder.
 
-    python benchmarks/vector_search.py --encoder DIR DIR --corpus captions.txt --nli snli-test.jsonl
+    python -m benchmarks.vector_search --encoder DIR DIR --corpus captions.txt --nli snli.jsonl
 """
 
 import argparse
 import random
-import statistics
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import faiss
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from flowbert import SentenceEncoder, Whitening
-from flowbert.data.corpus import read_sentences
+from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
+from flowbert.encoders import EmbeddingCache, SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.metrics import hubness
-from flowbert.store.embedding_store import EmbeddingStore
+from flowbert.maps import make_map
 
 K = 10
 TIMED, ROUNDS = 200, 3  # queries whose latency is measured, one by one
-HUBNESS_OVER = 10_000  # documents
+METHODS = ("raw", "whitening")
 Vectors = NDArray[np.float32]
 Relevant = list[set[int]]
-INDICES: dict[str, Any] = {  # by name: from the number of dimensions to an empty index
-    "flat": faiss.IndexFlatIP,
-    "8 bit": lambda dim: faiss.IndexScalarQuantizer(dim, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT),
-    "HNSW": lambda dim: faiss.IndexHNSWFlat(dim, 32, faiss.METRIC_INNER_PRODUCT),
-}
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Vector search by map, size and index.")
-    parser.add_argument("--encoder", required=True, nargs="+", help="folders or hub names of Hugging Face encoders")
-    parser.add_argument("--layers", default=None, help="layers to average (default: as trained, else last)")
-    parser.add_argument("--corpus", required=True, help="text file of captions, one a line")
-    parser.add_argument("--nli", required=True, help="file of NLI pairs whose premises are captions")
-    parser.add_argument("--captions", default=50_000, type=int, help="so many random captions (default 50000)")
-    parser.add_argument("--sizes", default=[256, 128, 64], nargs="+", type=int, help="sizes beside the full one")
-    parser.add_argument("--store_dir", default=None, help="embedding cache; default: ~/.cache/flowbert")
-    return parser.parse_args()
+def index_of(kind: str, dim: int) -> Any:
+    """An empty index: exact, of bytes, or of a graph with 32 links."""
+    if kind == "flat":
+        return faiss.IndexFlatIP(dim)
+    if kind == "8 bit":
+        quantizer = faiss.ScalarQuantizer.QT_8bit
+        return faiss.IndexScalarQuantizer(dim, quantizer, faiss.METRIC_INNER_PRODUCT)
+    return faiss.IndexHNSWFlat(dim, 32, faiss.METRIC_INNER_PRODUCT)
 
 
-def read(arguments: argparse.Namespace) -> tuple[list[str], list[str], Relevant]:
-    """Documents, queries, and the numbers of the documents that each query should find."""
-    captions = list(dict.fromkeys(read_sentences(arguments.corpus).sentences))
-    captions = random.Random(0).sample(captions, min(arguments.captions, len(captions)))
-    pairs = load_nli(arguments.nli)
-    entailed = [
-        (premise, hypothesis)
-        for premise, hypothesis, label in zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)
-        if label == "entailment"
-    ]
-    number: dict[str, int] = {}  # by letters alone: a premise and its caption may differ in spaces
-    documents: list[str] = []
-    for text in [*captions, *(premise for premise, _ in entailed)]:
-        if number.setdefault(letters(text), len(documents)) == len(documents):
-            documents.append(text)
+def read(corpus: str, nli: str, captions: int) -> tuple[list[str], list[str], Relevant]:
+    """Documents, queries, and the rows of the documents that each query should find."""
+    distinct = list(dict.fromkeys(load_corpus(corpus).sentences))
+    documents = random.Random(0).sample(distinct, min(captions, len(distinct)))
+    data = load_nli(nli)
+    rows: dict[str, int] = {}  # by letters: a premise and its caption differ in spaces
+    for row, text in enumerate(documents):
+        rows.setdefault(letters(text), row)
     relevant: dict[str, set[int]] = {}
-    for premise, hypothesis in entailed:
-        relevant.setdefault(hypothesis, set()).add(number[letters(premise)])
+    for premise, hypothesis, label in zip(
+        data.premises, data.hypotheses, data.labels, strict=True
+    ):
+        if label != "entailment":
+            continue
+        if letters(premise) not in rows:
+            rows[letters(premise)] = len(documents)
+            documents.append(premise)
+        relevant.setdefault(hypothesis, set()).add(rows[letters(premise)])
     return documents, list(relevant), list(relevant.values())
 
 
 def letters(text: str) -> str:
     """Lower-case letters and digits of a text."""
     return "".join(filter(str.isalnum, text.lower()))
-
-
-def maps(documents: Vectors, queries: Vectors) -> Iterator[tuple[str, Vectors, Vectors]]:
-    """Each map's name with all dimensions of documents and queries, of which the first are kept."""
-    yield "raw", documents, queries
-    whitening = Whitening().fit(torch.from_numpy(documents))
-    first, second = (whitening.transform(torch.from_numpy(rows)).numpy() for rows in (documents, queries))
-    yield "whitening", first, second
 
 
 def cut(rows: Vectors, size: int) -> Vectors:
@@ -95,60 +76,80 @@ def cut(rows: Vectors, size: int) -> Vectors:
 
 
 def latency(index: Any, queries: Vectors) -> float:
-    """Milliseconds of one query alone, the best of several rounds: median over queries."""
-    return statistics.median(min(milliseconds(index, query) for _ in range(ROUNDS)) for query in queries[:TIMED, None])
+    """Milliseconds of a single query, the best of several rounds: median over queries."""
+    best = []
+    for query in queries[:TIMED, None]:
+        seconds = []
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            index.search(query, K)
+            seconds.append(time.perf_counter() - start)
+        best.append(1000 * min(seconds))
+    return median(best)
 
 
-def milliseconds(index: Any, query: Vectors) -> float:
-    """Time of one search."""
-    start = time.perf_counter()
-    index.search(query, K)
-    return 1000 * (time.perf_counter() - start)
+def recall(found: NDArray[np.int64], relevant: Sequence[set[int]]) -> float:
+    """Mean share of the relevant documents that were found, in percent."""
+    shares = [
+        len(wanted & set(rows)) / len(wanted)
+        for rows, wanted in zip(found.tolist(), relevant, strict=True)
+    ]
+    return 100 * fmean(shares)
 
 
-def lines(documents: Vectors, queries: Vectors, relevant: Relevant, sizes: Sequence[int]) -> Iterator[str]:
+def lines(
+    documents: Vectors, queries: Vectors, relevant: Relevant, sizes: Sequence[int]
+) -> Iterator[str]:
     """Lines of the table of one encoder."""
-    for name, mapped, asked in maps(documents, queries):
-        exact: NDArray[np.int64] | None = None
-        for size in (mapped.shape[1], *(size for size in sizes if size < mapped.shape[1])):
+    for method in METHODS:
+        fitted = make_map(method).fit(documents)
+        mapped, asked = fitted.transform(documents), fitted.transform(queries)
+        exact: Relevant | None = None
+        full = mapped.shape[1]
+        for size in (full, *(size for size in sizes if size < full)):
             rows, searched = cut(mapped, size), cut(asked, size)
-            hubs = hubness(rows, K, vectors=HUBNESS_OVER)
-            for kind, make in INDICES.items():
-                index = make(size)
+            for kind in ("flat", "8 bit", "HNSW"):
+                index = index_of(kind, size)
                 index.train(rows)
                 index.add(rows)
                 found = index.search(searched, K)[1]
-                exact = found if exact is None else exact
-                cells = [
-                    f"{100 * statistics.fmean(map(recall, found, relevant)):.1f}",
-                    f"{100 * statistics.fmean(map(recall, found, map(set, exact.tolist()))):.1f}",
-                    f"{faiss.serialize_index(index).nbytes / 2**20:.1f}",
-                    f"{latency(index, searched):.2f}",
-                    f"{hubs:.2f}",
+                exact = exact or [set(row) for row in found.tolist()]
+                cells = [method, str(size), kind]
+                cells += [
+                    f"{recall(found, wanted):.1f}" for wanted in (relevant, exact)
                 ]
-                yield f"| {name} | {size} | {kind} | " + " | ".join(cells) + " |"
-
-
-def recall(found: NDArray[np.int64], wanted: set[int]) -> float:
-    """Share of the wanted documents that were found."""
-    return len(wanted.intersection(found.tolist())) / len(wanted)
+                cells.append(f"{faiss.serialize_index(index).nbytes / 2**20:.1f}")
+                cells.append(f"{latency(index, searched):.2f}")
+                yield f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
-    """Print a table per encoder."""
-    warnings.simplefilter("ignore", FlowbertWarning)  # of dimensions that do not vary
+    """Print a table for each encoder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoder", required=True, nargs="+", help="folders or names")
+    parser.add_argument("--layers", help="default: as trained, else last")
+    parser.add_argument("--corpus", required=True, help="captions, one on a line")
+    parser.add_argument(
+        "--nli", required=True, help="pairs whose premises are captions"
+    )
+    parser.add_argument("--captions", default=50_000, type=int)
+    parser.add_argument("--sizes", default=[256, 128, 64], nargs="+", type=int)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FlowbertWarning)  # of directions without variance
     faiss.omp_set_num_threads(1)
-    arguments = parse_arguments()
-    documents, queries, relevant = read(arguments)
-    for path in arguments.encoder:
-        encoder = SentenceEncoder.from_pretrained(path, layers=arguments.layers)
-        store = EmbeddingStore(arguments.store_dir, encoder)
-        store.add([*documents, *queries])
-        print(f"{Path(path).name}: {len(documents)} documents, {len(queries)} queries\n")
-        print(f"| map | dimensions | index | recall@{K} | same as exact and full | MB | ms/query | hubness |")
-        print("|---|---:|---|---:|---:|---:|---:|---:|")
-        rows, asked = (np.asarray(store.embeddings(texts), dtype=np.float32) for texts in (documents, queries))
-        for line in lines(rows, asked, relevant, arguments.sizes):
+    documents, queries, relevant = read(options.corpus, options.nli, options.captions)
+    cache = EmbeddingCache()
+    for path in options.encoder:
+        encoder = SentenceEncoder(path, layers=options.layers)
+        print(
+            f"{Path(path).name}: {len(documents)} documents, {len(queries)} queries\n"
+        )
+        print(
+            f"| map | dimensions | index | recall@{K} | as exact and full | MB | ms |"
+        )
+        print("|---|---:|---|---:|---:|---:|---:|")
+        embedded = cache.embed(encoder, documents), cache.embed(encoder, queries)
+        for line in lines(*embedded, relevant, options.sizes):
             print(line, flush=True)
         print()
 

@@ -1,4 +1,4 @@
-"""Check that a wheel holds what the source holds: ``python tools/check_wheel.py flowbert-*.whl``."""
+"""Check that a wheel is complete: ``python tools/check_wheel.py flowbert-*.whl``."""
 
 import sys
 import zipfile
@@ -11,9 +11,15 @@ def missing_files(wheel: Path, root: Path = ROOT) -> list[str]:
     """Files of the package, ``flowbert/...``, and of ``configs/`` that a wheel lacks."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    source = [path.relative_to(root).as_posix() for path in (root / "flowbert").rglob("*") if path.is_file()]
+    source = [
+        path.relative_to(root).as_posix()
+        for path in (root / "flowbert").rglob("*")
+        if path.is_file()
+    ]
     configs = [f"flowbert/configs/{path.name}" for path in (root / "configs").iterdir()]
-    return sorted(name for name in {*source, *configs} - names if "__pycache__" not in name)
+    return sorted(
+        name for name in {*source, *configs} - names if "__pycache__" not in name
+    )
 
 
 if __name__ == "__main__":

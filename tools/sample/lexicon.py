@@ -57,7 +57,9 @@ def _concepts(entries: list[str], group: str) -> tuple[Concept, ...]:
 
 @lru_cache(maxsize=1)
 def _words() -> dict[str, Any]:
-    words: dict[str, Any] = json.loads((Path(__file__).parent / "lexicon.json").read_text(encoding="utf-8"))
+    words: dict[str, Any] = json.loads(
+        (Path(__file__).parent / "lexicon.json").read_text(encoding="utf-8")
+    )
     return words
 
 
@@ -67,14 +69,26 @@ def lexicon() -> Lexicon:
     words = _words()
     attributes, actions = words["attributes"], words["actions"]
     return Lexicon(
-        entities={group: _concepts(entries, group) for group, entries in words["entities"].items()},
-        hypernyms={group: _concepts([entry], group)[0] for group, entry in words["hypernyms"].items()},
-        attributes={name: _concepts(row["values"], name) for name, row in attributes.items()},
+        entities={
+            group: _concepts(entries, group)
+            for group, entries in words["entities"].items()
+        },
+        hypernyms={
+            group: _concepts([entry], group)[0]
+            for group, entry in words["hypernyms"].items()
+        },
+        attributes={
+            name: _concepts(row["values"], name) for name, row in attributes.items()
+        },
         describes={
-            group: tuple(n for n, row in attributes.items() if group in row["of"]) for group in words["entities"]
+            group: tuple(n for n, row in attributes.items() if group in row["of"])
+            for group in words["entities"]
         },
         actions={name: _concepts(row["verbs"], name) for name, row in actions.items()},
-        frames={name: (tuple(row["agents"]), tuple(row["patients"])) for name, row in actions.items()},
+        frames={
+            name: (tuple(row["agents"]), tuple(row["patients"]))
+            for name, row in actions.items()
+        },
         places=_concepts(words["places"], "place"),
         times=_concepts(words["times"], "time"),
         manners=_concepts(words["manners"], "manner"),

@@ -1,7 +1,8 @@
-"""How the text of the built-in sample was made: ``python -m tools.sample.make`` writes its files anew, byte for byte.
+"""Reproduce the text of the built-in sample: ``python -m tools.sample.make``.
 
-Sentences are generated from a seed: a meaning is drawn (who does what to whom, where, when, how, negated or not), then
-worded with synonyms, in either voice, with adjuncts in any order.
+A meaning is drawn from a seed (who does what to whom, where, when, how, negated or not), then
+worded with synonyms, in either voice, with adjuncts in any order. The tiny BERT beside the text was
+trained on it by an earlier version, from random weights, and cannot be reproduced by this one.
 """
 
 import gzip
@@ -29,7 +30,7 @@ def _stream(name: str) -> random.Random:
 
 @cache
 def sample_corpus() -> tuple[str, ...]:
-    """Sentences to fit on or to pretrain on, about 9 words each; a frequent one may occur more than once."""
+    """Sentences of about 9 words; a frequent one may occur more than once."""
     rng = _stream("corpus")
     return tuple(render(meaning.random_event(rng), rng) for _ in range(CORPUS_SIZE))
 
@@ -38,8 +39,8 @@ def sample_corpus() -> tuple[str, ...]:
 def sample_pairs(split: str) -> tuple[Pair, ...]:
     """Pairs (sentence 1, sentence 2, score in [0, 5]) of one split of the STS-like task.
 
-    The second meaning is the first one after 0 to 5 random edits, the negation of that in one pair of eight, or an
-    unrelated one in one of eight. The score is :func:`tools.sample.meaning.similarity_score`.
+    The second meaning is the first one after 0 to 5 random edits, the negation of that in one pair
+    of eight, or an unrelated one in one of eight.
 
     Raises:
         KeyError: If the split is not ``train``, ``dev`` or ``test``.
@@ -59,16 +60,20 @@ def _pair(rng: random.Random) -> Pair:
         second = meaning.random_event(rng)
     elif drawn < 1 / 4:
         second = meaning.negate(rng, second)
-    return render(first, rng), render(second, rng), meaning.similarity_score(first, second)
+    return (
+        render(first, rng),
+        render(second, rng),
+        meaning.similarity_score(first, second),
+    )
 
 
 @cache
 def sample_nli() -> tuple[NLIPair, ...]:
-    """Pairs (premise, hypothesis, label): for each premise entailment, neutral and contradiction, in this order.
+    """Pairs (premise, hypothesis, label): entailment, neutral and contradiction of each premise.
 
-    Premises are not negated (under a negation dropping a detail is no entailment). Entailment drops attributes or
-    adjuncts or names the word above; neutral adds a detail or tells of another event; contradiction negates, or changes
-    agent, action or attribute.
+    Premises are not negated (under a negation dropping a detail is no entailment). Entailment drops
+    attributes or adjuncts or generalizes; neutral adds a detail or is another event; contradiction
+    negates, or changes agent, action or attribute.
     """
     rng = _stream("nli")
     return tuple(pair for _ in range(TRIPLE_COUNT) for pair in _premise_group(rng))
@@ -81,10 +86,21 @@ def _premise_group(rng: random.Random) -> list[NLIPair]:
     premise = render(event, rng)
     edits = {
         "entailment": _entailment_edit(rng, event),
-        "neutral": rng.choice((meaning.add_detail, meaning.add_detail, meaning.other_event)),
-        "contradiction": rng.choice((meaning.negate, meaning.change_agent, meaning.change_action, _contrary_attribute)),
+        "neutral": rng.choice(
+            (meaning.add_detail, meaning.add_detail, meaning.other_event)
+        ),
+        "contradiction": rng.choice(
+            (
+                meaning.negate,
+                meaning.change_agent,
+                meaning.change_action,
+                _contrary_attribute,
+            )
+        ),
     }
-    return [(premise, render(edit(rng, event), rng), label) for label, edit in edits.items()]
+    return [
+        (premise, render(edit(rng, event), rng), label) for label, edit in edits.items()
+    ]
 
 
 def _entailment_edit(rng: random.Random, event: meaning.Event) -> meaning.Edit:
@@ -102,8 +118,12 @@ def _contrary_attribute(rng: random.Random, event: meaning.Event) -> meaning.Eve
 
 
 def write(folder: Path) -> None:
-    """Write ``corpus.txt.gz``, ``sts.tsv.gz`` and ``nli.tsv.gz`` as :mod:`flowbert.data.sample` reads them."""
-    pairs = ((split, *map(str, pair)) for split in PAIR_COUNTS for pair in sample_pairs(split))
+    """Write the files that :mod:`flowbert.data.sample` reads."""
+    pairs = (
+        (split, *map(str, pair))
+        for split in PAIR_COUNTS
+        for pair in sample_pairs(split)
+    )
     _write(folder / "corpus.txt.gz", ((sentence,) for sentence in sample_corpus()))
     _write(folder / "sts.tsv.gz", pairs)
     _write(folder / "nli.tsv.gz", sample_nli())

@@ -1,4 +1,4 @@
-"""Meanings of the built-in sample: what a sentence says, how near two of them are, and how they are changed."""
+"""Meanings of the built-in sample: their concepts, similarity, and edits."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,12 @@ SLOT_WEIGHTS: Mapping[str, float] = {
     "manner": 0.5,
 }
 SAME_GROUP = 0.4  # similarity of two different concepts of one group
-ATTRIBUTE_SHARE = 0.25  # of a thing's similarity, where at least one of the two has an attribute
-NEGATION_FACTOR = 0.5  # on the score, where one of the two is negated and the other is not
+ATTRIBUTE_SHARE = (
+    0.25  # of a thing's similarity, where at least one of the two has an attribute
+)
+NEGATION_FACTOR = (
+    0.5  # on the score, where one of the two is negated and the other is not
+)
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,13 @@ class Event:
 
 
 def similarity_score(a: Event, b: Event) -> float:
-    r"""Gold score of two meanings, :math:`5 \cdot n \cdot \sum_s w_s\, sim_s / \sum_s w_s`, rounded to 2 decimals.
+    r"""Gold score :math:`5 n \sum_s w_s\, sim_s / \sum_s w_s` of two meanings, to 2 decimals.
 
-    The sums go over the slots s (``SLOT_WEIGHTS``) that at least one of the two fills; :math:`sim_s` is 0 where only
-    one does. Two concepts have similarity 1 if they are the same, ``SAME_GROUP`` if they are of one group, else 0. For
-    a thing with an attribute on at least one side, ``ATTRIBUTE_SHARE`` of the similarity is whether the attributes are
-    equal. n is ``NEGATION_FACTOR`` where exactly one of the two is negated, else 1.
+    The sums go over the slots s (``SLOT_WEIGHTS``) that at least one of the two fills;
+    :math:`sim_s` is 0 where only one does. Two concepts have similarity 1 if they are the same,
+    ``SAME_GROUP`` if they are of one group, else 0. For a thing with an attribute on at least one
+    side, ``ATTRIBUTE_SHARE`` of the similarity is whether the attributes are equal. n is
+    ``NEGATION_FACTOR`` where exactly one of the two is negated, else 1.
     """
     total = reached = 0.0
     for slot, weight in SLOT_WEIGHTS.items():
@@ -60,7 +65,9 @@ def similarity_score(a: Event, b: Event) -> float:
             continue
         total += weight
         if left is not None and right is not None:
-            reached += weight * (_thing_similarity if isinstance(left, Thing) else _concept_similarity)(left, right)
+            reached += weight * (
+                _thing_similarity if isinstance(left, Thing) else _concept_similarity
+            )(left, right)
     factor = NEGATION_FACTOR if a.negated != b.negated else 1.0
     return round(5 * factor * reached / total, 2)
 
@@ -73,7 +80,9 @@ def _thing_similarity(a: Thing, b: Thing) -> float:
     kinds = _concept_similarity(a.kind, b.kind)
     if a.attribute is None and b.attribute is None:
         return kinds
-    return (1 - ATTRIBUTE_SHARE) * kinds + ATTRIBUTE_SHARE * (a.attribute == b.attribute)
+    return (1 - ATTRIBUTE_SHARE) * kinds + ATTRIBUTE_SHARE * (
+        a.attribute == b.attribute
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -140,13 +149,19 @@ def change_patient(rng: random.Random, event: Event) -> Event:
 
 def change_action(rng: random.Random, event: Event) -> Event:
     """Another action of the same frame."""
-    return replace(event, action=_other(rng, lexicon().actions[event.action.group], event.action))
+    return replace(
+        event, action=_other(rng, lexicon().actions[event.action.group], event.action)
+    )
 
 
 def change_attribute(rng: random.Random, event: Event) -> Event:
-    """Another value of the agent's attribute in the same dimension, or an attribute where it has none."""
+    """Another value of the agent's attribute, or an attribute where it has none."""
     old = event.agent.attribute
-    new = _attribute(rng, event.agent.kind.group) if old is None else _other(rng, lexicon().attributes[old.group], old)
+    new = (
+        _attribute(rng, event.agent.kind.group)
+        if old is None
+        else _other(rng, lexicon().attributes[old.group], old)
+    )
     return replace(event, agent=replace(event.agent, attribute=new))
 
 
@@ -177,7 +192,11 @@ def _with_adjunct(event: Event, slot: str, concept: Concept) -> Event:
 def swap_roles(rng: random.Random, event: Event) -> Event:
     """Agent and patient exchanged where the action allows it; else another patient."""
     agents, patients = lexicon().frames[event.action.group]
-    if event.patient is None or event.patient.kind.group not in agents or event.agent.kind.group not in patients:
+    if (
+        event.patient is None
+        or event.patient.kind.group not in agents
+        or event.agent.kind.group not in patients
+    ):
         return change_patient(rng, event)
     return replace(event, agent=event.patient, patient=event.agent)
 
@@ -191,13 +210,19 @@ def generalize(rng: random.Random, event: Event) -> Event:
     """Agent or patient replaced by the word above its category: a dog becomes an animal."""
     above = lexicon().hypernyms
     if event.patient is not None and rng.random() < 0.5:
-        return replace(event, patient=replace(event.patient, kind=above[event.patient.kind.group]))
-    return replace(event, agent=replace(event.agent, kind=above[event.agent.kind.group]))
+        return replace(
+            event, patient=replace(event.patient, kind=above[event.patient.kind.group])
+        )
+    return replace(
+        event, agent=replace(event.agent, kind=above[event.agent.kind.group])
+    )
 
 
 def add_detail(rng: random.Random, event: Event) -> Event:
-    """A place, time, manner or attribute that was left open; another event of the same agent where none was."""
-    empty = [(slot, items) for slot, items in _adjuncts() if getattr(event, slot) is None]
+    """A place, time, manner or attribute that was open; another event where none was."""
+    empty = [
+        (slot, items) for slot, items in _adjuncts() if getattr(event, slot) is None
+    ]
     if event.agent.attribute is None and (not empty or rng.random() < 0.3):
         return change_attribute(rng, event)
     if empty:
@@ -209,11 +234,17 @@ def add_detail(rng: random.Random, event: Event) -> Event:
 def other_event(rng: random.Random, event: Event) -> Event:
     """Something else that the same agent does."""
     words = lexicon()
-    frames = [frame for frame, (agents, _) in words.frames.items() if event.agent.kind.group in agents]
+    frames = [
+        frame
+        for frame, (agents, _) in words.frames.items()
+        if event.agent.kind.group in agents
+    ]
     frame = rng.choice([name for name in frames if name != event.action.group])
     patients = words.frames[frame][1]
     action = zipf_choice(rng, words.actions[frame])
-    return Event(event.agent, action, _thing(rng, patients) if patients else None, event.place)
+    return Event(
+        event.agent, action, _thing(rng, patients) if patients else None, event.place
+    )
 
 
 EDITS: tuple[Edit, ...] = (

@@ -32,11 +32,13 @@ def _active(rng: random.Random, verb: VerbForms, negated: bool) -> str:
 
 def _passive(rng: random.Random, verb: VerbForms, negated: bool) -> str:
     auxiliary = "is {}being" if rng.random() < 0.5 else "was {}"
-    return " ".join(f"{auxiliary.format('not ' if negated else '')} {verb.participle}".split())
+    return " ".join(
+        f"{auxiliary.format('not ' if negated else '')} {verb.participle}".split()
+    )
 
 
 def render(event: Event, rng: random.Random) -> str:
-    """One wording of a meaning: synonyms, articles, tense, voice and the order of the adjuncts are drawn.
+    """One wording of a meaning: synonyms, articles, tense, voice and order are drawn.
 
     Example:
         >>> from tools.sample.meaning import random_event
@@ -55,7 +57,13 @@ def render(event: Event, rng: random.Random) -> str:
         else:
             clause = f"{agent} {_active(rng, verb, event.negated)} {patient}"
     return _sentence(
-        rng, clause, [zipf_choice(rng, c.forms) for c in (event.place, event.time, event.manner) if c is not None]
+        rng,
+        clause,
+        [
+            zipf_choice(rng, c.forms)
+            for c in (event.place, event.time, event.manner)
+            if c is not None
+        ],
     )
 
 
