@@ -79,11 +79,14 @@ class AnswerRanking(Task):
         values = np.full((2, self.strata[0]), np.nan)
         for question in range(self.strata[0]):
             rows = self.data.question_of == question
-            scores = torch.from_numpy(items[rows])
-            labels = torch.from_numpy(self.data.labels[rows])
+            labels = self.data.labels[rows]
+            # torchmetrics takes an answer whose score is not above 0 for a wrong one: it gets
+            # ranks, of right answers behind wrong ones with the same cosine.
+            ranked = torch.from_numpy(labels[np.lexsort((~labels, items[rows]))])
+            ranks = torch.arange(1.0, len(ranked) + 1)
             if labels.any():
-                values[0, question] = retrieval_average_precision(scores, labels)
-                values[1, question] = retrieval_reciprocal_rank(scores, labels)
+                values[0, question] = retrieval_average_precision(ranks, ranked)
+                values[1, question] = retrieval_reciprocal_rank(ranks, ranked)
         return values
 
     def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:

@@ -160,6 +160,30 @@ def test_answers_equal_sklearn_and_hand_counted_ranks(answers: Path) -> None:
     assert scores["map", "all"] == pytest.approx((1 / 2 + 1) / 2)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_ranks_do_not_depend_on_the_sign_of_cosines(answers: Path, seed: int) -> None:
+    task = load_task(f"answers:{answers}")
+    assert isinstance(task, AnswerRanking)
+    # Few values, so that right and wrong answers have the same one.
+    items = np.random.default_rng(seed).integers(-2, 2, task.count) / 2
+    expected = []
+    for question in range(task.strata[0]):
+        rows = task.data.question_of == question
+        labels = task.data.labels[rows]
+        if labels.any():
+            # It counts equal scores against the answer, as we do.
+            expected.append(
+                sklearn.metrics.label_ranking_average_precision_score(
+                    [labels], [items[rows]]
+                )
+            )
+    scores = task.score(items)
+    assert scores["map", "all"] == pytest.approx(np.mean(expected))
+    assert task.score(items + 10) == scores
+    figures = task.estimator([items])(np.ones((1, task.strata[0]), dtype=np.int32))
+    np.testing.assert_allclose(figures[:, 0, 0], list(scores.values()))
+
+
 def test_equal_scores_count_by_half_in_the_resampled_area(answers: Path) -> None:
     task = load_task(f"answers:{answers}")
     items = np.zeros(task.count)
