@@ -10,9 +10,9 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim import Optimizer
 
-from flowbert.errors import UserError
+from flowbert.errors import UserError, choices
 from flowbert.modules.callbacks import FastTraining
-from flowbert.modules.optim import check_schedule, make_schedule
+from flowbert.modules.optim import SCHEDULES, make_schedule
 from flowbert.seeding import Stream
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
@@ -48,33 +48,25 @@ def check_limits(**values: Any) -> None:
 class TrainingModule(LightningModule):
     """Base of the modules.
 
-    Args:
-        learning_rate: Peak learning rate.
-        weight_decay: Decoupled weight decay.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps in which the learning rate rises.
-        seed: Seed of everything random.
+    The arguments of a subclass are its hyper-parameters, ``learning_rate``, ``weight_decay``,
+    ``schedule``, ``warmup`` and ``seed`` among them.
 
     Attributes:
         flaw: Why the results of what was trained mean nothing, in one line; None if they do.
 
     Raises:
-        UserError: If one of these, or of the subclass's arguments, is outside of its limits.
+        UserError: If an argument is outside of its limits.
     """
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float,
-        weight_decay: float,
-        schedule: str,
-        warmup: float,
-        seed: int,
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.save_hyperparameters(ignore=["encoder", "loss"])
         check_limits(**self.hparams)
-        check_schedule(schedule)
+        schedule = self.hparams["schedule"]
+        if schedule not in SCHEDULES:
+            raise UserError(
+                f"schedule: received {schedule!r}; {choices(SCHEDULES, schedule)}"
+            )
         self.flaw: str | None = None
         self._unchecked: list[tuple[int, Tensor]] = []
         self._gradients: dict[str, Tensor] = {}
@@ -89,6 +81,8 @@ class TrainingModule(LightningModule):
         schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
         steps = int(self.trainer.estimated_stepping_batches)
         scheduler = make_schedule(optimizer, schedule, warmup, steps)
+        # A fused step unscales float16 gradients by itself, too late to clip them.
+        optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},

@@ -77,13 +77,7 @@ class FlowModule(FullPrecision, TrainingModule):
         warmup: float = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            warmup=warmup,
-            seed=seed,
-        )
+        super().__init__()
         self.flow = Glow(dim, levels, depth, width, mixing, coupling, mixing_init, seed)
         self.register_buffer("noise_std", torch.zeros(()))
         self._last_batch: Tensor | None = None
@@ -170,13 +164,8 @@ class FlowModule(FullPrecision, TrainingModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """BertAdam and the schedule."""
-        learning_rate, weight_decay = (
-            self.hparams["learning_rate"],
-            self.hparams["weight_decay"],
-        )
-        return self.scheduled(
-            BertAdam(self.parameters(), learning_rate, weight_decay=weight_decay)
-        )
+        rate, decay = self.hparams["learning_rate"], self.hparams["weight_decay"]
+        return self.scheduled(BertAdam(self.parameters(), rate, weight_decay=decay))
 
     def _rows(self, batch: Batch) -> Tensor:
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from pytorch_lightning.plugins.precision import Precision
-from pytorch_lightning.utilities.enums import GradClipAlgorithmType
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
@@ -58,13 +55,7 @@ class TrainedModule(TrainingModule):
         warmup: float = 0.1,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            warmup=warmup,
-            seed=seed,
-        )
+        super().__init__()
         if encoder.frozen:
             raise ValueError("encoder: received a frozen one; expected frozen=False")
         if encoder.backbone.dtype != torch.float32:
@@ -127,22 +118,8 @@ class TrainedModule(TrainingModule):
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": decay},
             {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        # A fused step unscales float16 gradients by itself, too late to clip them.
-        fused = self.trainer.precision != "16-mixed"
         rate = self.hparams["learning_rate"]
-        return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=fused))
-
-    def configure_gradient_clipping(
-        self,
-        optimizer: Optimizer,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip as the Trainer says."""
-        # Mixed precision refuses fused steps for bfloat16, too, whose gradients need no scale.
-        algorithm = GradClipAlgorithmType(gradient_clip_algorithm or "norm")
-        plugin = self.trainer.precision_plugin
-        Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, algorithm)
+        return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=True))
 
     def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
         """Embeddings with the present weights, ``(N, D)``, float32 on the CPU."""
