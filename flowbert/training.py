@@ -4,6 +4,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pytorch_lightning import LightningModule, Trainer, seed_everything
-from torch import Tensor
 
 from flowbert.analysis.cls_token import warn_of_cls
 from flowbert.analysis.density import density_bits
@@ -50,6 +50,7 @@ from flowbert.modules import (
     read_checkpoint,
 )
 from flowbert.modules.base import check_limits
+from flowbert.modules.examples import Source
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
 from flowbert.tasks import STS, load_tasks
@@ -70,15 +71,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
     "logger": False,
 }
-
-EXAMPLE_OPTIONS = (
-    "positive",
-    "positive_rate",
-    "mlm_path",
-    "hard_negatives",
-    "drop_overlap",
-)
-"""Options among ``data`` that say how examples are made."""
 
 _RUN_DIR = "FLOWBERT_RUN_DIR"  # processes that Lightning starts write into the first one's folder
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
@@ -163,7 +155,7 @@ class Run:
         self.baseline = None
         if baseline is not None and method == "flow":
             self.baseline = WhiteningBaseline(make_map(baseline))
-        model = dict(model or {}, seed=seed)
+        model, data = dict(model or {}, seed=seed), dict(data or {})
         if ckpt_path is not None:
             model = match_checkpoint(method, model, ckpt_path, resume)
         self.seed = model["seed"]
@@ -174,29 +166,28 @@ class Run:
         check_limits(seed=self.seed)
         seed_everything(self.seed % 2**32, workers=True, verbose=False)
         self.trainer = self._make_trainer(checkpoint or {}, trainer or {})
+        self.device: torch.device = self.trainer.strategy.root_device
         if vectors is not None:
             self.rows = open_vectors(vectors, column)
             self.corpus, self.digest = self.rows.name, self.rows.digest
-            self._check_maps(self.rows.shape[1], model, data or {})
+            self._check_maps(self.rows.shape[1], model, data)
         elif method in MODULES and method != "flow":
-            self._prepare_examples(
-                corpus, nli, column, max_sentences, model, data or {}
-            )
+            loaded = None
+            if method != "sbert":
+                loaded = self._load_corpus(corpus, nli, column)
+            self._prepare_examples(loaded, nli, max_sentences, model, data)
         else:
-            loaded = self._load_corpus(corpus, nli, column, max_sentences)
-            self.encoder = open_encoder(self.options, loaded.sentences, self.device)
-            self._check_maps(self.encoder.dim, model, data or {})
-            self._encode(loaded)
+            fitting = self._load_corpus(corpus, nli, column)
+            if max_sentences is not None:
+                fitting = fitting.sample(max_sentences, self.seed)
+            self.encoder = open_encoder(self.options, fitting.sentences, self.device)
+            self._check_maps(self.encoder.dim, model, data)
+            self._encode(fitting)
             if ckpt_path is None and self.trainer.is_global_zero:
-                warn_of_cls(self.encoder, loaded.sentences, self.cache, self.seed)
+                warn_of_cls(self.encoder, fitting.sentences, self.cache, self.seed)
         if method == "flow":
-            self.data = RowsDataModule(
-                self.rows,
-                **(data or {}),
-                seed=self.seed,
-                name=self.corpus,
-                digest=self.digest,
-            )
+            data |= {"seed": self.seed, "name": self.corpus, "digest": self.digest}
+            self.data = RowsDataModule(self.rows, **data)
 
     def _check_maps(
         self, dim: int, model: Mapping[str, Any], data: Mapping[str, Any]
@@ -224,21 +215,18 @@ class Run:
             monitor = f"{self.method}/{validated[0].name}/dev/spearman_all"
         callbacks = [
             *([] if self.baseline is None else [self.baseline]),
-            TaskEvaluation(validated, self._embed_start, self.method, self._embed_now),
+            TaskEvaluation(validated, self._embed, self.baseline),
             StepLog(),
             *checkpoint_callbacks(self.folder / "checkpoints", monitor, **checkpoint),
         ]
         settings: dict[str, Any] = {**TRAINER_DEFAULTS, **options}
-        given = settings.get("callbacks") or []
-        settings["callbacks"] = [
-            *(given if isinstance(given, list) else [given]),
-            *callbacks,
-        ]
-        given = settings.get("plugins") or []
-        settings["plugins"] = [
-            *(given if isinstance(given, list) else [given]),
-            AtomicCheckpointIO(),
-        ]
+        added: dict[str, list[Any]] = {
+            "callbacks": callbacks,
+            "plugins": [AtomicCheckpointIO()],
+        }
+        for name, own in added.items():
+            given = settings.get(name) or []
+            settings[name] = [*(given if isinstance(given, list) else [given]), *own]
         try:
             with quiet_lightning():
                 made = Trainer(**settings, default_root_dir=str(self.folder))
@@ -247,12 +235,6 @@ class Run:
         if "bf16" in str(made.precision) and made.strategy.root_device.type == "cpu":
             warn_of_bfloat16()
         return made
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the Trainer."""
-        device: torch.device = self.trainer.strategy.root_device
-        return device
 
     def _encode(self, corpus: Corpus) -> None:
         """Encode the corpus and the tasks, before any training."""
@@ -264,23 +246,19 @@ class Run:
 
     def _prepare_examples(
         self,
-        corpus: str,
+        corpus: Corpus | None,
         nli: str,
-        column: str | None,
         max_sentences: int | None,
         model: Mapping[str, Any],
-        data: Mapping[str, Any],
+        data: dict[str, Any],
     ) -> None:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
-        options = {name: data[name] for name in EXAMPLE_OPTIONS if name in data}
-        others = {name: value for name, value in data.items() if name not in options}
+        names = {field.name for field in fields(Source)}
+        options = {name: data.pop(name) for name in names & data.keys()}
         if "objective" in model:
             options["objective"] = model["objective"]
-        loaded = None
-        if self.method != "sbert":
-            loaded = self._load_corpus(corpus, nli, column, None)
         examples = make_examples(
-            self.method, loaded, nli=nli, tasks=self.tasks, **options
+            self.method, corpus, nli=nli, tasks=self.tasks, **options
         )
         if max_sentences is not None:
             examples = examples.sample(max_sentences, self.seed)
@@ -292,33 +270,18 @@ class Run:
             token_weights=self.encoder.token_weights,
             frozen=False,
         )
-        self.data = TextDataModule(trained, examples, **others, seed=self.seed)
+        self.data = TextDataModule(trained, examples, **data, seed=self.seed)
         self.module = MODULES[self.method](trained, **model)
         self.module.check_examples(examples)
 
-    def _load_corpus(
-        self, corpus: str, nli: str, column: str | None, max_sentences: int | None
-    ) -> Corpus:
-        task = self.tasks[0] if self.tasks else None
-        if task is not None and corpus in ("target", "train_only"):
-            loaded = task.corpus(corpus)
-        else:
-            loaded = load_corpus(corpus, nli=nli, column=column)
-        if max_sentences is None:
-            return loaded
-        return loaded.sample(max_sentences, self.seed)
+    def _load_corpus(self, corpus: str, nli: str, column: str | None) -> Corpus:
+        if self.tasks and corpus in ("target", "train_only"):
+            return self.tasks[0].corpus(corpus)
+        return load_corpus(corpus, nli=nli, column=column)
 
-    def _embed_start(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings before the training, for the evaluation during it."""
+    def _embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings before the training."""
         return self.cache.embed(self.encoder, sentences)
-
-    def _embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
-        """Vectors of the trained method at this moment."""
-        if self.method == "flow":
-            latents: Tensor = self.module.flow.latents(start)
-            return latents
-        embeddings: Tensor = self.module.sentence_embeddings(sentences)
-        return embeddings
 
     def fit(self) -> Results:
         """Train, compare with the baselines on the test split, save everything.
@@ -390,8 +353,8 @@ class Run:
             flow = Flow.from_module(self.module)
             methods = [Method("flow", flow, True, self.corpus, self.seed)]
             if self.baseline is not None:
-                own = Method(self.baseline.name, self.baseline.map, True, self.corpus)
-                methods.insert(0, own)
+                fitted = self.baseline.map
+                methods.insert(0, Method(fitted.name, fitted, True, self.corpus))
             return methods
         trained = self.module.trained_encoder().to(self.device)
         raw = Raw().fit(torch.zeros(1, trained.dim))
@@ -419,7 +382,9 @@ class Run:
     def _compare(self, methods: Sequence[Method], split: str) -> Results:
         """Compare with the raw embeddings, and write results and page."""
         results = Results([], {})
-        if self.tasks and self.trainer.is_global_zero:
+        if not self.trainer.is_global_zero:
+            return results
+        if self.tasks:
             others = [method for method in methods if method.name != "raw"]
             results = compare(
                 self.encoder,
@@ -430,8 +395,6 @@ class Run:
                 cache=self.cache,
                 device=self.device,
             )
-        if not self.trainer.is_global_zero:
-            return results
         results.record["fitted_on"] = {"name": self.corpus, "digest": self.digest}
         results.save(self.folder / "results.json")
         self._write_page(results)

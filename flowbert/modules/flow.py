@@ -1,6 +1,7 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class FlowModule(FullPrecision, TrainingModule):
         UserError: If an argument is outside of its limits.
     """
 
+    name = "flow"
     noise_std: Tensor
 
     def __init__(
@@ -161,6 +163,10 @@ class FlowModule(FullPrecision, TrainingModule):
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Latents of a batch, ``(B, D)``."""
         return self.flow.latents(self._rows(batch))
+
+    def embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
+        """Latents of the embeddings of sentences, ``(N, D)``."""
+        return self.flow.latents(start)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """BertAdam and the schedule."""

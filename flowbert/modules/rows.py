@@ -182,10 +182,6 @@ class RowsDataModule(BatchDataModule):
         size, options = 4 * self.batch_size, self.loader_options()
         return [same_for_all(part, size, **options) for part in parts if len(part)]
 
-    def test_dataloader(self) -> list[DataLoader[Any]]:
-        """The same as in validation."""
-        return self.val_dataloader()
-
     def predict_dataloader(self) -> DataLoader[Any]:
         """All rows in order; Lightning divides them among several processes."""
         size, options = 4 * self.batch_size, self.loader_options()

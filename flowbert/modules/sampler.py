@@ -86,16 +86,6 @@ class BatchSampler(DistributedSampler[Any]):
             pool[:] = pool[np.argsort(self.lengths[pool], kind="stable")]
         return order.reshape(-1, self.joint_size)[rng.permutation(len(self))]
 
-    @property
-    def settings(self) -> dict[str, int]:
-        """What decides the batches beside the lengths."""
-        return {
-            "examples": len(self.lengths),
-            "batch_size": self.joint_size,
-            "pool": self.pool,
-            "seed": self.seed,
-        }
-
 
 class _Batches(Dataset[Any]):
     """Whole batches by the pairs of :class:`BatchSampler`."""
@@ -180,6 +170,10 @@ class BatchDataModule(LightningDataModule):
     def describe(self) -> dict[str, Any]:
         """What is trained on: name, digest and number, as JSON values."""
 
+    def test_dataloader(self) -> Any:
+        """The same as in validation."""
+        return self.val_dataloader()
+
     def loader_options(self) -> dict[str, Any]:
         """Options of all loaders: how batches are made ahead and copied."""
         on_gpu = (
@@ -228,7 +222,13 @@ class BatchDataModule(LightningDataModule):
 
     def _fitted_on(self, sampler: BatchSampler) -> dict[str, Any]:
         """What decides the batches."""
-        return {**self.describe(), **sampler.settings}
+        return {
+            **self.describe(),
+            "examples": len(sampler.lengths),
+            "batch_size": sampler.joint_size,
+            "pool": self.pool,
+            "seed": self.seed,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Number of batches used, and what decides them."""

@@ -94,15 +94,12 @@ class TextDataModule(BatchDataModule):
         lengths = np.zeros(len(self.fitted), dtype=np.int64)
         if self.pool == 1:
             return lengths
-        columns = set(self.examples.columns)
-        total = len(columns) * len(lengths)
-        with bar(desc="Counting tokens", total=total, unit="sentences") as progress:
-            for column in columns:
-                for start in range(0, len(lengths), _BLOCK):
-                    numbers = self.fitted[start : start + _BLOCK]
-                    sentences = [column[i] for i in numbers]
-                    lengths[start : start + _BLOCK] += self.encoder.lengths(sentences)
-                    progress.update(len(numbers))
+        starts = range(0, len(lengths), _BLOCK)
+        for start in bar(starts, "Counting tokens", unit="blocks"):
+            numbers = self.fitted[start : start + _BLOCK]
+            for column in set(self.examples.columns):
+                sentences = [column[i] for i in numbers]
+                lengths[start : start + _BLOCK] += self.encoder.lengths(sentences)
         return lengths
 
     def describe(self) -> dict[str, Any]:
@@ -144,10 +141,6 @@ class TextDataModule(BatchDataModule):
         size = min(self.batch_size, len(drawn))
         dataset = _Fixed(self, np.sort(drawn))
         return same_for_all(dataset, size, drop_last=True, **self.loader_options())
-
-    def test_dataloader(self) -> DataLoader[Any]:
-        """The same as in validation."""
-        return self.val_dataloader()
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Lists of the first column's sentences, in order; divided among several processes."""

@@ -125,6 +125,10 @@ class TrainedModule(TrainingModule):
         """Embeddings with the present weights, ``(N, D)``, float32 on the CPU."""
         return torch.from_numpy(self.encoder.encode(sentences))
 
+    def embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
+        """Embeddings with the present weights, whatever they were at the start."""
+        return self.sentence_embeddings(sentences)
+
     def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
         """Embeddings of sentences."""
         return self.sentence_embeddings(batch)
