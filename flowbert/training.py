@@ -4,7 +4,6 @@ import inspect
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,11 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.cpu import warn_of_bfloat16
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.evaluation import Results, compare
 from flowbert.evaluation.methods import Method, fit_map
 from flowbert.evaluation.spaces import analyze_results
-from flowbert.loggers import check_log_to, log_results, make_loggers
+from flowbert.loggers import LOG_TO, log_results, make_loggers
 from flowbert.maps import Flow, Ranges, Raw, check_map, make_map, open_vectors
 from flowbert.model import Model
 from flowbert.modules import (
@@ -50,7 +49,6 @@ from flowbert.modules import (
     read_checkpoint,
 )
 from flowbert.modules.base import check_limits
-from flowbert.modules.examples import Source
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
 from flowbert.tasks import STS, load_tasks
@@ -147,7 +145,8 @@ class Run:
         cache: str | None = None,
     ) -> None:
         self.log_to = as_list(log_to or None, "log_to")
-        check_log_to(self.log_to)
+        for name in self.log_to:
+            check_choice("log_to", name, LOG_TO)
         self.method, self.senteval = method, senteval
         self.ckpt_path = ckpt_path
         self.options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
@@ -253,7 +252,7 @@ class Run:
         data: dict[str, Any],
     ) -> None:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
-        names = {field.name for field in fields(Source)}
+        names = inspect.signature(make_examples).parameters.keys()
         options = {name: data.pop(name) for name in names & data.keys()}
         if "objective" in model:
             options["objective"] = model["objective"]

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.evaluation.results import Results
 from flowbert.exports.card import model_card
 from flowbert.exports.folder import encode_with_folder, write_folder
@@ -95,8 +95,7 @@ def export(
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
         PosixPath('my-model')
     """
-    if format not in FORMATS:
-        raise UserError(f"format: received {format!r}; {choices(FORMATS, format)}")
+    check_choice("format", format, FORMATS)
     chosen = FORMATS[format]
     missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
     if missing:

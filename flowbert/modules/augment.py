@@ -95,9 +95,13 @@ class MaskedReplacement:
         UserError: If there is no such model, or it lacks prediction layers or a mask token.
     """
 
-    def __init__(self, path: str, rate: float) -> None:
+    def __init__(self, path: str | None, rate: float) -> None:
         from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+        if path is None:
+            raise UserError(
+                "mlm_path: received nothing; expected a masked language model for positive mlm"
+            )
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
                 path, trust_remote_code=False
@@ -128,11 +132,9 @@ class MaskedReplacement:
         for words, rng in zip(rows, rngs, strict=True):
             count = max(1, round(self._rate * len(words)))
             numbers = sorted(rng.sample(range(len(words)), count))
-            text = list(words)
-            for number in numbers:
-                text[number] = self._tokenizer.mask_token
             chosen.append(numbers)
-            masked.append(" ".join(text))
+            hidden = dict.fromkeys(numbers, self._tokenizer.mask_token)
+            masked.append(" ".join(hidden.get(i, w) for i, w in enumerate(words)))
         features = self._tokenizer(
             masked, padding=True, truncation=True, return_tensors="pt"
         )

@@ -12,6 +12,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from flowbert.errors import UserError
 from flowbert.io import write_atomically
+from flowbert.modules.base import check_limits
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -97,12 +98,7 @@ def checkpoint_callbacks(
     Raises:
         UserError: If a number is not above 0.
     """
-    for name, value in (
-        ("every_n_steps", every_n_steps),
-        ("every_n_minutes", every_n_minutes),
-    ):
-        if value is not None and not value > 0:
-            raise UserError(f"{name}: received {value}; expected above 0, or null")
+    check_limits(every_n_steps=every_n_steps, every_n_minutes=every_n_minutes)
     last: dict[str, Any] = {
         "dirpath": folder,
         "filename": "last",

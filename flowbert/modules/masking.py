@@ -10,10 +10,7 @@ from torch.nn import functional
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.files import locate, quiet
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS
 from flowbert.seeding import Stream
-
-LIMITS["mask_fraction"] = (lambda value: 0 < value < 1, "above 0 and below 1")
 
 Features = Mapping[str, Tensor]
 

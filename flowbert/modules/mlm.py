@@ -7,14 +7,11 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS
 from flowbert.modules.losses import mean_pair_cosine
 from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, with_network
 from flowbert.seeding import Stream
-
-LIMITS["cosreg_weight"] = (lambda value: value >= 0, "at least 0")
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
 

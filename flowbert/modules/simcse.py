@@ -8,16 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, choices
-from flowbert.modules.base import LIMITS
+from flowbert.errors import UserError, check_choice
 from flowbert.modules.examples import Examples
 from flowbert.modules.losses import ContrastiveLoss, InfoNCE
 from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, dropouts, with_network
 from flowbert.seeding import Stream
-
-LIMITS["mlm_weight"] = (lambda value: value >= 0, "at least 0")
 
 HEADS = ("mlp_train_only", "mlp", "none")
 _INIT_STD = 0.02  # as BERT starts its layers
@@ -93,8 +90,7 @@ class SimCSEModule(TrainedModule):
         warmup: float = 0.0,
         **shared: Any,
     ) -> None:
-        if head not in HEADS:
-            raise UserError(f"head: received {head!r}; {choices(HEADS, head)}")
+        check_choice("head", head, HEADS)
         super().__init__(
             encoder,
             learning_rate=learning_rate,
@@ -124,19 +120,12 @@ class SimCSEModule(TrainedModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Contrastive loss of the batches of all processes, and the weighted MLM loss."""
-        columns = self._represent(batch)
-        if self.trainer.world_size > 1:
-            gathered: Any = self.all_gather(columns, sync_grads=True)
-            columns = gathered.transpose(0, 1).flatten(1, 2)
-        loss: Tensor = self.loss(*columns)
-        self.log("step/loss", loss.detach())
-        self.check_loss(loss)
+        loss = super().training_step(batch, batch_idx)
         if self.predictor is None:
             return loss
         mlm_loss = self._mlm_loss(batch)
         self.log("step/mlm_loss", mlm_loss.detach())
-        total: Tensor = loss + self.hparams["mlm_weight"] * mlm_loss
-        return total
+        return loss + float(self.hparams["mlm_weight"]) * mlm_loss
 
     def _mlm_loss(self, batch: Batch) -> Tensor:
         logits, ids = predict_masked(
@@ -148,17 +137,15 @@ class SimCSEModule(TrainedModule):
         )
         return prediction_loss(logits, ids)
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Log the contrastive loss without dropout."""
-        columns = self._represent(batch)
-        self.log_validation(self.loss(*columns), columns.shape[1])
-
-    test_step = validation_step
-
-    def _represent(self, batch: Batch) -> Tensor:
-        """Anchors, positives and perhaps hard negatives after the head, ``(G, B, D)``."""
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """Contrastive loss; in training of the batches of all processes together."""
         columns = self.embed(batch)
-        return columns.float() if self.head is None else self.head(columns).float()
+        columns = columns.float() if self.head is None else self.head(columns).float()
+        if self.training and self.trainer.world_size > 1:
+            gathered: Any = self.all_gather(columns, sync_grads=True)
+            columns = gathered.transpose(0, 1).flatten(1, 2)
+        loss: Tensor = self.loss(*columns)
+        return loss
 
     @torch.no_grad()
     def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:

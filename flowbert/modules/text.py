@@ -12,15 +12,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS, check_limits
+from flowbert.modules.base import check_limits
 from flowbert.modules.examples import Examples
 from flowbert.modules.sampler import BatchDataModule, same_for_all
 from flowbert.progress import bar
 from flowbert.seeding import Stream
-
-LIMITS |= dict.fromkeys(
-    ("max_length", "pool"), (lambda value: value >= 1, "at least 1")
-)
 
 Batch = dict[str, Any]
 Numbers = NDArray[np.int64]

@@ -11,12 +11,9 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS, TrainingModule
+from flowbert.modules.base import TrainingModule
 from flowbert.modules.examples import Examples
 from flowbert.modules.text import Batch
-
-LIMITS["chunk_size"] = (lambda value: value >= 1, "at least 1, or null")
-LIMITS["dropout"] = (lambda value: 0 <= value < 1, "0 to below 1, or null")
 
 
 class TrainedModule(TrainingModule):
@@ -106,9 +103,23 @@ class TrainedModule(TrainingModule):
                 )
         return torch.cat(vectors)[batch["rows"]]
 
-    def log_validation(self, loss: Tensor, examples: int) -> None:
-        """Log the loss of a validation batch, weighted by its number of examples."""
-        self.log("val/loss", loss, on_epoch=True, batch_size=examples)
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """The loss of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define batch_loss")
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Log and return the loss of a batch."""
+        loss = self.batch_loss(batch)
+        self.log("step/loss", loss.detach())
+        self.check_loss(loss)
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Log the loss without dropout, weighted by the number of examples."""
+        size = batch["rows"].shape[1]
+        self.log("val/loss", self.batch_loss(batch), on_epoch=True, batch_size=size)
+
+    test_step = validation_step
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW and the schedule."""

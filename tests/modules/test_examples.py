@@ -30,7 +30,7 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
 def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
-    options = {"positive_rate": 0.3, "mlm_path": masked_model}
+    options: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
     examples = make_examples("simcse", CORPUS, positive=positive, **options)
     assert examples.columns == (SENTENCES, SENTENCES)
     assert not examples.needs_dropout
