@@ -49,6 +49,7 @@ from flowbert.modules import (
     read_checkpoint,
 )
 from flowbert.modules.base import check_limits
+from flowbert.modules.examples import Examples
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
 from flowbert.tasks import STS, load_tasks
@@ -168,22 +169,24 @@ class Run:
         self.device: torch.device = self.trainer.strategy.root_device
         if vectors is not None:
             self.rows = open_vectors(vectors, column)
-            self.corpus, self.digest = self.rows.name, self.rows.digest
+            fitted_on: Any = self.rows
             self._check_maps(self.rows.shape[1], model, data)
         elif method in MODULES and method != "flow":
             loaded = None
             if method != "sbert":
                 loaded = self._load_corpus(corpus, nli, column)
-            self._prepare_examples(loaded, nli, max_sentences, model, data)
+            fitted_on = self._prepare_examples(loaded, nli, max_sentences, model, data)
         else:
-            fitting = self._load_corpus(corpus, nli, column)
+            fitted_on = self._load_corpus(corpus, nli, column)
             if max_sentences is not None:
-                fitting = fitting.sample(max_sentences, self.seed)
-            self.encoder = open_encoder(self.options, fitting.sentences, self.device)
+                fitted_on = fitted_on.sample(max_sentences, self.seed)
+            self.sentences = fitted_on.sentences
+            self.encoder = open_encoder(self.options, self.sentences, self.device)
             self._check_maps(self.encoder.dim, model, data)
-            self._encode(fitting)
+            self._encode()
             if ckpt_path is None and self.trainer.is_global_zero:
-                warn_of_cls(self.encoder, fitting.sentences, self.cache, self.seed)
+                warn_of_cls(self.encoder, self.sentences, self.cache, self.seed)
+        self.corpus, self.digest = fitted_on.name, fitted_on.digest
         if method == "flow":
             data |= {"seed": self.seed, "name": self.corpus, "digest": self.digest}
             self.data = RowsDataModule(self.rows, **data)
@@ -204,9 +207,10 @@ class Run:
         self, checkpoint: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
         """A Trainer that writes into the run folder, with the callbacks of all methods."""
-        measured = [task for task in self.tasks if isinstance(task, STS)]
         validated = [
-            STS(task.data, "dev") for task in measured if "dev" in task.data.splits
+            STS(task.data, "dev")
+            for task in self.tasks
+            if isinstance(task, STS) and "dev" in task.data.splits
         ]
         monitor = None
         # A frozen encoder's method sees no label.
@@ -235,13 +239,11 @@ class Run:
             warn_of_bfloat16()
         return made
 
-    def _encode(self, corpus: Corpus) -> None:
+    def _encode(self) -> None:
         """Encode the corpus and the tasks, before any training."""
         measured = [text for task in self.tasks for text in task.sentences]
-        self.cache.fill([self.encoder], [*corpus.sentences, *measured])
-        self.rows = self.cache.rows(self.encoder, corpus.sentences)
-        self.corpus, self.digest = corpus.name, corpus.digest
-        self.sentences = corpus.sentences
+        self.cache.fill([self.encoder], [*self.sentences, *measured])
+        self.rows = self.cache.rows(self.encoder, self.sentences)
 
     def _prepare_examples(
         self,
@@ -250,7 +252,7 @@ class Run:
         max_sentences: int | None,
         model: Mapping[str, Any],
         data: dict[str, Any],
-    ) -> None:
+    ) -> Examples:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
         names = inspect.signature(make_examples).parameters.keys()
         options = {name: data.pop(name) for name in names & data.keys()}
@@ -261,7 +263,6 @@ class Run:
         )
         if max_sentences is not None:
             examples = examples.sample(max_sentences, self.seed)
-        self.corpus, self.digest = examples.name, examples.digest
         self.sentences = examples.columns[0]
         self.encoder = open_encoder(self.options, self.sentences, self.device)
         trained = SentenceEncoder(
@@ -272,6 +273,7 @@ class Run:
         self.data = TextDataModule(trained, examples, **data, seed=self.seed)
         self.module = MODULES[self.method](trained, **model)
         self.module.check_examples(examples)
+        return examples
 
     def _load_corpus(self, corpus: str, nli: str, column: str | None) -> Corpus:
         if self.tasks and corpus in ("target", "train_only"):

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from flowbert.encoders.files import first_line
 from flowbert.errors import UserError
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
@@ -114,7 +115,7 @@ class MaskedReplacement:
             )
         except (OSError, ValueError) as error:
             raise UserError(
-                f"mlm_path: {path} cannot be read: {str(error).splitlines()[0]}"
+                f"mlm_path: {path} cannot be read: {first_line(error)}"
             ) from error
         if report["missing_keys"] or self._tokenizer.mask_token is None:
             raise UserError(

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
 from flowbert.modules.callbacks import WhiteningBaseline
 from flowbert.tasks import STS
-
-Embed = Callable[[Sequence[str]], "np.ndarray[Any, Any]"]
 
 
 class TaskEvaluation(Callback):
@@ -29,7 +28,7 @@ class TaskEvaluation(Callback):
     def __init__(
         self,
         tasks: Sequence[STS],
-        embed: Embed,
+        embed: Callable[[Sequence[str]], NDArray[np.float32]],
         baseline: WhiteningBaseline | None = None,
     ) -> None:
         self.tasks = tasks

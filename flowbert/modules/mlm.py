@@ -57,7 +57,7 @@ class MLMModule(TrainedModule):
         warmup: float = 0.06,
         **shared: Any,
     ) -> None:
-        super().__init__(encoder, learning_rate=learning_rate, warmup=warmup, **shared)
+        super().__init__(encoder, **shared)
         if str(encoder.pooling) == "cls_pooler":
             raise UserError(
                 "pooling: received cls_pooler, a layer that is not trained; expected another one"

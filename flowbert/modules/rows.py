@@ -1,5 +1,6 @@
 """Vectors to fit on: from a cache of embeddings, a file or memory alike."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,9 +131,8 @@ class RowsDataModule(BatchDataModule):
         self.rows = Rows(rows, None if len(held) == 0 else fitting)
         self.held_out_rows = Rows(rows, held)
         if len(fitting) < 2:
-            label = name or "rows"
             raise UserError(
-                f"{label}: received {len(fitting)} to fit on; expected at least 2"
+                f"{name or 'rows'}: received {len(fitting)} to fit on; expected at least 2"
             )
 
     def _split(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -145,12 +145,8 @@ class RowsDataModule(BatchDataModule):
         if len(chosen) == 0:
             return numbers, chosen
         held_bytes = {row.tobytes() for row in self.all_rows[chosen]}
-        is_held = np.concatenate(
-            [
-                [row.tobytes() in held_bytes for row in block]
-                for block in self.all_rows.blocks()
-            ]
-        )
+        rows = itertools.chain.from_iterable(self.all_rows.blocks())
+        is_held = np.array([row.tobytes() in held_bytes for row in rows])
         return numbers[~is_held], numbers[is_held]
 
     def lengths(self) -> NDArray[np.int64]:

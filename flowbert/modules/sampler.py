@@ -130,8 +130,16 @@ class BatchLoader(DataLoader[Any]):
         self.sampler.start = state_dict["batches"]
 
 
-def same_for_all(dataset: Any, batch_size: int, **options: Any) -> DataLoader[Any]:
-    """Batches of a dataset in order; every process has all of them, as figures need no exchange."""
+def same_for_all(
+    dataset: Any, batch_size: int | None, **options: Any
+) -> DataLoader[Any]:
+    """Batches of a dataset in order; every process has all of them, as figures need no exchange.
+
+    Args:
+        dataset: The rows, or whole batches.
+        batch_size: Rows of a batch; None for whole batches.
+        **options: Of the DataLoader.
+    """
     sampler: DistributedSampler[Any] = DistributedSampler(
         dataset, num_replicas=1, rank=0, shuffle=False
     )

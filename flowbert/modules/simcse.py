@@ -91,18 +91,10 @@ class SimCSEModule(TrainedModule):
         **shared: Any,
     ) -> None:
         check_choice("head", head, HEADS)
-        super().__init__(
-            encoder,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            warmup=warmup,
-            **shared,
-        )
+        super().__init__(encoder, **shared)
         seed = self.hparams["seed"]
         self.loss = InfoNCE() if loss is None else loss
-        self.head: DenseTanh | None = None
-        if head != "none":
-            self.head = DenseTanh(encoder.dim, seed)
+        self.head = None if head == "none" else DenseTanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
         self.predictor: Any = predictor_above(encoder, seed) if mlm_weight else None
@@ -148,9 +140,11 @@ class SimCSEModule(TrainedModule):
         return loss
 
     @torch.no_grad()
-    def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
+    def embed_now(
+        self, sentences: Sequence[str], start: Tensor | None = None
+    ) -> Tensor:
         """Embeddings with the present weights, after a head that is kept."""
-        embeddings = super().sentence_embeddings(sentences)
+        embeddings = super().embed_now(sentences)
         if self.head is None or self.hparams["head"] != "mlp":
             return embeddings
         with torch.autocast(self.device.type, enabled=False):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
@@ -135,27 +135,14 @@ class TextDataModule(BatchDataModule):
         numbers = self.held if len(self.held) > 1 else self.fitted
         drawn = Stream(self.seed, "sample").rng().permutation(numbers)[:_VALIDATED]
         size = min(self.batch_size, len(drawn))
-        dataset = _Fixed(self, np.sort(drawn))
-        return same_for_all(dataset, size, drop_last=True, **self.loader_options())
+        full = np.sort(drawn)[: len(drawn) // size * size].reshape(-1, size)
+        batches = [self.features(0, batch) for batch in full]
+        return same_for_all(batches, None, **self.loader_options())
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Lists of the first column's sentences, in order; divided among several processes."""
         sentences: Any = self.examples.columns[0]
         return DataLoader(sentences, batch_size=_BLOCK, **self.loader_options())
-
-
-class _Fixed(Dataset[Any]):
-    """Some examples as they are in the first epoch, a batch at a time."""
-
-    def __init__(self, data: TextDataModule, numbers: Numbers) -> None:
-        self._data = data
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitems__(self, indices: list[int]) -> Batch:
-        return self._data.features(0, self._numbers[indices])
 
 
 def split_held_out(

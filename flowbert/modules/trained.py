@@ -132,17 +132,20 @@ class TrainedModule(TrainingModule):
         rate = self.hparams["learning_rate"]
         return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=True))
 
-    def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
-        """Embeddings with the present weights, ``(N, D)``, float32 on the CPU."""
-        return torch.from_numpy(self.encoder.encode(sentences))
+    def embed_now(
+        self, sentences: Sequence[str], start: Tensor | None = None
+    ) -> Tensor:
+        """Embeddings with the present weights, ``(N, D)``, float32 on the CPU.
 
-    def embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
-        """Embeddings with the present weights, whatever they were at the start."""
-        return self.sentence_embeddings(sentences)
+        Args:
+            sentences: N sentences.
+            start: Their embeddings before the training, which only a flow needs.
+        """
+        return torch.from_numpy(self.encoder.encode(sentences))
 
     def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
         """Embeddings of sentences."""
-        return self.sentence_embeddings(batch)
+        return self.embed_now(batch)
 
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder to save; open its folder to embed with it."""
