@@ -17,6 +17,7 @@ from flowbert.errors import UserError
 if TYPE_CHECKING:  # reading JSON does not wait for torch
     import torch
 
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 _METADATA = "flowbert"  # one key: safetensors writes several in random order
 
 
@@ -192,13 +193,13 @@ def load_tensors(
     return tensors, content["metadata"]
 
 
-def map_array(path: str | Path, name: str) -> "np.ndarray[Any, Any]":
-    """Memory-map a tensor of a safetensors file: its pages are read when they are used."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        array: np.ndarray[Any, Any] = file.get_tensor(name).numpy()
-    return array
+def map_array(path: str | Path, name: str) -> "np.memmap[Any, Any]":
+    """Memory-map a floating-point tensor of a safetensors file."""
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(length))[name]
+    offset = 8 + length + entry["data_offsets"][0]
+    return np.memmap(path, _DTYPES[entry["dtype"]], "r", offset, tuple(entry["shape"]))
 
 
 def _umask() -> int:

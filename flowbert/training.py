@@ -304,7 +304,9 @@ class Run:
                 raise
             if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
                 return Results([], {})
-            self._load_best()
+            best = self.folder / "checkpoints" / "best.ckpt"  # on the development split
+            if best.is_file():
+                self.module.load_state_dict(read_checkpoint(best)["state_dict"])
             methods = self._trained_methods()
         self._save(methods)
         return self._compare(methods, "test")
@@ -337,8 +339,7 @@ class Run:
                 f"method: received {self.method}, which is fitted without a Trainer; expected "
                 f"{', '.join(MODULES)}"
             )
-        loggers = make_loggers(self.log_to, self.folder)
-        self.trainer.loggers = [*self.trainer.loggers, *loggers]
+        self.trainer.loggers += make_loggers(self.log_to, self.folder)
         with quiet_lightning():
             getattr(self.trainer, command)(
                 self.module,
@@ -360,12 +361,6 @@ class Run:
         trained = self.module.trained_encoder().to(self.device)
         raw = Raw().fit(torch.zeros(1, trained.dim))
         return [Method(self.method, raw, True, self.corpus, self.seed, trained)]
-
-    def _load_best(self) -> None:
-        """Restore the best weights on the development split."""
-        best = self.folder / "checkpoints" / "best.ckpt"
-        if best.is_file():
-            self.module.load_state_dict(read_checkpoint(best)["state_dict"])
 
     def _save(self, methods: Sequence[Method]) -> None:
         """Save the maps with their int8 scales, or the trained encoder."""
@@ -480,16 +475,15 @@ def match_checkpoint(
     for base in reversed(kind.__mro__):
         for name, parameter in inspect.signature(base).parameters.items():
             defaults[name] = parameter.default
-    matched = dict(model)
-    for name, saved in content["hyper_parameters"].items():
+    binding = content["hyper_parameters"]
+    binding.pop("dim", None)
+    for name, saved in binding.items():
         given = model.get(name, saved)
         if given != saved and (resume or given != defaults.get(name)):
             raise UserError(
                 f"{name}: received {given!r} for {path}; expected {saved!r}, as saved"
             )
-        matched[name] = saved
-    matched.pop("dim", None)
-    return matched
+    return {**model, **binding}
 
 
 def choose_run_dir(run_dir: str | Path | None, name: str) -> Path:

@@ -63,24 +63,22 @@ WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] =
 """Functions of at least two words, the share of them to change, and a generator."""
 
 
-def word_edit(name: str, rate: float) -> Edit:
-    """An edit of ``WORD_EDITS``; a sentence of one word stays as it is.
+def edit_words(
+    name: str, rate: float, sentences: Sequence[str], rngs: Sequence[Random]
+) -> list[str]:
+    """Edit sentences by one of ``WORD_EDITS``; a sentence of one word stays as it is.
 
     Example:
-        >>> word_edit("crop", 0.5)(["a dog runs home", "yes"], [Random(0), Random(0)])
+        >>> edit_words("crop", 0.5, ["a dog runs home", "yes"], [Random(0), Random(0)])
         ['dog runs', 'yes']
     """
-
-    def edit(sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
-        edited = []
-        for sentence, rng in zip(sentences, rngs, strict=True):
-            words = sentence.split()
-            if len(words) > 1:
-                sentence = " ".join(WORD_EDITS[name](words, rate, rng))
-            edited.append(sentence)
-        return edited
-
-    return edit
+    edited = []
+    for sentence, rng in zip(sentences, rngs, strict=True):
+        words = sentence.split()
+        if len(words) > 1:
+            sentence = " ".join(WORD_EDITS[name](words, rate, rng))
+        edited.append(sentence)
+    return edited
 
 
 class MaskedReplacement:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.overlap import without_overlap
 from flowbert.errors import UserError, check_choice
 from flowbert.io import digest, sentences_digest
-from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, word_edit
+from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
 from flowbert.modules.base import check_limits
 from flowbert.seeding import Stream
 
@@ -130,7 +130,7 @@ def make_examples(
         return Examples(name, (sentences, sentences))
     if positive == "next_sentence":
         return Examples(f"{name}, next sentence", (sentences[:-1], sentences[1:]))
-    edit: Edit = word_edit(positive, positive_rate)
+    edit: Edit = partial(edit_words, positive, positive_rate)
     if positive == "mlm":
         edit = MaskedReplacement(mlm_path, positive_rate)
     name = f"{name}, {positive} {positive_rate}"

@@ -99,14 +99,7 @@ class MLMModule(TrainedModule):
 
     def _predict(self, batch: Batch, stream: Stream) -> tuple[Tensor, Tensor, int]:
         """Loss, share of the chosen tokens that are predicted rightly, and their number."""
-        logits, ids = predict_masked(
-            self.predictor,
-            self.encoder,
-            batch["chunks"],
-            self.hparams["mask_fraction"],
-            stream.generator(),
-            self.continuing,
-        )
+        logits, ids = predict_masked(self, batch["chunks"], stream)
         count = max(len(ids), 1)
         accuracy = (logits.argmax(-1) == ids).sum() / count
         return prediction_loss(logits, ids), accuracy, count

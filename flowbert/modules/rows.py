@@ -149,10 +149,6 @@ class RowsDataModule(BatchDataModule):
         is_held = np.array([row.tobytes() in held_bytes for row in rows])
         return numbers[~is_held], numbers[is_held]
 
-    def lengths(self) -> NDArray[np.int64]:
-        """Rows have no lengths."""
-        return np.zeros(len(self.rows), dtype=np.int64)
-
     def batch(self, epoch: int, indices: list[int]) -> Floats:
         """Rows ``(B, D)``, the same in every epoch."""
         return self.rows[np.asarray(indices)]

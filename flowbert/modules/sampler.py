@@ -70,10 +70,9 @@ class BatchSampler(DistributedSampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         first = self.start
-        batches = self._batches(first // len(self))
         for number in range(first, first + len(self)):
             epoch, position = divmod(number, len(self))
-            if position == 0:
+            if number == first or position == 0:
                 batches = self._batches(epoch)
             yield epoch, batches[position][self.rank :: self.num_replicas].tolist()
 
@@ -166,9 +165,9 @@ class BatchDataModule(LightningDataModule):
         self._loader: BatchLoader | None = None
         self._saved: dict[str, Any] | None = None
 
-    @abstractmethod
-    def lengths(self) -> Sequence[int] | NDArray[np.int64]:
-        """Length of each example that is trained on; all equal where they do not matter."""
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of each example that is trained on; zeros where the order ignores them."""
+        return np.zeros(self.describe()["fitted"], dtype=np.int64)
 
     @abstractmethod
     def batch(self, epoch: int, indices: list[int]) -> Any:
@@ -188,12 +187,14 @@ class BatchDataModule(LightningDataModule):
             self.trainer is not None
             and self.trainer.strategy.root_device.type == "cuda"
         )
-        options: dict[str, Any] = {"pin_memory": on_gpu, "collate_fn": _keep}
-        if self.workers:  # a fork shares the examples and the tokenizer
-            options["num_workers"] = self.workers
-            options["multiprocessing_context"] = "fork"
-            options["worker_init_fn"] = _start_worker
-        return options
+        return {
+            "pin_memory": on_gpu,
+            "collate_fn": _keep,
+            "num_workers": self.workers,
+            "worker_init_fn": _start_worker,
+            # A fork shares the examples and the tokenizer.
+            "multiprocessing_context": "fork" if self.workers else None,
+        }
 
     def train_dataloader(self) -> BatchLoader:
         """Shuffled batches, see :class:`BatchSampler`.
@@ -232,7 +233,6 @@ class BatchDataModule(LightningDataModule):
         """What decides the batches."""
         return {
             **self.describe(),
-            "examples": len(sampler.lengths),
             "batch_size": sampler.joint_size,
             "pool": self.pool,
             "seed": self.seed,

@@ -20,7 +20,7 @@ HEADS = ("mlp_train_only", "mlp", "none")
 _INIT_STD = 0.02  # as BERT starts its layers
 
 
-class DenseTanh(nn.Module):
+def dense_tanh(dim: int, seed: int) -> nn.Sequential:
     r"""Dense layer and tanh, :math:`y = \tanh(W x + b)`, with the start of BERT's layers.
 
     Args:
@@ -30,17 +30,11 @@ class DenseTanh(nn.Module):
     Shapes:
         x, y: ``(..., D)``.  D: size of a vector.
     """
-
-    def __init__(self, dim: int, seed: int = 0) -> None:
-        super().__init__()
-        self.dense = nn.Linear(dim, dim)
-        generator = Stream(seed, "head").generator()
-        nn.init.normal_(self.dense.weight, std=_INIT_STD, generator=generator)
-        nn.init.zeros_(self.dense.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the layer."""
-        return torch.tanh(self.dense(x))
+    dense = nn.Linear(dim, dim)
+    generator = Stream(seed, "head").generator()
+    nn.init.normal_(dense.weight, std=_INIT_STD, generator=generator)
+    nn.init.zeros_(dense.bias)
+    return nn.Sequential(dense, nn.Tanh())
 
 
 class SimCSEModule(TrainedModule):
@@ -76,6 +70,7 @@ class SimCSEModule(TrainedModule):
     """
 
     name = "simcse"
+    continuing = None
 
     def __init__(
         self,
@@ -94,7 +89,7 @@ class SimCSEModule(TrainedModule):
         super().__init__(encoder, **shared)
         seed = self.hparams["seed"]
         self.loss = InfoNCE() if loss is None else loss
-        self.head = None if head == "none" else DenseTanh(encoder.dim, seed)
+        self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
         self.predictor: Any = predictor_above(encoder, seed) if mlm_weight else None
@@ -115,19 +110,10 @@ class SimCSEModule(TrainedModule):
         loss = super().training_step(batch, batch_idx)
         if self.predictor is None:
             return loss
-        mlm_loss = self._mlm_loss(batch)
+        masks = self.stream("masks")
+        mlm_loss = prediction_loss(*predict_masked(self, batch["chunks"], masks))
         self.log("step/mlm_loss", mlm_loss.detach())
         return loss + float(self.hparams["mlm_weight"]) * mlm_loss
-
-    def _mlm_loss(self, batch: Batch) -> Tensor:
-        logits, ids = predict_masked(
-            self.predictor,
-            self.encoder,
-            batch["chunks"],
-            self.hparams["mask_fraction"],
-            self.stream("masks").generator(),
-        )
-        return prediction_loss(logits, ids)
 
     def batch_loss(self, batch: Batch) -> Tensor:
         """Contrastive loss; in training of the batches of all processes together."""
@@ -158,7 +144,7 @@ class SimCSEModule(TrainedModule):
         old: Any = self.encoder.backbone.network
         network = type(old)(old.config)
         dense = {
-            f"pooler.dense.{name}": x for name, x in self.head.dense.named_parameters()
+            f"pooler.dense.{name}": x for name, x in self.head[0].named_parameters()
         }
         network.load_state_dict({**old.state_dict(), **dense})
         return with_network(self.encoder, network.to(self.device), "cls_pooler")

@@ -1,6 +1,6 @@
 """Batches of sentences, pairs or triples for a module that trains an encoder."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -87,7 +87,7 @@ class TextDataModule(BatchDataModule):
 
     def lengths(self) -> Numbers:
         """Tokens of each example, all columns together; zeros where the order ignores them."""
-        lengths = np.zeros(len(self.fitted), dtype=np.int64)
+        lengths = super().lengths()
         if self.pool == 1:
             return lengths
         starts = range(0, len(lengths), _BLOCK)
@@ -111,12 +111,13 @@ class TextDataModule(BatchDataModule):
         """A batch of fitted examples, edited as in this epoch."""
         return self.features(epoch, self.fitted[indices])
 
-    def sentences(self, epoch: int, numbers: Iterable[int]) -> list[list[str]]:
+    def sentences(
+        self, epoch: int, numbers: Sequence[int] | Numbers
+    ) -> list[list[str]]:
         """Sentences of some examples by column; an edit depends on seed, epoch and example."""
-        numbers = list(numbers)
         columns = [[column[i] for i in numbers] for column in self.examples.columns]
         if self.examples.edit is not None:
-            rngs = [Stream(self.seed, "edit", epoch, int(i)).python() for i in numbers]
+            rngs = [Stream(self.seed, "edit", epoch, i).python() for i in numbers]
             columns[1] = self.examples.edit(columns[1], rngs)
         return columns
 

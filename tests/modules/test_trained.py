@@ -228,7 +228,7 @@ def test_saved_encoder_gives_the_embeddings(head: str, tmp_path: Path) -> None:
     embeddings = module.predict_step(SENTENCES, 0)
     raw = torch.from_numpy(encoder.encode(SENTENCES))
     if head == "mlp":
-        raw = torch.tanh(module.head.dense(raw)).detach()
+        raw = torch.tanh(module.head[0](raw)).detach()
     torch.testing.assert_close(embeddings, raw)
     for _ in range(2):  # the second replaces the first
         module.trained_encoder().save(tmp_path / "encoder")
