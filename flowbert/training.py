@@ -167,6 +167,8 @@ class Run:
         seed_everything(self.seed % 2**32, workers=True, verbose=False)
         self.trainer = self._make_trainer(checkpoint or {}, trainer or {})
         self.device: torch.device = self.trainer.strategy.root_device
+        if "bf16" in str(self.trainer.precision) and self.device.type == "cpu":
+            warn_of_bfloat16()
         if vectors is not None:
             self.rows = open_vectors(vectors, column)
             fitted_on: Any = self.rows
@@ -232,12 +234,9 @@ class Run:
             settings[name] = [*(given if isinstance(given, list) else [given]), *own]
         try:
             with quiet_lightning():
-                made = Trainer(**settings, default_root_dir=str(self.folder))
+                return Trainer(**settings, default_root_dir=str(self.folder))
         except (ImportError, ValueError, TypeError) as error:
             raise UserError(f"trainer: {error}") from error
-        if "bf16" in str(made.precision) and made.strategy.root_device.type == "cpu":
-            warn_of_bfloat16()
-        return made
 
     def _encode(self) -> None:
         """Encode the corpus and the tasks, before any training."""
@@ -365,7 +364,7 @@ class Run:
     def _save(self, methods: Sequence[Method]) -> None:
         """Save the maps with their int8 scales, or the trained encoder."""
         folder = self.folder / "model"
-        if self.data is not None and self.method != "flow":
+        if isinstance(self.data, TextDataModule):
             self.module.trained_encoder().save(folder / "encoder")
             return
         step = max(1, len(self.rows) // _SCALE_ROWS)
@@ -417,10 +416,9 @@ class Run:
             parts = token_frames(
                 self.encoder, results.sentences, corpus, 500, seed=self.seed
             )
-        held = getattr(self.data, "held_out_rows", [])
-        if self.method == "flow" and len(held) > 1 and self.module.flaw is None:
-            fitting = self.data.likelihood_rows()
-            if len(fitting) > fitting.shape[1]:
+        if self.method == "flow" and self.module.flaw is None:
+            fitting, held = self.data.likelihood_rows(), self.data.held_out_rows
+            if len(held) > 1 and len(fitting) > fitting.shape[1]:
                 parts["bits"] = density_bits(
                     self.module.flow,
                     torch.from_numpy(fitting[:]),
