@@ -80,6 +80,7 @@ class TrainingModule(LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
+        # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=["encoder", "loss"])
         check_limits(**self.hparams)
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
