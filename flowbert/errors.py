@@ -1,7 +1,7 @@
 """Errors and warnings meant for users, and suggestions of the nearest name."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class UserError(ValueError):
@@ -29,3 +29,11 @@ def choices(allowed: Iterable[str], received: str) -> str:
     """List the allowed names, with the nearest ones: ``"expected a, b (did you mean 'a'?)"``."""
     names = list(allowed)
     return f"expected {', '.join(names)}{nearest(names, received)}"
+
+
+def check_choice(argument: str, received: str, allowed: Collection[str]) -> None:
+    """Raise a UserError for a name that is not allowed."""
+    if received not in allowed:
+        raise UserError(
+            f"{argument}: received {received!r}; {choices(allowed, received)}"
+        )

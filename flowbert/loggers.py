@@ -9,19 +9,11 @@ from typing import Any
 
 from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 
-from flowbert.errors import UserError, choices
 from flowbert.evaluation.results import Results
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
 _FLUSH_EVERY = 20  # rows of metrics.csv
-
-
-def check_log_to(names: Sequence[str]) -> None:
-    """Raise a UserError for a logger that there is not."""
-    for name in names:
-        if name not in LOG_TO:
-            raise UserError(f"log_to: received {name!r}; {choices(LOG_TO, name)}")
 
 
 def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:

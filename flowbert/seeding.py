@@ -40,15 +40,10 @@ class Stream:
     @property
     def entropy(self) -> int:
         """128 bits that identify the stream."""
-        values = [
-            int(self.seed),
-            self.name,
-            int(self.epoch),
-            int(self.batch),
-            int(self.rank),
-            self.of,
-        ]
-        digest = hashlib.blake2b(json.dumps(values).encode(), digest_size=16).digest()
+        values = json.dumps(
+            list(vars(self).values()), default=int
+        )  # of numpy's integers
+        digest = hashlib.blake2b(values.encode(), digest_size=16).digest()
         return int.from_bytes(digest)
 
     @property

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pytorch_lightning import LightningModule, Trainer, seed_everything
-from torch import Tensor
 
 from flowbert.analysis.cls_token import warn_of_cls
 from flowbert.analysis.density import density_bits
@@ -26,11 +25,11 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.cpu import warn_of_bfloat16
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.evaluation import Results, compare
 from flowbert.evaluation.methods import Method, fit_map
 from flowbert.evaluation.spaces import analyze_results
-from flowbert.loggers import check_log_to, log_results, make_loggers
+from flowbert.loggers import LOG_TO, log_results, make_loggers
 from flowbert.maps import Flow, Ranges, Raw, check_map, make_map, open_vectors
 from flowbert.model import Model
 from flowbert.modules import (
@@ -50,6 +49,7 @@ from flowbert.modules import (
     read_checkpoint,
 )
 from flowbert.modules.base import check_limits
+from flowbert.modules.examples import Examples
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
 from flowbert.tasks import STS, load_tasks
@@ -70,15 +70,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
     "logger": False,
 }
-
-EXAMPLE_OPTIONS = (
-    "positive",
-    "positive_rate",
-    "mlm_path",
-    "hard_negatives",
-    "drop_overlap",
-)
-"""Options among ``data`` that say how examples are made."""
 
 _RUN_DIR = "FLOWBERT_RUN_DIR"  # processes that Lightning starts write into the first one's folder
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
@@ -155,7 +146,8 @@ class Run:
         cache: str | None = None,
     ) -> None:
         self.log_to = as_list(log_to or None, "log_to")
-        check_log_to(self.log_to)
+        for name in self.log_to:
+            check_choice("log_to", name, LOG_TO)
         self.method, self.senteval = method, senteval
         self.ckpt_path = ckpt_path
         self.options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
@@ -163,7 +155,7 @@ class Run:
         self.baseline = None
         if baseline is not None and method == "flow":
             self.baseline = WhiteningBaseline(make_map(baseline))
-        model = dict(model or {}, seed=seed)
+        model, data = dict(model or {}, seed=seed), dict(data or {})
         if ckpt_path is not None:
             model = match_checkpoint(method, model, ckpt_path, resume)
         self.seed = model["seed"]
@@ -174,29 +166,32 @@ class Run:
         check_limits(seed=self.seed)
         seed_everything(self.seed % 2**32, workers=True, verbose=False)
         self.trainer = self._make_trainer(checkpoint or {}, trainer or {})
+        self.device: torch.device = self.trainer.strategy.root_device
+        if "bf16" in str(self.trainer.precision) and self.device.type == "cpu":
+            warn_of_bfloat16()
         if vectors is not None:
             self.rows = open_vectors(vectors, column)
-            self.corpus, self.digest = self.rows.name, self.rows.digest
-            self._check_maps(self.rows.shape[1], model, data or {})
+            fitted_on: Any = self.rows
+            self._check_maps(self.rows.shape[1], model, data)
         elif method in MODULES and method != "flow":
-            self._prepare_examples(
-                corpus, nli, column, max_sentences, model, data or {}
-            )
+            loaded = None
+            if method != "sbert":
+                loaded = self._load_corpus(corpus, nli, column)
+            fitted_on = self._prepare_examples(loaded, nli, max_sentences, model, data)
         else:
-            loaded = self._load_corpus(corpus, nli, column, max_sentences)
-            self.encoder = open_encoder(self.options, loaded.sentences, self.device)
-            self._check_maps(self.encoder.dim, model, data or {})
-            self._encode(loaded)
+            fitted_on = self._load_corpus(corpus, nli, column)
+            if max_sentences is not None:
+                fitted_on = fitted_on.sample(max_sentences, self.seed)
+            self.sentences = fitted_on.sentences
+            self.encoder = open_encoder(self.options, self.sentences, self.device)
+            self._check_maps(self.encoder.dim, model, data)
+            self._encode()
             if ckpt_path is None and self.trainer.is_global_zero:
-                warn_of_cls(self.encoder, loaded.sentences, self.cache, self.seed)
+                warn_of_cls(self.encoder, self.sentences, self.cache, self.seed)
+        self.corpus, self.digest = fitted_on.name, fitted_on.digest
         if method == "flow":
-            self.data = RowsDataModule(
-                self.rows,
-                **(data or {}),
-                seed=self.seed,
-                name=self.corpus,
-                digest=self.digest,
-            )
+            data |= {"seed": self.seed, "name": self.corpus, "digest": self.digest}
+            self.data = RowsDataModule(self.rows, **data)
 
     def _check_maps(
         self, dim: int, model: Mapping[str, Any], data: Mapping[str, Any]
@@ -214,9 +209,10 @@ class Run:
         self, checkpoint: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
         """A Trainer that writes into the run folder, with the callbacks of all methods."""
-        measured = [task for task in self.tasks if isinstance(task, STS)]
         validated = [
-            STS(task.data, "dev") for task in measured if "dev" in task.data.splits
+            STS(task.data, "dev")
+            for task in self.tasks
+            if isinstance(task, STS) and "dev" in task.data.splits
         ]
         monitor = None
         # A frozen encoder's method sees no label.
@@ -224,67 +220,48 @@ class Run:
             monitor = f"{self.method}/{validated[0].name}/dev/spearman_all"
         callbacks = [
             *([] if self.baseline is None else [self.baseline]),
-            TaskEvaluation(validated, self._embed_start, self.method, self._embed_now),
+            TaskEvaluation(validated, self._embed, self.baseline),
             StepLog(),
             *checkpoint_callbacks(self.folder / "checkpoints", monitor, **checkpoint),
         ]
         settings: dict[str, Any] = {**TRAINER_DEFAULTS, **options}
-        given = settings.get("callbacks") or []
-        settings["callbacks"] = [
-            *(given if isinstance(given, list) else [given]),
-            *callbacks,
-        ]
-        given = settings.get("plugins") or []
-        settings["plugins"] = [
-            *(given if isinstance(given, list) else [given]),
-            AtomicCheckpointIO(),
-        ]
+        added: dict[str, list[Any]] = {
+            "callbacks": callbacks,
+            "plugins": [AtomicCheckpointIO()],
+        }
+        for name, own in added.items():
+            given = settings.get(name) or []
+            settings[name] = [*(given if isinstance(given, list) else [given]), *own]
         try:
             with quiet_lightning():
-                made = Trainer(**settings, default_root_dir=str(self.folder))
+                return Trainer(**settings, default_root_dir=str(self.folder))
         except (ImportError, ValueError, TypeError) as error:
             raise UserError(f"trainer: {error}") from error
-        if "bf16" in str(made.precision) and made.strategy.root_device.type == "cpu":
-            warn_of_bfloat16()
-        return made
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the Trainer."""
-        device: torch.device = self.trainer.strategy.root_device
-        return device
-
-    def _encode(self, corpus: Corpus) -> None:
+    def _encode(self) -> None:
         """Encode the corpus and the tasks, before any training."""
         measured = [text for task in self.tasks for text in task.sentences]
-        self.cache.fill([self.encoder], [*corpus.sentences, *measured])
-        self.rows = self.cache.rows(self.encoder, corpus.sentences)
-        self.corpus, self.digest = corpus.name, corpus.digest
-        self.sentences = corpus.sentences
+        self.cache.fill([self.encoder], [*self.sentences, *measured])
+        self.rows = self.cache.rows(self.encoder, self.sentences)
 
     def _prepare_examples(
         self,
-        corpus: str,
+        corpus: Corpus | None,
         nli: str,
-        column: str | None,
         max_sentences: int | None,
         model: Mapping[str, Any],
-        data: Mapping[str, Any],
-    ) -> None:
+        data: dict[str, Any],
+    ) -> Examples:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
-        options = {name: data[name] for name in EXAMPLE_OPTIONS if name in data}
-        others = {name: value for name, value in data.items() if name not in options}
+        names = inspect.signature(make_examples).parameters.keys()
+        options = {name: data.pop(name) for name in names & data.keys()}
         if "objective" in model:
             options["objective"] = model["objective"]
-        loaded = None
-        if self.method != "sbert":
-            loaded = self._load_corpus(corpus, nli, column, None)
         examples = make_examples(
-            self.method, loaded, nli=nli, tasks=self.tasks, **options
+            self.method, corpus, nli=nli, tasks=self.tasks, **options
         )
         if max_sentences is not None:
             examples = examples.sample(max_sentences, self.seed)
-        self.corpus, self.digest = examples.name, examples.digest
         self.sentences = examples.columns[0]
         self.encoder = open_encoder(self.options, self.sentences, self.device)
         trained = SentenceEncoder(
@@ -292,33 +269,19 @@ class Run:
             token_weights=self.encoder.token_weights,
             frozen=False,
         )
-        self.data = TextDataModule(trained, examples, **others, seed=self.seed)
+        self.data = TextDataModule(trained, examples, **data, seed=self.seed)
         self.module = MODULES[self.method](trained, **model)
         self.module.check_examples(examples)
+        return examples
 
-    def _load_corpus(
-        self, corpus: str, nli: str, column: str | None, max_sentences: int | None
-    ) -> Corpus:
-        task = self.tasks[0] if self.tasks else None
-        if task is not None and corpus in ("target", "train_only"):
-            loaded = task.corpus(corpus)
-        else:
-            loaded = load_corpus(corpus, nli=nli, column=column)
-        if max_sentences is None:
-            return loaded
-        return loaded.sample(max_sentences, self.seed)
+    def _load_corpus(self, corpus: str, nli: str, column: str | None) -> Corpus:
+        if self.tasks and corpus in ("target", "train_only"):
+            return self.tasks[0].corpus(corpus)
+        return load_corpus(corpus, nli=nli, column=column)
 
-    def _embed_start(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings before the training, for the evaluation during it."""
+    def _embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings before the training."""
         return self.cache.embed(self.encoder, sentences)
-
-    def _embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
-        """Vectors of the trained method at this moment."""
-        if self.method == "flow":
-            latents: Tensor = self.module.flow.latents(start)
-            return latents
-        embeddings: Tensor = self.module.sentence_embeddings(sentences)
-        return embeddings
 
     def fit(self) -> Results:
         """Train, compare with the baselines on the test split, save everything.
@@ -340,7 +303,9 @@ class Run:
                 raise
             if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
                 return Results([], {})
-            self._load_best()
+            best = self.folder / "checkpoints" / "best.ckpt"  # on the development split
+            if best.is_file():
+                self.module.load_state_dict(read_checkpoint(best)["state_dict"])
             methods = self._trained_methods()
         self._save(methods)
         return self._compare(methods, "test")
@@ -373,8 +338,7 @@ class Run:
                 f"method: received {self.method}, which is fitted without a Trainer; expected "
                 f"{', '.join(MODULES)}"
             )
-        loggers = make_loggers(self.log_to, self.folder)
-        self.trainer.loggers = [*self.trainer.loggers, *loggers]
+        self.trainer.loggers += make_loggers(self.log_to, self.folder)
         with quiet_lightning():
             getattr(self.trainer, command)(
                 self.module,
@@ -390,23 +354,17 @@ class Run:
             flow = Flow.from_module(self.module)
             methods = [Method("flow", flow, True, self.corpus, self.seed)]
             if self.baseline is not None:
-                own = Method(self.baseline.name, self.baseline.map, True, self.corpus)
-                methods.insert(0, own)
+                fitted = self.baseline.map
+                methods.insert(0, Method(fitted.name, fitted, True, self.corpus))
             return methods
         trained = self.module.trained_encoder().to(self.device)
         raw = Raw().fit(torch.zeros(1, trained.dim))
         return [Method(self.method, raw, True, self.corpus, self.seed, trained)]
 
-    def _load_best(self) -> None:
-        """Restore the best weights on the development split."""
-        best = self.folder / "checkpoints" / "best.ckpt"
-        if best.is_file():
-            self.module.load_state_dict(read_checkpoint(best)["state_dict"])
-
     def _save(self, methods: Sequence[Method]) -> None:
         """Save the maps with their int8 scales, or the trained encoder."""
         folder = self.folder / "model"
-        if self.data is not None and self.method != "flow":
+        if isinstance(self.data, TextDataModule):
             self.module.trained_encoder().save(folder / "encoder")
             return
         step = max(1, len(self.rows) // _SCALE_ROWS)
@@ -419,7 +377,9 @@ class Run:
     def _compare(self, methods: Sequence[Method], split: str) -> Results:
         """Compare with the raw embeddings, and write results and page."""
         results = Results([], {})
-        if self.tasks and self.trainer.is_global_zero:
+        if not self.trainer.is_global_zero:
+            return results
+        if self.tasks:
             others = [method for method in methods if method.name != "raw"]
             results = compare(
                 self.encoder,
@@ -430,8 +390,6 @@ class Run:
                 cache=self.cache,
                 device=self.device,
             )
-        if not self.trainer.is_global_zero:
-            return results
         results.record["fitted_on"] = {"name": self.corpus, "digest": self.digest}
         results.save(self.folder / "results.json")
         self._write_page(results)
@@ -458,10 +416,9 @@ class Run:
             parts = token_frames(
                 self.encoder, results.sentences, corpus, 500, seed=self.seed
             )
-        held = getattr(self.data, "held_out_rows", [])
-        if self.method == "flow" and len(held) > 1 and self.module.flaw is None:
-            fitting = self.data.likelihood_rows()
-            if len(fitting) > fitting.shape[1]:
+        if self.method == "flow" and self.module.flaw is None:
+            fitting, held = self.data.likelihood_rows(), self.data.held_out_rows
+            if len(held) > 1 and len(fitting) > fitting.shape[1]:
                 parts["bits"] = density_bits(
                     self.module.flow,
                     torch.from_numpy(fitting[:]),
@@ -516,16 +473,15 @@ def match_checkpoint(
     for base in reversed(kind.__mro__):
         for name, parameter in inspect.signature(base).parameters.items():
             defaults[name] = parameter.default
-    matched = dict(model)
-    for name, saved in content["hyper_parameters"].items():
+    binding = content["hyper_parameters"]
+    binding.pop("dim", None)
+    for name, saved in binding.items():
         given = model.get(name, saved)
         if given != saved and (resume or given != defaults.get(name)):
             raise UserError(
                 f"{name}: received {given!r} for {path}; expected {saved!r}, as saved"
             )
-        matched[name] = saved
-    matched.pop("dim", None)
-    return matched
+    return {**model, **binding}
 
 
 def choose_run_dir(run_dir: str | Path | None, name: str) -> Path:

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 
-from flowbert.errors import UserError
-from flowbert.loggers import check_log_to, make_loggers
+from flowbert.loggers import make_loggers
 from flowbert.training import fit
 
 
@@ -20,8 +19,6 @@ def test_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert Path(first.log_dir) == tmp_path
     kinds = [type(logger) for logger in make_loggers(["tensorboard"], tmp_path)]
     assert kinds == [CSVLogger, TensorBoardLogger]
-    with pytest.raises(UserError, match=r"log_to: received 'wnadb'; .*wandb"):
-        check_log_to(["tensorboard", "wnadb"])
 
 
 def test_earlier_metrics_are_kept(tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ def make_views(sentences: Sequence[str], seed: int = 0) -> list[str]:
         >>> make_views(["a dog runs in the park"])
         ['a dog in park']
     """
-    from flowbert.modules.augment import word_edit  # imports Lightning
+    from flowbert.modules.augment import edit_words  # imports Lightning
 
     numbers = range(len(sentences))
     rngs = [Stream(seed, "views", batch=number).python() for number in numbers]
-    return word_edit("word_deletion", DELETED)(sentences, rngs)
+    return edit_words("word_deletion", DELETED, sentences, rngs)
 
 
 def cosine_statistics(sentences: Array, views: Array) -> Floats:

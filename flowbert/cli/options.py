@@ -50,6 +50,7 @@ SET_BY_RUN = {
         "digest",
         "encoder",
         "examples",
+        "method",
         "name",
         "nli",
         "objective",
@@ -271,7 +272,10 @@ def _training_options(method: str) -> Iterator[str]:
         sources["data"] = [("modules/rows.py", "RowsDataModule")]
     if method in MODULES and method != "flow":
         sources["model"].append(("modules/trained.py", "TrainedModule"))
-        text = ("modules/text.py", "TextDataModule"), ("modules/examples.py", "Source")
+        text = (
+            ("modules/text.py", "TextDataModule"),
+            ("modules/examples.py", "make_examples"),
+        )
         sources["data"] = list(text)
     sources["checkpoint"] = [("modules/checkpoints.py", "checkpoint_callbacks")]
     lightning = find_spec("pytorch_lightning")

@@ -203,8 +203,12 @@ def _add_training(parser: Parser, method: str) -> None:
     """Options of the module, its data, the checkpoints and the Trainer."""
     from pytorch_lightning import Trainer  # other commands do not wait for it
 
-    from flowbert.modules import RowsDataModule, TextDataModule, checkpoint_callbacks
-    from flowbert.modules.examples import Source
+    from flowbert.modules import (
+        RowsDataModule,
+        TextDataModule,
+        checkpoint_callbacks,
+        make_examples,
+    )
     from flowbert.modules.trained import TrainedModule
     from flowbert.training import MODULES, TRAINER_DEFAULTS
 
@@ -215,7 +219,7 @@ def _add_training(parser: Parser, method: str) -> None:
         groups[1:] = [
             ("model", TrainedModule),
             ("data", TextDataModule),
-            ("data", Source),
+            ("data", make_examples),
         ]
     for group, function in [*groups, ("checkpoint", checkpoint_callbacks)]:
         parser.add_parameters(function, group=group, skip=SET_BY_RUN[group])

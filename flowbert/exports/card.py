@@ -12,6 +12,8 @@ from flowbert.maps import map_name
 from flowbert.model import Model
 
 TEMPLATE = "card.md.jinja"
+TEXTS = 256
+"""Texts whose vectors are compared before an export is there."""
 
 
 def model_card(
@@ -21,7 +23,6 @@ def model_card(
     format: str,
     method: str,
     difference: float,
-    texts: int,
     results: Results | None = None,
     license: str | None = None,
 ) -> str:
@@ -33,7 +34,6 @@ def model_card(
         format: Format of the export.
         method: Name of the method in the results.
         difference: Largest difference of a cosine between the export and the model.
-        texts: Number of texts that it is measured on.
         results: Results with figures of the method and of the embeddings as they are.
         license: License, as the hub names it.
     """
@@ -73,7 +73,7 @@ def model_card(
         settings=settings,
         figures=figures,
         difference=difference,
-        texts=texts,
+        texts=TEXTS,
         version=__version__,
     )
     return str(card)

@@ -10,17 +10,14 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.evaluation.results import Results
-from flowbert.exports.card import model_card
+from flowbert.exports.card import TEXTS, model_card
 from flowbert.exports.folder import encode_with_folder, write_folder
 from flowbert.exports.hub import create_repository, upload
 from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx, write_onnx_int8
 from flowbert.io import write_folder_atomically
 from flowbert.model import Model
-
-TEXTS = 256
-"""Texts whose vectors are compared before an export is there."""
 
 
 class Format(NamedTuple):
@@ -95,8 +92,7 @@ def export(
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
         PosixPath('my-model')
     """
-    if format not in FORMATS:
-        raise UserError(f"format: received {format!r}; {choices(FORMATS, format)}")
+    check_choice("format", format, FORMATS)
     chosen = FORMATS[format]
     missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
     if missing:
@@ -137,7 +133,6 @@ def export(
             format=format,
             method=name,
             difference=difference,
-            texts=TEXTS,
             results=measured,
             license=license,
         )

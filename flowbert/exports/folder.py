@@ -188,18 +188,17 @@ def _refused(received: str, expected: str) -> UserError:
 def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
     from sentence_transformers.base.modules import Transformer
 
-    records = [_record(0, Transformer, "")]
+    kinds: dict[str, type] = {"": Transformer}
     for number, module in enumerate(modules, start=1):
         path = f"{number}_{type(module).__name__}"
         (folder / path).mkdir()
         module.save(str(folder / path))
-        records.append(_record(number, type(module), path))
+        kinds[path] = type(module)
+    records = []
+    for number, (path, kind) in enumerate(kinds.items()):
+        name = f"{kind.__module__}.{kind.__name__}"
+        records.append({"idx": number, "name": str(number), "path": path, "type": name})
     write_json(folder / "modules.json", records)
-
-
-def _record(number: int, kind: type, path: str) -> dict[str, Any]:
-    name = f"{kind.__module__}.{kind.__name__}"
-    return {"idx": number, "name": str(number), "path": path, "type": name}
 
 
 def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from flowbert.encoders.files import first_line
 from flowbert.errors import UserError
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
@@ -62,24 +63,22 @@ WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] =
 """Functions of at least two words, the share of them to change, and a generator."""
 
 
-def word_edit(name: str, rate: float) -> Edit:
-    """An edit of ``WORD_EDITS``; a sentence of one word stays as it is.
+def edit_words(
+    name: str, rate: float, sentences: Sequence[str], rngs: Sequence[Random]
+) -> list[str]:
+    """Edit sentences by one of ``WORD_EDITS``; a sentence of one word stays as it is.
 
     Example:
-        >>> word_edit("crop", 0.5)(["a dog runs home", "yes"], [Random(0), Random(0)])
+        >>> edit_words("crop", 0.5, ["a dog runs home", "yes"], [Random(0), Random(0)])
         ['dog runs', 'yes']
     """
-
-    def edit(sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
-        edited = []
-        for sentence, rng in zip(sentences, rngs, strict=True):
-            words = sentence.split()
-            if len(words) > 1:
-                sentence = " ".join(WORD_EDITS[name](words, rate, rng))
-            edited.append(sentence)
-        return edited
-
-    return edit
+    edited = []
+    for sentence, rng in zip(sentences, rngs, strict=True):
+        words = sentence.split()
+        if len(words) > 1:
+            sentence = " ".join(WORD_EDITS[name](words, rate, rng))
+        edited.append(sentence)
+    return edited
 
 
 class MaskedReplacement:
@@ -95,9 +94,13 @@ class MaskedReplacement:
         UserError: If there is no such model, or it lacks prediction layers or a mask token.
     """
 
-    def __init__(self, path: str, rate: float) -> None:
+    def __init__(self, path: str | None, rate: float) -> None:
         from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+        if path is None:
+            raise UserError(
+                "mlm_path: received nothing; expected a masked language model for positive mlm"
+            )
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
                 path, trust_remote_code=False
@@ -110,7 +113,7 @@ class MaskedReplacement:
             )
         except (OSError, ValueError) as error:
             raise UserError(
-                f"mlm_path: {path} cannot be read: {str(error).splitlines()[0]}"
+                f"mlm_path: {path} cannot be read: {first_line(error)}"
             ) from error
         if report["missing_keys"] or self._tokenizer.mask_token is None:
             raise UserError(
@@ -128,11 +131,9 @@ class MaskedReplacement:
         for words, rng in zip(rows, rngs, strict=True):
             count = max(1, round(self._rate * len(words)))
             numbers = sorted(rng.sample(range(len(words)), count))
-            text = list(words)
-            for number in numbers:
-                text[number] = self._tokenizer.mask_token
             chosen.append(numbers)
-            masked.append(" ".join(text))
+            hidden = dict.fromkeys(numbers, self._tokenizer.mask_token)
+            masked.append(" ".join(hidden.get(i, w) for i, w in enumerate(words)))
         features = self._tokenizer(
             masked, padding=True, truncation=True, return_tensors="pt"
         )

@@ -10,25 +10,45 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim import Optimizer
 
-from flowbert.errors import UserError
+from flowbert.errors import UserError, check_choice
 from flowbert.modules.callbacks import FastTraining
-from flowbert.modules.optim import check_schedule, make_schedule
+from flowbert.modules.optim import SCHEDULES, make_schedule
 from flowbert.seeding import Stream
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
-LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "batch_size": (lambda value: value >= 1, "at least 1"),
+Limit = tuple[Callable[[float], bool], str]
+"""Which numbers are allowed: a test, and the same in words."""
+
+AT_LEAST_0: Limit = (lambda value: value >= 0, "at least 0")
+AT_LEAST_1: Limit = (lambda value: value >= 1, "at least 1")
+ABOVE_0: Limit = (lambda value: value > 0, "above 0")
+A_SHARE: Limit = (lambda value: 0 < value < 1, "above 0 and below 1")
+A_SHARE_OR_0: Limit = (lambda value: 0 <= value < 1, "0 to below 1")
+
+LIMITS: dict[str, Limit] = {
+    "batch_size": AT_LEAST_1,
+    "chunk_size": AT_LEAST_1,
+    "cosreg_weight": AT_LEAST_0,
+    "dropout": A_SHARE_OR_0,
+    "every_n_minutes": ABOVE_0,
+    "every_n_steps": ABOVE_0,
     "held_out": (lambda value: 0 <= value <= 0.5, "0 to 0.5"),
-    "learning_rate": (lambda value: value > 0, "above 0"),
-    "noise": (lambda value: value >= 0, "at least 0"),
+    "learning_rate": ABOVE_0,
+    "margin": ABOVE_0,
+    "mask_fraction": A_SHARE,
+    "max_length": AT_LEAST_1,
+    "mlm_weight": AT_LEAST_0,
+    "noise": AT_LEAST_0,
+    "pool": AT_LEAST_1,
+    "positive_rate": A_SHARE,
     "seed": (lambda value: 0 <= value < 2**63, "0 to 2**63 - 1"),
     "start_size": (lambda value: value >= 2, "at least 2"),
-    "warmup": (lambda value: 0 <= value < 1, "0 to below 1"),
-    "weight_decay": (lambda value: value >= 0, "at least 0"),
-    "workers": (lambda value: value >= 0, "at least 0"),
+    "warmup": A_SHARE_OR_0,
+    "weight_decay": AT_LEAST_0,
+    "workers": AT_LEAST_0,
 }
-"""What numbers are allowed, by argument: a test, and the same in words."""
+"""Limits by argument."""
 
 
 def check_limits(**values: Any) -> None:
@@ -48,33 +68,22 @@ def check_limits(**values: Any) -> None:
 class TrainingModule(LightningModule):
     """Base of the modules.
 
-    Args:
-        learning_rate: Peak learning rate.
-        weight_decay: Decoupled weight decay.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps in which the learning rate rises.
-        seed: Seed of everything random.
+    The arguments of a subclass are its hyper-parameters, ``learning_rate``, ``weight_decay``,
+    ``schedule``, ``warmup`` and ``seed`` among them.
 
     Attributes:
         flaw: Why the results of what was trained mean nothing, in one line; None if they do.
 
     Raises:
-        UserError: If one of these, or of the subclass's arguments, is outside of its limits.
+        UserError: If an argument is outside of its limits.
     """
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float,
-        weight_decay: float,
-        schedule: str,
-        warmup: float,
-        seed: int,
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=["encoder", "loss"])
         check_limits(**self.hparams)
-        check_schedule(schedule)
+        check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.flaw: str | None = None
         self._unchecked: list[tuple[int, Tensor]] = []
         self._gradients: dict[str, Tensor] = {}
@@ -89,6 +98,8 @@ class TrainingModule(LightningModule):
         schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
         steps = int(self.trainer.estimated_stepping_batches)
         scheduler = make_schedule(optimizer, schedule, warmup, steps)
+        # A fused step unscales float16 gradients by itself, too late to clip them.
+        optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},

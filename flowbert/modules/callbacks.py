@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from torch import Tensor
 from torch.optim import Optimizer
 
 # Bytes of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, glibc's parameters -1 and -3.
@@ -26,30 +25,18 @@ class WhiteningBaseline(Callback):
 
     Example:
         >>> from flowbert.maps import Whitening
-        >>> WhiteningBaseline(Whitening(shrinkage=0.1)).name
+        >>> WhiteningBaseline(Whitening(shrinkage=0.1)).map.name
         'whitening'
     """
 
     def __init__(self, map: Any) -> None:
         self.map = map
         self._fitted = False
-        self._state_key = self._generate_state_key(name=map.name, **map.get_params())
-
-    @property
-    def name(self) -> str:
-        """Name of the map in tables."""
-        return str(self.map.name)
-
-    @property
-    def flaw(self) -> str | None:
-        """Why the results of the map mean nothing; None if they do."""
-        flaw: str | None = self.map.flaw
-        return flaw
 
     @property
     def state_key(self) -> str:
         """Key in a checkpoint, one for each setting of the map."""
-        return self._state_key
+        return self._generate_state_key(name=self.map.name, **self.map.get_params())
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit the map, unless it was fitted or loaded before."""
@@ -60,14 +47,11 @@ class WhiteningBaseline(Callback):
 
     on_validation_start = on_test_start = on_fit_start
 
-    def transform(self, embeddings: Tensor) -> Tensor:
-        """Map embeddings: ``(N, D)`` to ``(N, k)``."""
-        mapped: Tensor = self.map.transform(embeddings)
-        return mapped
-
     def state_dict(self) -> dict[str, Any]:
         """The fitted map as tensors."""
-        return {"map": self.map.get_state(), "flaw": self.flaw} if self._fitted else {}
+        if not self._fitted:
+            return {}
+        return {"map": self.map.get_state(), "flaw": self.map.flaw}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the fitted map."""
@@ -88,10 +72,9 @@ class StepLog(Callback):
         groups = optimizer.param_groups
         parameters = [p for group in groups for p in group["params"]]
         gradients = [p.grad for p in parameters if p.grad is not None]
+        pl_module.log("step/learning_rate", groups[0]["lr"])
         norm = torch.nn.utils.get_total_norm(gradients)
-        pl_module.log_dict(
-            {"step/learning_rate": groups[0]["lr"], "step/gradient_norm": norm}
-        )
+        pl_module.log("step/gradient_norm", norm)
 
 
 class FastTraining(Callback):

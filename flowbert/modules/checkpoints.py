@@ -10,8 +10,10 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from flowbert.encoders.files import first_line
 from flowbert.errors import UserError
 from flowbert.io import write_atomically
+from flowbert.modules.base import check_limits
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -32,8 +34,9 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             "alone are read: no code of a checkpoint is run"
         ) from error
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"ckpt_path: {path} is damaged ({reason})") from error
+        raise UserError(
+            f"ckpt_path: {path} is damaged ({first_line(error)})"
+        ) from error
     module = content.get("module") if isinstance(content, dict) else None
     if module is None or not isinstance(content.get("hyper_parameters"), dict):
         raise UserError(f"ckpt_path: {path} is no checkpoint of flowbert")
@@ -97,12 +100,7 @@ def checkpoint_callbacks(
     Raises:
         UserError: If a number is not above 0.
     """
-    for name, value in (
-        ("every_n_steps", every_n_steps),
-        ("every_n_minutes", every_n_minutes),
-    ):
-        if value is not None and not value > 0:
-            raise UserError(f"{name}: received {value}; expected above 0, or null")
+    check_limits(every_n_steps=every_n_steps, every_n_minutes=every_n_minutes)
     last: dict[str, Any] = {
         "dirpath": folder,
         "filename": "last",

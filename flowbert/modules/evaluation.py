@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning import Callback, LightningModule, Trainer
+from numpy.typing import NDArray
+from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
 from flowbert.modules.callbacks import WhiteningBaseline
 from flowbert.tasks import STS
-
-Embed = Callable[[Sequence[str]], "np.ndarray[Any, Any]"]
 
 
 class TaskEvaluation(Callback):
@@ -23,43 +22,33 @@ class TaskEvaluation(Callback):
     Args:
         tasks: Tasks of the development split.
         embed: Embeddings of sentences before the training, ``(M, D)``.
-        method: Name of the trained method.
-        embed_now: From sentences and their embeddings to vectors of the trained method.
+        baseline: The closed-form map beside the trained method, if any.
     """
 
     def __init__(
         self,
         tasks: Sequence[STS],
-        embed: Embed,
-        method: str,
-        embed_now: Callable[[Sequence[str], Tensor], Tensor],
+        embed: Callable[[Sequence[str]], NDArray[np.float32]],
+        baseline: WhiteningBaseline | None = None,
     ) -> None:
         self.tasks = tasks
         self.embed = embed
-        self.method = method
-        self.embed_now = embed_now
-        self._fixed: dict[str, float] = {}  # what the training does not change
+        self.baseline = baseline
+        self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
 
-    def on_validation_epoch_end(
-        self, trainer: Trainer, pl_module: LightningModule
-    ) -> None:
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Measure and log."""
-        callbacks: Any = trainer.callbacks  # type: ignore[attr-defined]
         for task in self.tasks:
             start = torch.from_numpy(self.embed(task.sentences))
-            if not any(
-                name.startswith(f"raw/{task.name}/{task.split}") for name in self._fixed
-            ):
-                self._fixed |= _figures("raw", task, start)
-                for callback in callbacks:
-                    if isinstance(callback, WhiteningBaseline):
-                        mapped = callback.transform(start)
-                        self._fixed |= _figures(
-                            callback.name, task, mapped, callback.flaw
-                        )
-            now = self.embed_now(task.sentences, start)
-            pl_module.log_dict(_figures(self.method, task, now))
-        pl_module.log_dict(self._fixed)
+            if task not in self._fixed:
+                self._fixed[task] = _figures("raw", task, start)
+                if self.baseline is not None:
+                    fitted = self.baseline.map
+                    mapped = fitted.transform(start)
+                    figures = _figures(fitted.name, task, mapped, fitted.flaw)
+                    self._fixed[task] |= figures
+            now = pl_module.embed_now(task.sentences, start)
+            pl_module.log_dict(self._fixed[task] | _figures(pl_module.name, task, now))
 
 
 def _figures(

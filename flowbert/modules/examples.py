@@ -1,8 +1,8 @@
 """Sentences, pairs and triples that encoders are trained on, and where positives come from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,20 @@ from numpy.typing import NDArray
 from flowbert.data.corpus import Corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.overlap import without_overlap
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.io import digest, sentences_digest
-from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, word_edit
-from flowbert.modules.base import LIMITS, check_limits
+from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
+from flowbert.modules.base import check_limits
 from flowbert.seeding import Stream
-
-LIMITS["positive_rate"] = (lambda value: 0 < value < 1, "above 0 and below 1")
 
 MAX_SCORE = 5.0
 """Gold score of pairs whose cosine is to be 1."""
+
+POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment")
+"""Where positives of SimCSE come from."""
+
+OBJECTIVES = ("softmax", "cosine", "triplet")
+"""Objectives of Sentence-BERT."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +68,23 @@ class Examples:
         return replace(self, columns=tuple(columns), targets=targets)
 
 
-@dataclass(frozen=True)
-class Source:
-    """What examples are made from.
+def make_examples(
+    method: str,
+    corpus: Corpus | None = None,
+    *,
+    nli: str = "hub",
+    tasks: Sequence[Any] = (),
+    positive: str = "dropout",
+    positive_rate: float = 0.1,
+    mlm_path: str | None = None,
+    hard_negatives: bool = True,
+    objective: str = "softmax",
+    drop_overlap: bool = False,
+) -> Examples:
+    """Examples for a method that trains an encoder.
 
     Args:
+        method: ``simcse``, ``sbert`` or ``mlm``.
         corpus: Sentences; not needed for Sentence-BERT and the positive ``entailment``.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`.
         tasks: Measured tasks, of which the first has the labels for the objective ``cosine``.
@@ -83,125 +99,6 @@ class Source:
         objective: Of Sentence-BERT: ``softmax`` takes NLI pairs, ``triplet`` NLI triples,
             ``cosine`` pairs with scores.
         drop_overlap: Leave out labelled pairs that are measured, in place of an error.
-    """
-
-    corpus: Corpus | None = None
-    nli: str = "hub"
-    tasks: Sequence[Any] = ()
-    positive: str = "dropout"
-    positive_rate: float = 0.1
-    mlm_path: str | None = None
-    hard_negatives: bool = True
-    objective: str = "softmax"
-    drop_overlap: bool = False
-
-    def pairs(self, note: str = "", edit: Edit | None = None) -> Examples:
-        """Every sentence of the corpus with itself, or an edit of it, as its positive."""
-        corpus = _corpus(self)
-        return Examples(corpus.name + note, (corpus.sentences,) * 2, edit=edit)
-
-    def edited_pairs(self, edit: Edit) -> Examples:
-        """Every sentence of the corpus with an edit of it."""
-        return self.pairs(f", {self.positive} {self.positive_rate}", edit)
-
-
-def _corpus(source: Source) -> Corpus:
-    if source.corpus is None:
-        raise ValueError("corpus: received None; expected a Corpus")
-    return source.corpus
-
-
-def _next_sentence(source: Source) -> Examples:
-    corpus = _corpus(source)
-    columns = (corpus.sentences[:-1], corpus.sentences[1:])
-    return Examples(f"{corpus.name}, next sentence", columns)
-
-
-def _word_edit(source: Source) -> Examples:
-    return source.edited_pairs(word_edit(source.positive, source.positive_rate))
-
-
-def _mlm(source: Source) -> Examples:
-    if source.mlm_path is None:
-        raise UserError(
-            "mlm_path: received nothing; expected a masked language model for positive mlm"
-        )
-    return source.edited_pairs(MaskedReplacement(source.mlm_path, source.positive_rate))
-
-
-def _entailment(source: Source) -> Examples:
-    if source.corpus is not None and source.corpus.name != "nli":
-        raise UserError(
-            f"corpus: received {source.corpus.name!r}; expected nli with positive entailment"
-        )
-    if source.hard_negatives:
-        return _nli_triples(source)
-    data = load_nli(source.nli)
-    numbers = [i for i, label in enumerate(data.labels) if label == "entailment"]
-    premises = tuple(data.premises[i] for i in numbers)
-    hypotheses = tuple(data.hypotheses[i] for i in numbers)
-    return Examples("NLI entailments", (premises, hypotheses))
-
-
-def _nli_triples(source: Source) -> Examples:
-    triples = load_nli(source.nli).triples()
-    if not triples:
-        raise UserError(
-            f"nli: received {source.nli}; expected premises with both an entailment and a "
-            "contradiction"
-        )
-    return Examples("NLI triples", tuple(zip(*triples, strict=True)))
-
-
-def _nli_pairs(source: Source) -> Examples:
-    data = load_nli(source.nli)
-    targets = np.array([LABELS.index(label) for label in data.labels])
-    return Examples("NLI pairs", (data.premises, data.hypotheses), targets)
-
-
-def _scored_pairs(source: Source) -> Examples:
-    task = source.tasks[0]
-    labels = list(task.labels())
-    for measured in source.tasks:
-        where = f"{measured.name} {measured.split}"
-        labels = without_overlap(labels, measured.pairs(), where, source.drop_overlap)
-    if not labels:
-        raise UserError(
-            f"tasks: received {task.name} first; expected a task with labelled pairs beside those "
-            "measured"
-        )
-    first = tuple(text for subset in labels for text in subset.sentences1)
-    second = tuple(text for subset in labels for text in subset.sentences2)
-    scores = np.concatenate([subset.scores for subset in labels]) / MAX_SCORE
-    return Examples(f"{task.name} train", (first, second), scores.astype(np.float32))
-
-
-POSITIVES: dict[str, Callable[[Source], Examples]] = {
-    "dropout": Source.pairs,
-    **dict.fromkeys(WORD_EDITS, _word_edit),
-    "next_sentence": _next_sentence,
-    "mlm": _mlm,
-    "entailment": _entailment,
-}
-"""Pairs or triples of SimCSE by positive; a new one is a function and its entry."""
-
-OBJECTIVES: dict[str, Callable[[Source], Examples]] = {
-    "softmax": _nli_pairs,
-    "cosine": _scored_pairs,
-    "triplet": _nli_triples,
-}
-"""Pairs or triples of Sentence-BERT by objective."""
-
-
-def make_examples(
-    method: str, corpus: Corpus | None = None, **options: Any
-) -> Examples:
-    """Examples for a method that trains an encoder.
-
-    Args:
-        method: ``simcse``, ``sbert`` or ``mlm``.
-        corpus: Sentences.
-        **options: Further arguments of :class:`Source`.
 
     Raises:
         UserError: If an option is unknown, or the data lack what it needs.
@@ -211,14 +108,70 @@ def make_examples(
         >>> len(examples), len(examples.columns)
         (4000, 3)
     """
-    source = Source(corpus, **options)
-    check_limits(positive_rate=source.positive_rate)
-    if method == "mlm":
-        return Examples(_corpus(source).name, (_corpus(source).sentences,))
-    table, option = POSITIVES, "positive"
+    check_limits(positive_rate=positive_rate)
+    check_choice("positive", positive, POSITIVES)
+    check_choice("objective", objective, OBJECTIVES)
+    if method == "sbert" and objective == "cosine":
+        return _scored_pairs(tasks, drop_overlap)
     if method == "sbert":
-        table, option = OBJECTIVES, "objective"
-    value = getattr(source, option)
-    if value not in table:
-        raise UserError(f"{option}: received {value!r}; {choices(table, value)}")
-    return table[value](source)
+        return _nli_triples(nli) if objective == "triplet" else _nli_pairs(nli)
+    if method == "simcse" and positive == "entailment":
+        if corpus is not None and corpus.name != "nli":
+            raise UserError(
+                f"corpus: received {corpus.name!r}; expected nli with positive entailment"
+            )
+        return _nli_triples(nli) if hard_negatives else _entailments(nli)
+    if corpus is None:
+        raise ValueError("corpus: received None; expected a Corpus")
+    name, sentences = corpus.name, corpus.sentences
+    if method == "mlm":
+        return Examples(name, (sentences,))
+    if positive == "dropout":
+        return Examples(name, (sentences, sentences))
+    if positive == "next_sentence":
+        return Examples(f"{name}, next sentence", (sentences[:-1], sentences[1:]))
+    edit: Edit = partial(edit_words, positive, positive_rate)
+    if positive == "mlm":
+        edit = MaskedReplacement(mlm_path, positive_rate)
+    name = f"{name}, {positive} {positive_rate}"
+    return Examples(name, (sentences, sentences), edit=edit)
+
+
+def _entailments(nli: str) -> Examples:
+    data = load_nli(nli)
+    numbers = [i for i, label in enumerate(data.labels) if label == "entailment"]
+    premises = tuple(data.premises[i] for i in numbers)
+    hypotheses = tuple(data.hypotheses[i] for i in numbers)
+    return Examples("NLI entailments", (premises, hypotheses))
+
+
+def _nli_triples(nli: str) -> Examples:
+    triples = load_nli(nli).triples()
+    if not triples:
+        raise UserError(
+            f"nli: received {nli}; expected premises with both an entailment and a contradiction"
+        )
+    return Examples("NLI triples", tuple(zip(*triples, strict=True)))
+
+
+def _nli_pairs(nli: str) -> Examples:
+    data = load_nli(nli)
+    targets = np.array([LABELS.index(label) for label in data.labels])
+    return Examples("NLI pairs", (data.premises, data.hypotheses), targets)
+
+
+def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool) -> Examples:
+    task = tasks[0]
+    labels = list(task.labels())
+    for measured in tasks:
+        where = f"{measured.name} {measured.split}"
+        labels = without_overlap(labels, measured.pairs(), where, drop_overlap)
+    if not labels:
+        raise UserError(
+            f"tasks: received {task.name} first; expected a task with labelled pairs beside those "
+            "measured"
+        )
+    first = tuple(text for subset in labels for text in subset.sentences1)
+    second = tuple(text for subset in labels for text in subset.sentences2)
+    scores = np.concatenate([subset.scores for subset in labels]) / MAX_SCORE
+    return Examples(f"{task.name} train", (first, second), scores.astype(np.float32))

@@ -1,6 +1,7 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class FlowModule(FullPrecision, TrainingModule):
         UserError: If an argument is outside of its limits.
     """
 
+    name = "flow"
     noise_std: Tensor
 
     def __init__(
@@ -77,13 +79,7 @@ class FlowModule(FullPrecision, TrainingModule):
         warmup: float = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            warmup=warmup,
-            seed=seed,
-        )
+        super().__init__()
         self.flow = Glow(dim, levels, depth, width, mixing, coupling, mixing_init, seed)
         self.register_buffer("noise_std", torch.zeros(()))
         self._last_batch: Tensor | None = None
@@ -168,15 +164,14 @@ class FlowModule(FullPrecision, TrainingModule):
         """Latents of a batch, ``(B, D)``."""
         return self.flow.latents(self._rows(batch))
 
+    def embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
+        """Latents of the embeddings of sentences, ``(N, D)``."""
+        return self.flow.latents(start)
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """BertAdam and the schedule."""
-        learning_rate, weight_decay = (
-            self.hparams["learning_rate"],
-            self.hparams["weight_decay"],
-        )
-        return self.scheduled(
-            BertAdam(self.parameters(), learning_rate, weight_decay=weight_decay)
-        )
+        rate, decay = self.hparams["learning_rate"], self.hparams["weight_decay"]
+        return self.scheduled(BertAdam(self.parameters(), rate, weight_decay=decay))
 
     def _rows(self, batch: Batch) -> Tensor:
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)

@@ -10,10 +10,7 @@ from torch.nn import functional
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.files import locate, quiet
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS
 from flowbert.seeding import Stream
-
-LIMITS["mask_fraction"] = (lambda value: 0 < value < 1, "above 0 and below 1")
 
 Features = Mapping[str, Tensor]
 
@@ -106,36 +103,32 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
 
 
 def predict_masked(
-    predictor: Any,
-    encoder: SentenceEncoder,
-    chunks: Sequence[Features],
-    fraction: float,
-    generator: torch.Generator,
-    continuing: Tensor | None = None,
+    module: Any, chunks: Sequence[Features], stream: Stream
 ) -> tuple[Tensor, Tensor]:
     """Mask tokens and predict them.
 
     Args:
-        predictor: The masked language model above the encoder.
-        encoder: The encoder.
+        module: With ``encoder``, ``predictor`` (the masked language model above it), ``continuing``
+            (ids of tokens that are not the first of their word, to choose whole words, or None)
+            and the hyper-parameter ``mask_fraction``.
         chunks: Token features, each ``(b, t)``.
-        fraction: Probability of each token, or word, to be chosen.
-        generator: Generator on the CPU.
-        continuing: Ids of tokens that are not the first of their word, to choose whole words.
+        stream: Random numbers of the masks.
 
     Shapes:
         results: logits ``(n, V)`` and ids ``(n,)``.  n: chosen tokens, V: vocabulary.
     """
+    tokenizer = module.encoder.backbone.tokenizer
+    fraction = module.hparams["mask_fraction"]
+    generator = stream.generator()
     masked, labels = [], []
     for chunk in chunks:
-        ids = chunk["input_ids"]
-        continues = None if continuing is None else torch.isin(ids, continuing)
-        ids, label = mask_tokens(
-            ids, encoder.backbone.tokenizer, fraction, generator, continues
-        )
+        ids, continues = chunk["input_ids"], None
+        if module.continuing is not None:
+            continues = torch.isin(ids, module.continuing)
+        ids, label = mask_tokens(ids, tokenizer, fraction, generator, continues)
         masked.append({**chunk, "input_ids": ids})
         labels.append(label)
-    return predict_chosen(predictor, encoder, masked, labels)
+    return predict_chosen(module.predictor, module.encoder, masked, labels)
 
 
 def predict_chosen(

@@ -7,14 +7,11 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS
 from flowbert.modules.losses import mean_pair_cosine
 from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, with_network
 from flowbert.seeding import Stream
-
-LIMITS["cosreg_weight"] = (lambda value: value >= 0, "at least 0")
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
 
@@ -60,7 +57,7 @@ class MLMModule(TrainedModule):
         warmup: float = 0.06,
         **shared: Any,
     ) -> None:
-        super().__init__(encoder, learning_rate=learning_rate, warmup=warmup, **shared)
+        super().__init__(encoder, **shared)
         if str(encoder.pooling) == "cls_pooler":
             raise UserError(
                 "pooling: received cls_pooler, a layer that is not trained; expected another one"
@@ -102,14 +99,7 @@ class MLMModule(TrainedModule):
 
     def _predict(self, batch: Batch, stream: Stream) -> tuple[Tensor, Tensor, int]:
         """Loss, share of the chosen tokens that are predicted rightly, and their number."""
-        logits, ids = predict_masked(
-            self.predictor,
-            self.encoder,
-            batch["chunks"],
-            self.hparams["mask_fraction"],
-            stream.generator(),
-            self.continuing,
-        )
+        logits, ids = predict_masked(self, batch["chunks"], stream)
         count = max(len(ids), 1)
         accuracy = (logits.argmax(-1) == ids).sum() / count
         return prediction_loss(logits, ids), accuracy, count

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.format import open_memmap
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import BasePredictionWriter
 from torch import Tensor
@@ -37,16 +38,9 @@ class VectorWriter(BasePredictionWriter):
         """Make the file."""
         if trainer.is_global_zero:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._open("w+")
+            open_memmap(self._temporary, "w+", np.float32, self.shape)
         trainer.strategy.barrier()
-        self._rows = self._open("r+")
-
-    def _open(self, mode: Any) -> Any:
-        if mode == "r+":
-            return np.lib.format.open_memmap(self._temporary, mode)
-        return np.lib.format.open_memmap(
-            self._temporary, mode, np.float32, shape=self.shape
-        )
+        self._rows: Any = open_memmap(self._temporary, "r+")
 
     def write_on_batch_end(
         self,

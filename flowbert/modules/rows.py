@@ -1,5 +1,6 @@
 """Vectors to fit on: from a cache of embeddings, a file or memory alike."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,9 +131,8 @@ class RowsDataModule(BatchDataModule):
         self.rows = Rows(rows, None if len(held) == 0 else fitting)
         self.held_out_rows = Rows(rows, held)
         if len(fitting) < 2:
-            label = name or "rows"
             raise UserError(
-                f"{label}: received {len(fitting)} to fit on; expected at least 2"
+                f"{name or 'rows'}: received {len(fitting)} to fit on; expected at least 2"
             )
 
     def _split(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -145,17 +145,9 @@ class RowsDataModule(BatchDataModule):
         if len(chosen) == 0:
             return numbers, chosen
         held_bytes = {row.tobytes() for row in self.all_rows[chosen]}
-        is_held = np.concatenate(
-            [
-                [row.tobytes() in held_bytes for row in block]
-                for block in self.all_rows.blocks()
-            ]
-        )
+        rows = itertools.chain.from_iterable(self.all_rows.blocks())
+        is_held = np.array([row.tobytes() in held_bytes for row in rows])
         return numbers[~is_held], numbers[is_held]
-
-    def lengths(self) -> NDArray[np.int64]:
-        """Rows have no lengths."""
-        return np.zeros(len(self.rows), dtype=np.int64)
 
     def batch(self, epoch: int, indices: list[int]) -> Floats:
         """Rows ``(B, D)``, the same in every epoch."""
@@ -181,10 +173,6 @@ class RowsDataModule(BatchDataModule):
         parts = [self.likelihood_rows(), self.held_out_rows]
         size, options = 4 * self.batch_size, self.loader_options()
         return [same_for_all(part, size, **options) for part in parts if len(part)]
-
-    def test_dataloader(self) -> list[DataLoader[Any]]:
-        """The same as in validation."""
-        return self.val_dataloader()
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """All rows in order; Lightning divides them among several processes."""

@@ -70,10 +70,9 @@ class BatchSampler(DistributedSampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         first = self.start
-        batches = self._batches(first // len(self))
         for number in range(first, first + len(self)):
             epoch, position = divmod(number, len(self))
-            if position == 0:
+            if number == first or position == 0:
                 batches = self._batches(epoch)
             yield epoch, batches[position][self.rank :: self.num_replicas].tolist()
 
@@ -85,16 +84,6 @@ class BatchSampler(DistributedSampler[Any]):
             pool = order[start : start + self.pool * self.joint_size]
             pool[:] = pool[np.argsort(self.lengths[pool], kind="stable")]
         return order.reshape(-1, self.joint_size)[rng.permutation(len(self))]
-
-    @property
-    def settings(self) -> dict[str, int]:
-        """What decides the batches beside the lengths."""
-        return {
-            "examples": len(self.lengths),
-            "batch_size": self.joint_size,
-            "pool": self.pool,
-            "seed": self.seed,
-        }
 
 
 class _Batches(Dataset[Any]):
@@ -140,8 +129,16 @@ class BatchLoader(DataLoader[Any]):
         self.sampler.start = state_dict["batches"]
 
 
-def same_for_all(dataset: Any, batch_size: int, **options: Any) -> DataLoader[Any]:
-    """Batches of a dataset in order; every process has all of them, as figures need no exchange."""
+def same_for_all(
+    dataset: Any, batch_size: int | None, **options: Any
+) -> DataLoader[Any]:
+    """Batches of a dataset in order; every process has all of them, as figures need no exchange.
+
+    Args:
+        dataset: The rows, or whole batches.
+        batch_size: Rows of a batch; None for whole batches.
+        **options: Of the DataLoader.
+    """
     sampler: DistributedSampler[Any] = DistributedSampler(
         dataset, num_replicas=1, rank=0, shuffle=False
     )
@@ -168,9 +165,9 @@ class BatchDataModule(LightningDataModule):
         self._loader: BatchLoader | None = None
         self._saved: dict[str, Any] | None = None
 
-    @abstractmethod
-    def lengths(self) -> Sequence[int] | NDArray[np.int64]:
-        """Length of each example that is trained on; all equal where they do not matter."""
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of each example that is trained on; zeros where the order ignores them."""
+        return np.zeros(self.describe()["fitted"], dtype=np.int64)
 
     @abstractmethod
     def batch(self, epoch: int, indices: list[int]) -> Any:
@@ -180,18 +177,24 @@ class BatchDataModule(LightningDataModule):
     def describe(self) -> dict[str, Any]:
         """What is trained on: name, digest and number, as JSON values."""
 
+    def test_dataloader(self) -> Any:
+        """The same as in validation."""
+        return self.val_dataloader()
+
     def loader_options(self) -> dict[str, Any]:
         """Options of all loaders: how batches are made ahead and copied."""
         on_gpu = (
             self.trainer is not None
             and self.trainer.strategy.root_device.type == "cuda"
         )
-        options: dict[str, Any] = {"pin_memory": on_gpu, "collate_fn": _keep}
-        if self.workers:  # a fork shares the examples and the tokenizer
-            options["num_workers"] = self.workers
-            options["multiprocessing_context"] = "fork"
-            options["worker_init_fn"] = _start_worker
-        return options
+        return {
+            "pin_memory": on_gpu,
+            "collate_fn": _keep,
+            "num_workers": self.workers,
+            "worker_init_fn": _start_worker,
+            # A fork shares the examples and the tokenizer.
+            "multiprocessing_context": "fork" if self.workers else None,
+        }
 
     def train_dataloader(self) -> BatchLoader:
         """Shuffled batches, see :class:`BatchSampler`.
@@ -228,7 +231,12 @@ class BatchDataModule(LightningDataModule):
 
     def _fitted_on(self, sampler: BatchSampler) -> dict[str, Any]:
         """What decides the batches."""
-        return {**self.describe(), **sampler.settings}
+        return {
+            **self.describe(),
+            "batch_size": sampler.joint_size,
+            "pool": self.pool,
+            "seed": self.seed,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Number of batches used, and what decides them."""

@@ -5,15 +5,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, choices
-from flowbert.modules.base import LIMITS
+from flowbert.errors import UserError, check_choice
 from flowbert.modules.examples import OBJECTIVES, Examples
 from flowbert.modules.losses import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule
 from flowbert.seeding import Stream
-
-LIMITS["margin"] = (lambda value: value > 0, "above 0")
 
 _CLASSES = 3
 
@@ -53,10 +50,7 @@ class SBERTModule(TrainedModule):
         chunk_size: int | None = None,
         **shared: Any,
     ) -> None:
-        if objective not in OBJECTIVES:
-            raise UserError(
-                f"objective: received {objective!r}; {choices(OBJECTIVES, objective)}"
-            )
+        check_choice("objective", objective, OBJECTIVES)
         super().__init__(encoder, **shared)
         self.classifier: nn.Linear | None = None
         if objective == "softmax":
@@ -73,20 +67,8 @@ class SBERTModule(TrainedModule):
                 f"objective: received {objective!r}, which cannot train on {examples.name}"
             )
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Loss of a batch."""
-        loss = self._loss(batch)
-        self.log("step/loss", loss.detach())
-        self.check_loss(loss)
-        return loss
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Log the loss without dropout."""
-        self.log_validation(self._loss(batch), batch["rows"].shape[1])
-
-    test_step = validation_step
-
-    def _loss(self, batch: Batch) -> Tensor:
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """Loss of the objective."""
         columns = self.embed(batch)
         if self.hparams["objective"] == "triplet":
             anchor, positive, negative = columns

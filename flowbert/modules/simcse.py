@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, choices
-from flowbert.modules.base import LIMITS
+from flowbert.errors import UserError, check_choice
 from flowbert.modules.examples import Examples
 from flowbert.modules.losses import ContrastiveLoss, InfoNCE
 from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
@@ -17,13 +16,11 @@ from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, dropouts, with_network
 from flowbert.seeding import Stream
 
-LIMITS["mlm_weight"] = (lambda value: value >= 0, "at least 0")
-
 HEADS = ("mlp_train_only", "mlp", "none")
 _INIT_STD = 0.02  # as BERT starts its layers
 
 
-class DenseTanh(nn.Module):
+def dense_tanh(dim: int, seed: int) -> nn.Sequential:
     r"""Dense layer and tanh, :math:`y = \tanh(W x + b)`, with the start of BERT's layers.
 
     Args:
@@ -33,17 +30,11 @@ class DenseTanh(nn.Module):
     Shapes:
         x, y: ``(..., D)``.  D: size of a vector.
     """
-
-    def __init__(self, dim: int, seed: int = 0) -> None:
-        super().__init__()
-        self.dense = nn.Linear(dim, dim)
-        generator = Stream(seed, "head").generator()
-        nn.init.normal_(self.dense.weight, std=_INIT_STD, generator=generator)
-        nn.init.zeros_(self.dense.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the layer."""
-        return torch.tanh(self.dense(x))
+    dense = nn.Linear(dim, dim)
+    generator = Stream(seed, "head").generator()
+    nn.init.normal_(dense.weight, std=_INIT_STD, generator=generator)
+    nn.init.zeros_(dense.bias)
+    return nn.Sequential(dense, nn.Tanh())
 
 
 class SimCSEModule(TrainedModule):
@@ -79,6 +70,7 @@ class SimCSEModule(TrainedModule):
     """
 
     name = "simcse"
+    continuing = None
 
     def __init__(
         self,
@@ -93,20 +85,11 @@ class SimCSEModule(TrainedModule):
         warmup: float = 0.0,
         **shared: Any,
     ) -> None:
-        if head not in HEADS:
-            raise UserError(f"head: received {head!r}; {choices(HEADS, head)}")
-        super().__init__(
-            encoder,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            warmup=warmup,
-            **shared,
-        )
+        check_choice("head", head, HEADS)
+        super().__init__(encoder, **shared)
         seed = self.hparams["seed"]
         self.loss = InfoNCE() if loss is None else loss
-        self.head: DenseTanh | None = None
-        if head != "none":
-            self.head = DenseTanh(encoder.dim, seed)
+        self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
         self.predictor: Any = predictor_above(encoder, seed) if mlm_weight else None
@@ -124,46 +107,30 @@ class SimCSEModule(TrainedModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Contrastive loss of the batches of all processes, and the weighted MLM loss."""
-        columns = self._represent(batch)
-        if self.trainer.world_size > 1:
+        loss = super().training_step(batch, batch_idx)
+        if self.predictor is None:
+            return loss
+        masks = self.stream("masks")
+        mlm_loss = prediction_loss(*predict_masked(self, batch["chunks"], masks))
+        self.log("step/mlm_loss", mlm_loss.detach())
+        return loss + float(self.hparams["mlm_weight"]) * mlm_loss
+
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """Contrastive loss; in training of the batches of all processes together."""
+        columns = self.embed(batch)
+        columns = columns.float() if self.head is None else self.head(columns).float()
+        if self.training and self.trainer.world_size > 1:
             gathered: Any = self.all_gather(columns, sync_grads=True)
             columns = gathered.transpose(0, 1).flatten(1, 2)
         loss: Tensor = self.loss(*columns)
-        self.log("step/loss", loss.detach())
-        self.check_loss(loss)
-        if self.predictor is None:
-            return loss
-        mlm_loss = self._mlm_loss(batch)
-        self.log("step/mlm_loss", mlm_loss.detach())
-        total: Tensor = loss + self.hparams["mlm_weight"] * mlm_loss
-        return total
-
-    def _mlm_loss(self, batch: Batch) -> Tensor:
-        logits, ids = predict_masked(
-            self.predictor,
-            self.encoder,
-            batch["chunks"],
-            self.hparams["mask_fraction"],
-            self.stream("masks").generator(),
-        )
-        return prediction_loss(logits, ids)
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Log the contrastive loss without dropout."""
-        columns = self._represent(batch)
-        self.log_validation(self.loss(*columns), columns.shape[1])
-
-    test_step = validation_step
-
-    def _represent(self, batch: Batch) -> Tensor:
-        """Anchors, positives and perhaps hard negatives after the head, ``(G, B, D)``."""
-        columns = self.embed(batch)
-        return columns.float() if self.head is None else self.head(columns).float()
+        return loss
 
     @torch.no_grad()
-    def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
+    def embed_now(
+        self, sentences: Sequence[str], start: Tensor | None = None
+    ) -> Tensor:
         """Embeddings with the present weights, after a head that is kept."""
-        embeddings = super().sentence_embeddings(sentences)
+        embeddings = super().embed_now(sentences)
         if self.head is None or self.hparams["head"] != "mlp":
             return embeddings
         with torch.autocast(self.device.type, enabled=False):
@@ -177,7 +144,7 @@ class SimCSEModule(TrainedModule):
         old: Any = self.encoder.backbone.network
         network = type(old)(old.config)
         dense = {
-            f"pooler.dense.{name}": x for name, x in self.head.dense.named_parameters()
+            f"pooler.dense.{name}": x for name, x in self.head[0].named_parameters()
         }
         network.load_state_dict({**old.state_dict(), **dense})
         return with_network(self.encoder, network.to(self.device), "cls_pooler")

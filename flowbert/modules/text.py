@@ -1,6 +1,6 @@
 """Batches of sentences, pairs or triples for a module that trains an encoder."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -8,19 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS, check_limits
+from flowbert.modules.base import check_limits
 from flowbert.modules.examples import Examples
 from flowbert.modules.sampler import BatchDataModule, same_for_all
 from flowbert.progress import bar
 from flowbert.seeding import Stream
-
-LIMITS |= dict.fromkeys(
-    ("max_length", "pool"), (lambda value: value >= 1, "at least 1")
-)
 
 Batch = dict[str, Any]
 Numbers = NDArray[np.int64]
@@ -91,18 +87,15 @@ class TextDataModule(BatchDataModule):
 
     def lengths(self) -> Numbers:
         """Tokens of each example, all columns together; zeros where the order ignores them."""
-        lengths = np.zeros(len(self.fitted), dtype=np.int64)
+        lengths = super().lengths()
         if self.pool == 1:
             return lengths
-        columns = set(self.examples.columns)
-        total = len(columns) * len(lengths)
-        with bar(desc="Counting tokens", total=total, unit="sentences") as progress:
-            for column in columns:
-                for start in range(0, len(lengths), _BLOCK):
-                    numbers = self.fitted[start : start + _BLOCK]
-                    sentences = [column[i] for i in numbers]
-                    lengths[start : start + _BLOCK] += self.encoder.lengths(sentences)
-                    progress.update(len(numbers))
+        starts = range(0, len(lengths), _BLOCK)
+        for start in bar(starts, "Counting tokens", unit="blocks"):
+            numbers = self.fitted[start : start + _BLOCK]
+            for column in set(self.examples.columns):
+                sentences = [column[i] for i in numbers]
+                lengths[start : start + _BLOCK] += self.encoder.lengths(sentences)
         return lengths
 
     def describe(self) -> dict[str, Any]:
@@ -118,12 +111,13 @@ class TextDataModule(BatchDataModule):
         """A batch of fitted examples, edited as in this epoch."""
         return self.features(epoch, self.fitted[indices])
 
-    def sentences(self, epoch: int, numbers: Iterable[int]) -> list[list[str]]:
+    def sentences(
+        self, epoch: int, numbers: Sequence[int] | Numbers
+    ) -> list[list[str]]:
         """Sentences of some examples by column; an edit depends on seed, epoch and example."""
-        numbers = list(numbers)
         columns = [[column[i] for i in numbers] for column in self.examples.columns]
         if self.examples.edit is not None:
-            rngs = [Stream(self.seed, "edit", epoch, int(i)).python() for i in numbers]
+            rngs = [Stream(self.seed, "edit", epoch, i).python() for i in numbers]
             columns[1] = self.examples.edit(columns[1], rngs)
         return columns
 
@@ -142,31 +136,14 @@ class TextDataModule(BatchDataModule):
         numbers = self.held if len(self.held) > 1 else self.fitted
         drawn = Stream(self.seed, "sample").rng().permutation(numbers)[:_VALIDATED]
         size = min(self.batch_size, len(drawn))
-        dataset = _Fixed(self, np.sort(drawn))
-        return same_for_all(dataset, size, drop_last=True, **self.loader_options())
-
-    def test_dataloader(self) -> DataLoader[Any]:
-        """The same as in validation."""
-        return self.val_dataloader()
+        full = np.sort(drawn)[: len(drawn) // size * size].reshape(-1, size)
+        batches = [self.features(0, batch) for batch in full]
+        return same_for_all(batches, None, **self.loader_options())
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """Lists of the first column's sentences, in order; divided among several processes."""
         sentences: Any = self.examples.columns[0]
         return DataLoader(sentences, batch_size=_BLOCK, **self.loader_options())
-
-
-class _Fixed(Dataset[Any]):
-    """Some examples as they are in the first epoch, a batch at a time."""
-
-    def __init__(self, data: TextDataModule, numbers: Numbers) -> None:
-        self._data = data
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitems__(self, indices: list[int]) -> Batch:
-        return self._data.features(0, self._numbers[indices])
 
 
 def split_held_out(

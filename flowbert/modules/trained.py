@@ -4,22 +4,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from pytorch_lightning.plugins.precision import Precision
-from pytorch_lightning.utilities.enums import GradClipAlgorithmType
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.errors import UserError
-from flowbert.modules.base import LIMITS, TrainingModule
+from flowbert.modules.base import TrainingModule
 from flowbert.modules.examples import Examples
 from flowbert.modules.text import Batch
-
-LIMITS["chunk_size"] = (lambda value: value >= 1, "at least 1, or null")
-LIMITS["dropout"] = (lambda value: 0 <= value < 1, "0 to below 1, or null")
 
 
 class TrainedModule(TrainingModule):
@@ -58,13 +52,7 @@ class TrainedModule(TrainingModule):
         warmup: float = 0.1,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            warmup=warmup,
-            seed=seed,
-        )
+        super().__init__()
         if encoder.frozen:
             raise ValueError("encoder: received a frozen one; expected frozen=False")
         if encoder.backbone.dtype != torch.float32:
@@ -115,9 +103,23 @@ class TrainedModule(TrainingModule):
                 )
         return torch.cat(vectors)[batch["rows"]]
 
-    def log_validation(self, loss: Tensor, examples: int) -> None:
-        """Log the loss of a validation batch, weighted by its number of examples."""
-        self.log("val/loss", loss, on_epoch=True, batch_size=examples)
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """The loss of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define batch_loss")
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Log and return the loss of a batch."""
+        loss = self.batch_loss(batch)
+        self.log("step/loss", loss.detach())
+        self.check_loss(loss)
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Log the loss without dropout, weighted by the number of examples."""
+        size = batch["rows"].shape[1]
+        self.log("val/loss", self.batch_loss(batch), on_epoch=True, batch_size=size)
+
+    test_step = validation_step
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW and the schedule."""
@@ -127,30 +129,23 @@ class TrainedModule(TrainingModule):
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": decay},
             {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        # A fused step unscales float16 gradients by itself, too late to clip them.
-        fused = self.trainer.precision != "16-mixed"
         rate = self.hparams["learning_rate"]
-        return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=fused))
+        return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=True))
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Optimizer,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip as the Trainer says."""
-        # Mixed precision refuses fused steps for bfloat16, too, whose gradients need no scale.
-        algorithm = GradClipAlgorithmType(gradient_clip_algorithm or "norm")
-        plugin = self.trainer.precision_plugin
-        Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, algorithm)
+    def embed_now(
+        self, sentences: Sequence[str], start: Tensor | None = None
+    ) -> Tensor:
+        """Embeddings with the present weights, ``(N, D)``, float32 on the CPU.
 
-    def sentence_embeddings(self, sentences: Sequence[str]) -> Tensor:
-        """Embeddings with the present weights, ``(N, D)``, float32 on the CPU."""
+        Args:
+            sentences: N sentences.
+            start: Their embeddings before the training, which only a flow needs.
+        """
         return torch.from_numpy(self.encoder.encode(sentences))
 
     def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
         """Embeddings of sentences."""
-        return self.sentence_embeddings(batch)
+        return self.embed_now(batch)
 
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder to save; open its folder to embed with it."""

@@ -20,7 +20,6 @@ SETTINGS: dict[str, Any] = {
     "format": "sentence-transformers",
     "method": "learned-removal",
     "difference": 3e-7,
-    "texts": 256,
 }
 
 

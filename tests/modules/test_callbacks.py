@@ -34,14 +34,14 @@ def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path: Path) -> None
     rows = torch.from_numpy(data.rows[np.arange(len(data.rows))])
     assert len(rows) == 48
     expected = Whitening(2, 0.1).fit(rows).transform(X)
-    torch.testing.assert_close(baseline.transform(X), expected)
+    torch.testing.assert_close(baseline.map.transform(X), expected)
     trainer.save_checkpoint(tmp_path / "fit.ckpt")
     # Neither a resumed fit nor a test of other rows fits it again.
     fit(tmp_path, loaded, data=data, ckpt_path=tmp_path / "fit.ckpt")
     trainer.test(trainer.lightning_module, make_data(), verbose=False)
     for each in (baseline, loaded):
-        torch.testing.assert_close(each.transform(X), expected)
-    assert (baseline.name, baseline.flaw) == ("whitening", None)
+        torch.testing.assert_close(each.map.transform(X), expected)
+    assert (baseline.map.name, baseline.map.flaw) == ("whitening", None)
     maps = [Whitening(2, 0.1), Whitening(), Whitening(3), Standardization()]
     keys = [WhiteningBaseline(each).state_key for each in maps]
     assert keys.index(baseline.state_key) == 0
@@ -58,7 +58,7 @@ def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path: Path) -> None:
             default_root_dir=tmp_path,
         )
         trainer.test(make_module(), datamodule=make_data(rows=X), verbose=False)
-    covariance = baseline.transform(X).T.cov()
+    covariance = baseline.map.transform(X).T.cov()
     torch.testing.assert_close(covariance, torch.eye(4), rtol=1e-4, atol=1e-4)
 
 

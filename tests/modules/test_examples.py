@@ -10,7 +10,7 @@ import pytest
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.modules.augment import WORD_EDITS, MaskedReplacement, word_edit
+from flowbert.modules.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.modules.examples import OBJECTIVES, Examples, make_examples
 from flowbert.modules.mlm import MLMModule
 from flowbert.tasks import load_tasks
@@ -30,7 +30,7 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
 def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
-    options = {"positive_rate": 0.3, "mlm_path": masked_model}
+    options: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
     examples = make_examples("simcse", CORPUS, positive=positive, **options)
     assert examples.columns == (SENTENCES, SENTENCES)
     assert not examples.needs_dropout
@@ -58,7 +58,7 @@ def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
 @pytest.mark.parametrize("rate", [0.01, 0.99])
 def test_a_word_is_left(name: str, rate: float) -> None:
     rngs = [Random(i) for i in range(3)]
-    texts = word_edit(name, rate)(["one", "one two", "a b c d e f"], rngs)
+    texts = edit_words(name, rate, ["one", "one two", "a b c d e f"], rngs)
     assert texts[0] == "one"
     assert all(texts)
 

@@ -174,14 +174,7 @@ def test_validation_is_weighted_by_chosen_tokens(tmp_path: Path) -> None:
     for number, batch in enumerate(data.val_dataloader()):
         stream = Stream(0, "validation masks", batch=number)
         with torch.no_grad():
-            logits, ids = predict_masked(
-                module.predictor,
-                encoder,
-                batch["chunks"],
-                0.1,
-                stream.generator(),
-                module.continuing,
-            )
+            logits, ids = predict_masked(module, batch["chunks"], stream)
         total += float(functional.cross_entropy(logits, ids, reduction="sum"))
         right += int((logits.argmax(1) == ids).sum())
         count += len(ids)

@@ -2,22 +2,18 @@
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn import Parameter
 from transformers import get_scheduler
 
-from flowbert.errors import UserError
 from flowbert.modules.optim import SCHEDULES, BertAdam, make_schedule
 
 Array = NDArray[np.float64]
-Layout = Callable[[Tensor], Tensor]
 START = np.random.default_rng(0).normal(size=(3, 2))
 SCALES = np.arange(1.0, 7.0).reshape(3, 2)
 
@@ -32,11 +28,11 @@ def formula(steps: int, lr: float, decay: float, betas: tuple[float, float]) -> 
     return p
 
 
-def train(optimizer: BertAdam, steps: int, layout: Layout = torch.clone) -> None:
+def train(optimizer: BertAdam, steps: int) -> None:
     for _ in range(steps):
         for group in optimizer.param_groups:
             for p in group["params"]:
-                p.grad = layout(torch.from_numpy(SCALES) * torch.sin(p.detach()))
+                p.grad = torch.from_numpy(SCALES) * torch.sin(p.detach())
         optimizer.step()
 
 
@@ -71,26 +67,13 @@ def test_groups_have_their_own_settings() -> None:
     check(second, 5, 0.01, 0.2, (0.9, 0.999))
 
 
-def transposed(values: Tensor) -> Tensor:
-    """The same values with other strides."""
-    return values.T.contiguous().T
-
-
-@pytest.mark.parametrize("of_parameter", [torch.clone, transposed])
-@pytest.mark.parametrize("of_gradient", [torch.clone, transposed])
-@pytest.mark.parametrize("of_state", [torch.clone, transposed])
-def test_goes_on_from_its_state_in_any_strides(
-    of_parameter: Layout, of_gradient: Layout, of_state: Layout
-) -> None:
-    p = Parameter(of_parameter(torch.from_numpy(START)))
+def test_goes_on_from_its_state() -> None:
+    p = Parameter(torch.from_numpy(START.copy()))
     optimizer = BertAdam([p], lr=0.02, weight_decay=0.3)
-    train(optimizer, 2, of_gradient)
-    state = copy.deepcopy(optimizer.state_dict())
-    for name, value in state["state"][0].items():
-        state["state"][0][name] = of_state(value)
+    train(optimizer, 2)
     resumed = BertAdam([p], lr=1.0)
-    resumed.load_state_dict(state)
-    train(resumed, 2, of_gradient)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    train(resumed, 2)
     check(p, 4, 0.02, 0.3, (0.9, 0.999))
 
 
@@ -105,18 +88,3 @@ def test_schedules_are_those_of_transformers(schedule: str, warmup: float) -> No
     theirs = get_scheduler(NAMES[schedule], optimizer, math.ceil(warmup * 10), 10)
     for step in range(11):
         assert rate(step) == pytest.approx(theirs.lr_lambdas[0](step), abs=1e-15)
-
-
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"lr": -0.1}, r"lr: received -0\.1"),
-    ({"lr": math.nan}, "lr: received nan"),
-    ({"eps": -1.0}, r"eps: received -1\.0"),
-    ({"weight_decay": -1.0}, r"weight_decay: received -1\.0"),
-    ({"betas": (0.9, 1.0)}, r"betas: received \(0\.9, 1\.0\)"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), BAD)
-def test_bad_arguments(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        BertAdam([Parameter(torch.zeros(1))], **options)

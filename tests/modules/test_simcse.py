@@ -93,7 +93,7 @@ def test_training_improves_sts(tmp_path: Path) -> None:
     )
 
     def figure() -> float:
-        vectors = module.sentence_embeddings(task.sentences)
+        vectors = module.embed_now(task.sentences)
         return task.measure(vectors).scores["spearman", "all"]
 
     before = figure()
