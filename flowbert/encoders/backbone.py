@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.files import EncoderFiles, check_digests, first_line, quiet
+from flowbert.encoders.files import EncoderFiles, check_digests, loading
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, digest_tensors
@@ -83,31 +83,21 @@ class Backbone(nn.Module):
 
         if dtype not in DTYPES:
             raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
-        try:
-            with quiet():
-                config = AutoConfig.from_pretrained(
-                    files.folder, trust_remote_code=False
-                )
-                _check_config(path, config)
-                tokenizer: Any = AutoTokenizer.from_pretrained(
-                    files.folder, trust_remote_code=False
-                )
-                network, report = AutoModel.from_pretrained(
-                    files.source,
-                    revision=files.revision,
-                    subfolder=files.subfolder,
-                    config=config,
-                    dtype=getattr(torch, dtype),
-                    trust_remote_code=False,
-                    output_loading_info=True,
-                )
-        except UserError:
-            raise
-        # transformers, tokenizers and safetensors raise a dozen types for files they cannot read.
-        except Exception as error:
-            raise UserError(
-                f"encoder: received {path!r}; it cannot be loaded: {first_line(error)}"
-            ) from error
+        with loading(path):
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+            _check_config(path, config)
+            tokenizer: Any = AutoTokenizer.from_pretrained(
+                files.folder, trust_remote_code=False
+            )
+            network, report = AutoModel.from_pretrained(
+                files.source,
+                revision=files.revision,
+                subfolder=files.subfolder,
+                config=config,
+                dtype=getattr(torch, dtype),
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
         check_digests(files.folder)
         _check_weights(path, network, report["missing_keys"], pooler)
         if not pooler:
@@ -156,7 +146,7 @@ class Backbone(nn.Module):
 
     def tokens(
         self, sentences: Sequence[str], max_length: int, prompt: str
-    ) -> list[dict[str, list[int]]]:
+    ) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included.
 
         Args:
@@ -167,26 +157,22 @@ class Backbone(nn.Module):
         Raises:
             UserError: If a sentence has no token.
         """
-        rows: list[dict[str, list[int]]] = []
         for start in range(0, len(sentences), _BLOCK):
-            texts = [
-                prompt + sentence for sentence in sentences[start : start + _BLOCK]
-            ]
+            block = sentences[start : start + _BLOCK]
             columns = self.tokenizer(
-                texts,
+                [prompt + sentence for sentence in block],
                 truncation=True,
                 max_length=max_length,
                 return_attention_mask=True,
             )
             names = [name for name in columns if name in self._inputs]
-            for number in range(len(texts)):
-                rows.append({name: columns[name][number] for name in names})
-        for sentence, row in zip(sentences, rows, strict=True):
-            if not row["input_ids"]:
-                raise UserError(
-                    f"sentences: received {sentence!r}, which has no tokens"
-                )
-        return rows
+            for number, sentence in enumerate(block):
+                row = {name: columns[name][number] for name in names}
+                if not row["input_ids"]:
+                    raise UserError(
+                        f"sentences: received {sentence!r}, which has no tokens"
+                    )
+                yield row
 
     def count_tokens(
         self, sentences: Sequence[str], max_length: int, prompt: str
@@ -202,20 +188,14 @@ class Backbone(nn.Module):
             )
         size = vocabulary_size(self.tokenizer)
         occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
-        for start in range(0, len(sentences), _BLOCK):
-            for row in self.tokens(
-                sentences[start : start + _BLOCK], max_length, prompt
-            ):
-                ids, counts = np.unique(row["input_ids"], return_counts=True)
-                occurrences[ids] += torch.from_numpy(counts)
-                documents[ids] += 1
+        for row in self.tokens(sentences, max_length, prompt):
+            ids, counts = np.unique(row["input_ids"], return_counts=True)
+            occurrences[ids] += torch.from_numpy(counts)
+            documents[ids] += 1
         return TokenCounts(occurrences, documents, len(sentences))
 
     def pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        if not rows:
-            names = ("input_ids", "attention_mask")
-            return {name: torch.empty(0, 0, dtype=torch.long) for name in names}
         return dict(
             self.tokenizer.pad([dict(row) for row in rows], return_tensors="pt")
         )
@@ -270,8 +250,8 @@ class Backbone(nn.Module):
         return digest(content)
 
 
-def _positions(network: nn.Module) -> tuple[int | None, int | None]:
-    """First absolute position of a sentence and their number; None without a table of them."""
+def _positions(network: nn.Module) -> tuple[int, int | None]:
+    """First absolute position of a sentence, and their number; None without a table of them."""
     for name, module in network.named_modules():
         # GPT-2 calls its table wpe.
         if name.endswith(("position_embeddings", "wpe")) and isinstance(
@@ -280,7 +260,7 @@ def _positions(network: nn.Module) -> tuple[int | None, int | None]:
             # RoBERTa and its relatives count from the position after that of padding.
             first = 0 if module.padding_idx is None else module.padding_idx + 1
             return first, module.num_embeddings - first
-    return None, None
+    return 0, None
 
 
 def _check_config(path: str, config: Any) -> None:

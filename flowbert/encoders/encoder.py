@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Floats
 from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
 from flowbert.encoders.files import FolderSettings, locate, read_settings, write_encoder
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.layers import LayerSpec, name_layers, resolve_layers
 from flowbert.encoders.pooling import (
     POOLER,
     WEIGHTED,
@@ -26,7 +27,6 @@ from flowbert.encoders.pooling import (
 from flowbert.encoders.token_weights import COUNTED, special_tokens, weigh_tokens
 from flowbert.errors import UserError
 from flowbert.io import digest_tensors
-from flowbert.progress import bar
 from flowbert.threads import in_threads
 
 Features = Mapping[str, Tensor]
@@ -128,7 +128,6 @@ class SentenceEncoder(nn.Module):
         pooling: str | None = None,
         max_length: int | None = None,
         count_over: Sequence[str] | None = None,
-        token_weights: Tensor | None = None,
     ) -> "SentenceEncoder":
         """The same backbone with other layers, pooling or length; None keeps what this one has."""
         other = copy.copy(self)
@@ -136,9 +135,8 @@ class SentenceEncoder(nn.Module):
             other.layers = resolve_layers(layers, self.num_layers)
         if max_length is not None:
             other.max_length = self.backbone.choose_length(max_length)
-        if pooling is None:
-            pooling, token_weights = str(self.pooling), self.token_weights
-        other._set_pooling(pooling, count_over, token_weights)
+        weights = self.token_weights if pooling is None else None
+        other._set_pooling(pooling or str(self.pooling), count_over, weights)
         return other
 
     def _set_pooling(
@@ -200,14 +198,15 @@ class SentenceEncoder(nn.Module):
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Token features of one batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        return self.backbone.pad(self._tokens(sentences))
+        return self.backbone.pad(self.token_features(sentences))
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
-        return [len(row["input_ids"]) for row in self._tokens(sentences)]
+        return [len(row["input_ids"]) for row in self.token_features(sentences)]
 
-    def _tokens(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
-        return self.backbone.tokens(sentences, self.max_length, self.prompt)
+    def token_features(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
+        """Token features of each sentence, after truncation."""
+        return list(self.backbone.tokens(sentences, self.max_length, self.prompt))
 
     def forward(self, features: Features) -> Tensor:
         """Embed token features ``(B, T)`` of :meth:`tokenize`: ``(B, D)``, float32."""
@@ -220,12 +219,12 @@ class SentenceEncoder(nn.Module):
         """
         if not self.frozen:
             return _embed([self], chunks)[0]
-        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+        with _evaluating(self.backbone):
             return _embed([self], chunks)[0]
 
     def pack(self, chunks: Sequence[Features]) -> Packing:
         """Chunks of token features, each ``(b, t)``, as one sequence for an encoder that packs."""
-        return Packing(chunks, self.backbone.first_position or 0)
+        return Packing(chunks, self.backbone.first_position)
 
     def encode(
         self,
@@ -248,9 +247,7 @@ class SentenceEncoder(nn.Module):
         Raises:
             UserError: If a vector is not finite (float16 overflows).
         """
-        if not show:
-            return encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
-        with bar(desc="Encoding", total=len(sentences), unit="sentences") as progress:
+        with tqdm(total=len(sentences), unit="sentences", disable=not show) as progress:
             return encode_variants(
                 [self], sentences, batch_tokens=batch_tokens, on_batch=progress.update
             )[0]
@@ -300,12 +297,12 @@ class SentenceEncoder(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that transformers and this class load; an older one is replaced."""
-        described = self.describe()
-        names = ("layers", "pooling", "max_length", "prompt")
-        settings = {name: described[name] for name in names}
-        backbone = self.backbone
         write_encoder(
-            folder, backbone.network, backbone.tokenizer, settings, self.token_weights
+            folder,
+            self.backbone.network,
+            self.backbone.tokenizer,
+            self.describe(),
+            self.token_weights,
         )
 
 
@@ -315,21 +312,17 @@ class AveragedLayers(SentenceEncoder):
     In a sweep over sets of layers, the vectors of each layer then serve all sets.
 
     Args:
-        parts: Variants of one encoder with one layer each and a linear pooling.
+        encoder: An encoder with a linear pooling.
+        layers: The layers.
 
-    Raises:
-        ValueError: If the pooling is not linear.
+    Attributes:
+        parts: The encoder with each layer alone.
     """
 
-    def __init__(self, parts: Sequence[SentenceEncoder]) -> None:
+    def __init__(self, encoder: SentenceEncoder, layers: Sequence[int]) -> None:
         nn.Module.__init__(self)
-        if not parts[0].pooling.linear:
-            raise ValueError(
-                f"pooling: received {parts[0].pooling}; expected a linear one"
-            )
-        layers = [layer for part in parts for layer in part.layers]
-        vars(self).update(vars(parts[0].variant(layers=layers)))
-        self.parts = tuple(parts)
+        vars(self).update(vars(encoder.variant(layers=layers)))
+        self.parts = tuple(encoder.variant(layers=layer) for layer in layers)
 
 
 def encode_variants(
@@ -367,7 +360,7 @@ def encode_variants(
         batch_tokens = (
             BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         )
-    rows = backbone.tokens(sentences, first.max_length, first.prompt)
+    rows = first.token_features(sentences)
     plan = plan_batches(
         [len(row["input_ids"]) for row in rows], sentences, batch_tokens
     )
@@ -438,7 +431,6 @@ def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> T
         outputs = [backbone(packing.inputs())]
     else:
         outputs = [backbone(chunk) for chunk in chunks]
-    mixed: dict[Layers, list[Tensor]] = {}
     vectors = []
     for encoder in encoders:
         if encoder.pooling.name == POOLER:
@@ -446,12 +438,13 @@ def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> T
                 torch.cat([output.pooler_output.float() for output in outputs])
             )
             continue
-        layers = encoder.layers
-        if layers not in mixed:
-            states = [mix_layers(output.hidden_states, layers) for output in outputs]
-            mixed[layers] = packing.unpack(states[0]) if backbone.packs else states
+        states = [
+            mix_layers(output.hidden_states, encoder.layers) for output in outputs
+        ]
+        if backbone.packs:
+            states = packing.unpack(states[0])
         pooled = []
-        for tokens, chunk in zip(mixed[layers], chunks, strict=True):
+        for tokens, chunk in zip(states, chunks, strict=True):
             pooled.append(
                 encoder.pooling(tokens, chunk["attention_mask"], chunk["input_ids"])
             )
@@ -461,10 +454,9 @@ def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> T
 
 def _to_device(features: Features, device: torch.device) -> dict[str, Tensor]:
     """Features on a device; to a GPU from pinned memory, so that it need not wait for the copy."""
-    if device.type != "cuda":
-        return {name: value.to(device) for name, value in features.items()}
+    pinned = device.type == "cuda"
     return {
-        name: value.pin_memory().to(device, non_blocking=True)
+        name: (value.pin_memory() if pinned else value).to(device, non_blocking=pinned)
         for name, value in features.items()
     }
 

@@ -281,8 +281,8 @@ def write_encoder(
     folder: str | Path,
     network: Any,
     tokenizer: Any,
-    settings: dict[str, Any],
-    token_weights: Tensor | None = None,
+    described: dict[str, Any],
+    token_weights: Tensor | None,
 ) -> None:
     """Write a trained encoder: a folder that transformers loads, with its settings and digests.
 
@@ -290,7 +290,7 @@ def write_encoder(
         folder: The folder; an older one is replaced.
         network: A transformers model, with or without a head.
         tokenizer: Its tokenizer.
-        settings: ``layers``, ``pooling``, ``max_length`` and ``prompt``.
+        described: Its use, with ``layers``, ``pooling``, ``max_length`` and ``prompt``.
         token_weights: Weights of the pooling, ``(V,)``.
     """
     with quiet(), write_folder_atomically(folder) as temporary:
@@ -304,8 +304,10 @@ def write_encoder(
             save_tensors(
                 temporary / _WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": token_weights}
             )
-        digests = {path.name: digest_file(path) for path in sorted(temporary.iterdir())}
-        content = settings | {"files": digests}
+        names = ("layers", "pooling", "max_length", "prompt")
+        content = {name: described[name] for name in names}
+        files = sorted(temporary.iterdir())
+        content["files"] = {path.name: digest_file(path) for path in files}
         write_json(temporary / SETTINGS_FILE, content | {"digest": digest(content)})
 
 
@@ -333,6 +335,21 @@ def first_line(error: BaseException) -> str:
     """First line of an error's message, or its type."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def loading(path: str) -> Iterator[None]:
+    """Load an encoder in silence; whatever is wrong with its files is a UserError of one line."""
+    try:
+        with quiet():
+            yield
+    except UserError:
+        raise
+    # transformers, tokenizers and safetensors raise a dozen types for files they cannot read.
+    except Exception as error:
+        raise UserError(
+            f"encoder: received {path!r}; it cannot be loaded: {first_line(error)}"
+        ) from error
 
 
 @contextmanager

@@ -1,11 +1,9 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
-import gzip
 import re
 import warnings
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flowbert.data.files import check_file
+from flowbert.data.files import stream_lines
 from flowbert.encoders.base import Floats
 from flowbert.encoders.pooling import parse_pooling
 from flowbert.errors import FlowbertWarning, UserError
@@ -155,14 +153,13 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     words: dict[str, int] = {}
     vectors: list[Floats] = []
     rows = dim = 0
-    for rows, line in enumerate(_lines(path), start=1):
+    for rows, line in enumerate(stream_lines(path), start=1):
         fields = line.rstrip().split(" ")
         if rows == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
             dim = int(fields[1])  # the header of word2vec
             continue
-        where = f"{path}: row {rows}"
-        dim = dim or _count_numbers(fields, where)
-        word, vector = _parse(fields, dim, where)
+        dim = dim or max(len(fields) - 1, 1)
+        word, vector = _parse(fields, dim, f"{path}: row {rows}")
         if word not in words:
             words[word] = len(vectors)
             vectors.append(vector)
@@ -171,28 +168,6 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     if not vectors:
         raise UserError(f"{path}: received {rows} rows without word vectors")
     return words, np.stack(vectors)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    check_file(path)
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
-            yield from lines
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: damaged, or not UTF-8 text ({error})") from error
-
-
-def _count_numbers(fields: Sequence[str], where: str) -> int:
-    """D of a file without a header: how many numbers its first row ends with."""
-    count = 0
-    while count < len(fields) - 1 and _is_number(fields[-1 - count]):
-        count += 1
-    if count == 0:
-        raise UserError(
-            f"{where}: received no numbers; expected a word and its numbers"
-        )
-    return count
 
 
 def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:

@@ -124,7 +124,7 @@ def test_variants_are_filled_by_one_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts = {k: bert.variant(layers=k) for k in (0, 1, 3)}
-    pairs = [AveragedLayers([parts[a], parts[b]]) for a, b in ((0, 3), (3, 1))]
+    pairs = [AveragedLayers(bert, layers) for layers in ((0, 3), (3, 1))]
     shared, passes = make(), []
 
     def counted(encoders: Any, sentences: Any, **options: Any) -> Any:
