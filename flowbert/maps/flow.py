@@ -1,6 +1,7 @@
 """The flow as a map: FlowModule and RowsDataModule under scikit-learn's contract."""
 
 import tempfile
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ _TRAINING = (
 EPOCHS = 3
 
 
+@dataclass(eq=False, repr=False)
 class Flow(Map):
     r"""BERT-flow: a Glow-style flow fitted by :math:`\max \log N(z; 0, I) + \log|\det dz/dx|`.
 
@@ -61,45 +63,24 @@ class Flow(Map):
     seeded = True
     min_samples = 2
 
-    def __init__(
-        self,
-        levels: int = 2,
-        depth: int = 3,
-        width: int = 32,
-        mixing: str = "lu",
-        coupling: str = "additive",
-        mixing_init: str = "identity",
-        noise: float = 0.05,
-        epochs: float | None = None,
-        steps: int | None = None,
-        batch_size: int = 64,
-        start_size: int = 1024,
-        learning_rate: float = 5e-4,
-        weight_decay: float = 0.01,
-        schedule: str = "cosine",
-        warmup: float = 0.0,
-        held_out: float = 0.0,
-        random_state: Any = 0,
-        accelerator: str = "auto",
-    ) -> None:
-        self.levels = levels
-        self.depth = depth
-        self.width = width
-        self.mixing = mixing
-        self.coupling = coupling
-        self.mixing_init = mixing_init
-        self.noise = noise
-        self.epochs = epochs
-        self.steps = steps
-        self.batch_size = batch_size
-        self.start_size = start_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.warmup = warmup
-        self.held_out = held_out
-        self.random_state = random_state
-        self.accelerator = accelerator
+    levels: int = 2
+    depth: int = 3
+    width: int = 32
+    mixing: str = "lu"
+    coupling: str = "additive"
+    mixing_init: str = "identity"
+    noise: float = 0.05
+    epochs: float | None = None
+    steps: int | None = None
+    batch_size: int = 64
+    start_size: int = 1024
+    learning_rate: float = 5e-4
+    weight_decay: float = 0.01
+    schedule: str = "cosine"
+    warmup: float = 0.0
+    held_out: float = 0.0
+    random_state: Any = 0
+    accelerator: str = "auto"
 
     def module_parameters(self) -> dict[str, Any]:
         """Arguments of :class:`flowbert.modules.FlowModule`, without size and seed."""

@@ -1,5 +1,6 @@
 """Removal of the strongest directions, those that all sentences share."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ _SMALLEST_NORM = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class RemoveDirections(AffineMap):
     r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`.
 
@@ -47,11 +49,8 @@ class RemoveDirections(AffineMap):
     size_parameter = "n_directions"
     min_features = 2
 
-    def __init__(
-        self, n_directions: int | None = None, standardize: bool = False
-    ) -> None:
-        self.n_directions = n_directions
-        self.standardize = standardize
+    n_directions: int | None = None
+    standardize: bool = False
 
     def _count(self, dim: int) -> int:
         if self.n_directions is None:
@@ -87,6 +86,7 @@ class RemoveDirections(AffineMap):
         )
 
 
+@dataclass(eq=False, repr=False)
 class LearnedRemoval(AffineMap):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, learned from labels.
 
@@ -110,12 +110,9 @@ class LearnedRemoval(AffineMap):
     size_parameter = "n_directions"
     supervised = True
 
-    def __init__(
-        self, n_directions: int | None = None, penalty: float = 0.0, center: bool = True
-    ) -> None:
-        self.n_directions = n_directions
-        self.penalty = penalty
-        self.center = center
+    n_directions: int | None = None
+    penalty: float = 0.0
+    center: bool = True
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the size stays."""

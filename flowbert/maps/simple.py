@@ -1,6 +1,7 @@
 """Maps that look at no direction: raw embeddings, standardization, truncation, given kernels."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -64,6 +65,7 @@ def standard_deviations(moments: Moments) -> Tensor:
     return torch.where(constant, torch.ones_like(std), std)
 
 
+@dataclass(eq=False, repr=False)
 class Truncation(AffineMap):
     """The first k dimensions as they are: what a reduction gives up without any fit.
 
@@ -74,8 +76,7 @@ class Truncation(AffineMap):
     name = "truncation"
     size_parameter = "n_components"
 
-    def __init__(self, n_components: int | None = None) -> None:
-        self.n_components = n_components
+    n_components: int | None = None
 
     def output_dim(self, dim: int) -> int:
         """Check the parameter; the number of dimensions."""

@@ -2,6 +2,7 @@
 
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -105,6 +106,7 @@ class SpectralMap(AffineMap):
         return self.exponent == -0.5 and self._shrinkage(moments) <= self.rank_tolerance
 
 
+@dataclass(eq=False, repr=False)
 class Whitening(SpectralMap):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
 
@@ -131,22 +133,16 @@ class Whitening(SpectralMap):
     name = "whitening"
     size_parameter = "n_components"
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        shrinkage: float | str = 0.0,
-        exponent: float = -0.5,
-        rank_tolerance: float = RANK_TOLERANCE,
-    ) -> None:
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.exponent = exponent
-        self.rank_tolerance = rank_tolerance
+    n_components: int | None = None
+    shrinkage: float | str = 0.0
+    exponent: float = -0.5
+    rank_tolerance: float = RANK_TOLERANCE
 
     def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
         return vectors * scales, (vectors / scales).T.contiguous()
 
 
+@dataclass(eq=False, repr=False)
 class ZCA(SpectralMap):
     r"""ZCA whitening :math:`y = (x - \mu)\, U \operatorname{diag}(\lambda)^{-1/2} U^T`.
 
@@ -162,15 +158,9 @@ class ZCA(SpectralMap):
 
     name = "zca"
 
-    def __init__(
-        self,
-        shrinkage: float | str = 0.0,
-        exponent: float = -0.5,
-        rank_tolerance: float = RANK_TOLERANCE,
-    ) -> None:
-        self.shrinkage = shrinkage
-        self.exponent = exponent
-        self.rank_tolerance = rank_tolerance
+    shrinkage: float | str = 0.0
+    exponent: float = -0.5
+    rank_tolerance: float = RANK_TOLERANCE
 
     def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
         return (vectors * scales) @ vectors.T, (vectors / scales) @ vectors.T
