@@ -84,7 +84,7 @@ class Model:
         for start in range(0, len(texts), size):
             batch = texts[start : start + size]
             rows = self.encoder.encode(batch, show=show_progress_bar)
-            blocks.append(rows if self.map is None else self.map.transform(rows))
+            blocks.append(self.transform(rows))
         vectors = np.concatenate(blocks)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
@@ -95,6 +95,11 @@ class Model:
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
         return result[0] if isinstance(sentences, str) else result
+
+    def transform(self, rows: Any) -> Any:
+        """Map vectors of the encoder, ``(N, D)``, to ``(N, k)``, float32."""
+        rows = np.asarray(rows, dtype=np.float32)
+        return rows if self.map is None else self.map.transform(rows)
 
     def save(self, folder: str | Path) -> None:
         """Write the map and which encoder it belongs to; several maps may share a folder."""
