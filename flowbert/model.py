@@ -9,15 +9,19 @@ import numpy as np
 import torch
 
 from flowbert.encoders import check_same_encoder, load_encoder
-from flowbert.encoders.files import SETTINGS_FILE, locate
+from flowbert.encoders.files import (
+    SETTINGS_FILE,
+    WEIGHTS_FILE,
+    load_token_weights,
+    locate,
+    save_token_weights,
+)
 from flowbert.errors import UserError, choices
-from flowbert.io import digest, load_tensors, read_json, save_tensors, write_json
+from flowbert.io import digest, read_json, write_json
 from flowbert.maps import AnyMap, Ranges, load_map, quantize, save_map, steps_of
 
 ENCODER = "encoder.json"
-_WEIGHTS = "token_weights.safetensors"
 _SCALE = ".int8"
-_KIND = "token weights"
 _BLOCK = 16384  # sentences whose tokens are in memory at once
 
 
@@ -112,9 +116,7 @@ class Model:
         if self.encoder is not None:
             content["encoder"] = self.encoder.describe()
             content["identity"] = self.encoder.identity
-            weights = getattr(self.encoder, "token_weights", None)
-            if weights is not None:
-                save_tensors(folder / _WEIGHTS, _KIND, {"weights": weights})
+            save_token_weights(folder, getattr(self.encoder, "token_weights", None))
         write_json(folder / ENCODER, content | {"digest": digest(content)})
 
     @classmethod
@@ -150,14 +152,11 @@ class Model:
                 f"model: {path} was fitted on vectors; expected vectors, not sentences"
             )
         fitted, scale = load_fitted(folder, method)
-        settings = dict(content["encoder"])
+        settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
         if encoder is not None:
             settings |= {"path": encoder, "revision": None}
         else:
             settings |= own_encoder
-        if (folder / _WEIGHTS).is_file():
-            tensors, _ = load_tensors(folder / _WEIGHTS, _KIND)
-            settings["token_weights"] = tensors["weights"]
         opened = load_encoder(**settings)
         check_same_encoder(content["identity"], opened.identity, f"model in {path}")
         return cls(opened, fitted, scale)
@@ -213,7 +212,7 @@ def find_model(path: str | Path) -> Path:
 def saved_methods(folder: Path) -> list[str]:
     """Names of the maps in a model folder."""
     files = sorted(folder.glob("*.safetensors"))
-    return [file.stem for file in files if file.name != _WEIGHTS]
+    return [file.stem for file in files if file.name != WEIGHTS_FILE]
 
 
 def load_fitted(

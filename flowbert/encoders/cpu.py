@@ -19,29 +19,32 @@ from flowbert.threads import MAX_WORKERS
 PACKED = "flowbert_packed"
 """Name of the attention over packed sentences."""
 
-# Kinds of networks whose modules write nothing while they compute, so that threads may share them.
-# True: they have a table of positions, which are an input, and pass further inputs on to their
-# attention, so that sentences can be packed. Each entry has a test.
-NETWORKS = {
-    "albert": True,
-    "bert": True,
-    "camembert": True,
-    "deberta-v2": False,
-    "distilbert": True,
-    "electra": True,
-    "esm": False,
-    "gpt2": False,
-    "llama": False,
-    "mistral": False,
-    "modernbert": False,
-    "mpnet": False,
-    "qwen2": False,
-    "qwen3": False,
-    "roberta": True,
-    "roformer": False,
-    "xlm-roberta": True,
-    "xlnet": False,
-}
+# Kinds of networks whose sentences can be packed: they have a table of positions, which are an
+# input, and pass further inputs on to their attention. Each entry here and below has a test.
+PACKABLE = (
+    "albert",
+    "bert",
+    "camembert",
+    "distilbert",
+    "electra",
+    "roberta",
+    "xlm-roberta",
+)
+# Kinds whose modules write nothing while they compute, so that threads may share them.
+SHAREABLE = (
+    *PACKABLE,
+    "deberta-v2",
+    "esm",
+    "gpt2",
+    "llama",
+    "mistral",
+    "modernbert",
+    "mpnet",
+    "qwen2",
+    "qwen3",
+    "roformer",
+    "xlnet",
+)
 # Rotary embeddings that are written in a pass.
 _CHANGING_POSITIONS = ("dynamic", "longrope")
 
@@ -53,11 +56,11 @@ def workers(network: nn.Module) -> int:
     """
     config: Any = network.config
     device = next(network.parameters()).device
-    if device.type != "cpu" or config.model_type not in NETWORKS:
+    if device.type != "cpu" or config.model_type not in SHAREABLE:
         return 1
     # A string, or a dictionary of strings by kind of layer.
-    types = [str(getattr(module, "rope_type", "")) for module in network.modules()]
-    changing = any(kind in text for kind in _CHANGING_POSITIONS for text in types)
+    types = str([getattr(module, "rope_type", "") for module in network.modules()])
+    changing = any(kind in types for kind in _CHANGING_POSITIONS)
     return 1 if changing else MAX_WORKERS
 
 
@@ -99,7 +102,7 @@ def fast_training(encoder: Any) -> Iterator[None]:
     backbone = encoder.backbone
     network = backbone.network
     if (
-        not NETWORKS.get(network.config.model_type)
+        network.config.model_type not in PACKABLE
         or encoder.device.type != "cpu"
         or encoder.pooling.name == "cls_pooler"
     ):
@@ -137,14 +140,13 @@ class Packing:
     def __init__(self, chunks: Sequence[Mapping[str, Tensor]], first: int = 0) -> None:
         self._chunks = chunks
         self._first = first
-        self._groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
-        self._sizes = [len(group.places) for group in self._groups]
+        self.groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
 
     def flatten(self, values: Sequence[Tensor]) -> Tensor:
         """A value per token, chunks of ``(b, l)``, as one row ``(1, N)``."""
         rows = [
             value.flatten()[group.places]
-            for value, group in zip(values, self._groups, strict=True)
+            for value, group in zip(values, self.groups, strict=True)
         ]
         return torch.cat(rows).unsqueeze(0)
 
@@ -156,7 +158,7 @@ class Packing:
             for name in names
         }
         positions = [
-            group.places % group.shape[1] + self._first for group in self._groups
+            group.places % group.shape[1] + self._first for group in self.groups
         ]
         return {
             **features,
@@ -166,24 +168,12 @@ class Packing:
 
     def unpack(self, hidden: Tensor) -> list[Tensor]:
         """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``, zeros in padding."""
-        tokens = torch.split(hidden.squeeze(0), self._sizes)
-        return [group.pad(own) for group, own in zip(self._groups, tokens, strict=True)]
+        tokens = self.split(hidden.squeeze(0))
+        return [group.pad(own) for group, own in zip(self.groups, tokens, strict=True)]
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float
-    ) -> Tensor:
-        """Attention of every sentence to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``."""
-        inputs = []
-        for states in (query * scaling, key, value):
-            rows = states.squeeze(0).transpose(0, 1)
-            inputs.append(torch.split(rows, self._sizes))
-        contexts = []
-        for group, *own in zip(self._groups, *inputs, strict=True):
-            q, k, v = (group.pad(rows).transpose(1, 2) for rows in own)
-            scores = q @ k.transpose(2, 3) + group.bias.to(q.dtype)
-            weights = functional.dropout(scores.softmax(dim=-1), dropout)
-            contexts.append(group.unpad((weights @ v).transpose(1, 2)))
-        return torch.cat(contexts).unsqueeze(0)
+    def split(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        """Values ``(N, ...)`` by chunk, ``(n, ...)``."""
+        return torch.split(tokens, [len(group.places) for group in self.groups])
 
 
 class _Group:
@@ -210,19 +200,29 @@ class _Group:
 
 
 def _attend(
-    module: nn.Module,
+    _module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    _mask: Tensor | None,
     *,
     packing: Packing,
     scaling: float,
     dropout: float,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of :class:`Packing` with the arguments that transformers gives."""
-    del module, attention_mask
+    """Attention of every sentence to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``.
+
+    The arguments are those that transformers gives.
+    """
+    states = (query * scaling, key, value)
+    split = [packing.split(x.squeeze(0).transpose(0, 1)) for x in states]
+    contexts = []
     # Autocast would convert the softmax to float32 and back, though it computes in float32 inside.
     with torch.autocast(query.device.type, enabled=False):
-        return packing.attend(query, key, value, scaling, dropout), None
+        for group, *own in zip(packing.groups, *split, strict=True):
+            q, k, v = (group.pad(tokens).transpose(1, 2) for tokens in own)
+            scores = q @ k.transpose(2, 3) + group.bias.to(q.dtype)
+            weights = functional.dropout(scores.softmax(dim=-1), dropout)
+            contexts.append(group.unpad((weights @ v).transpose(1, 2)))
+    return torch.cat(contexts).unsqueeze(0), None

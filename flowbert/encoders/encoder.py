@@ -91,7 +91,7 @@ class SentenceEncoder(nn.Module):
         dtype: str = "float32",
         prompt: str | None = None,
         frozen: bool = True,
-        count_over: Sequence[str] | None = None,
+        count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class SentenceEncoder(nn.Module):
         layers: LayerSpec | None = None,
         pooling: str | None = None,
         max_length: int | None = None,
-        count_over: Sequence[str] | None = None,
+        count_over: Sequence[str] = (),
     ) -> "SentenceEncoder":
         """The same backbone with other layers, pooling or length; None keeps what this one has."""
         other = copy.copy(self)
@@ -140,7 +140,7 @@ class SentenceEncoder(nn.Module):
         return other
 
     def _set_pooling(
-        self, text: str, count_over: Sequence[str] | None, token_weights: Tensor | None
+        self, text: str, count_over: Sequence[str], token_weights: Tensor | None
     ) -> None:
         """Parse a pooling and weigh the vocabulary for it."""
         pooling = parse_pooling(text)
@@ -156,23 +156,20 @@ class SentenceEncoder(nn.Module):
         if pooling.name not in WEIGHTED:
             token_weights = None
         elif token_weights is None:
-            token_weights = self._weigh_tokens(pooling, count_over or ())
+            counts = None
+            if pooling.name in COUNTED:
+                counts = self.backbone.count_tokens(
+                    count_over, self.max_length, self.prompt
+                )
+            options = {name: x for name, x in pooling.options.items() if name != "half"}
+            token_weights = weigh_tokens(
+                pooling.name, self.backbone.tokenizer, counts, **options
+            )
         self.pooling = replace(
             pooling,
             weights=token_weights,
             special=special_tokens(self.backbone.tokenizer),
         )
-
-    def _weigh_tokens(self, pooling: Pooling, count_over: Sequence[str]) -> Tensor:
-        counts = None
-        if pooling.name in COUNTED:
-            counts = self.backbone.count_tokens(
-                count_over, self.max_length, self.prompt
-            )
-        options = {
-            name: value for name, value in pooling.options.items() if name != "half"
-        }
-        return weigh_tokens(pooling.name, self.backbone.tokenizer, counts, **options)
 
     @property
     def token_weights(self) -> Tensor | None:
@@ -472,12 +469,11 @@ def _one_behind(items: Iterable[Item]) -> Iterator[Item]:
 
 @contextmanager
 def _evaluating(backbone: Backbone) -> Iterator[None]:
-    """Evaluation mode, no gradients, no autocast; modules return to the mode they had."""
-    training = [module for module in backbone.modules() if module.training]
+    """Evaluation mode, no gradients, no autocast."""
+    training = backbone.training
     backbone.eval()
     try:
         with torch.no_grad(), torch.autocast(backbone.device.type, enabled=False):
             yield
     finally:
-        for module in training:
-            module.training = True
+        backbone.train(training)

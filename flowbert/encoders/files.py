@@ -27,7 +27,7 @@ SETTINGS_FILE = "flowbert.json"
 TRAINED = "model/encoder"
 """Folder of the trained encoder in a run."""
 
-_WEIGHTS_FILE = "token_weights.safetensors"
+WEIGHTS_FILE = "token_weights.safetensors"
 _WEIGHTS_KIND = "token weights"
 # All but the network's weights; from_pretrained knows which of those it needs.
 _SMALL_FILES = (
@@ -35,7 +35,7 @@ _SMALL_FILES = (
     "*.txt",
     "*.model",
     "*.codes",
-    f"*{_WEIGHTS_FILE}",
+    f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
 _SETTINGS: dict[str, Any] = {
@@ -212,15 +212,12 @@ def _trained_settings(folder: Path) -> FolderSettings:
     # Whoever edits the file by hand leaves out both.
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
-    weights = None
-    if (folder / _WEIGHTS_FILE).is_file():
-        weights = load_tensors(folder / _WEIGHTS_FILE, _WEIGHTS_KIND)[0]["weights"]
     return FolderSettings(
         settings["layers"],
         settings["pooling"],
         settings["max_length"],
         settings["prompt"],
-        weights,
+        load_token_weights(folder),
         trained=True,
     )
 
@@ -300,15 +297,24 @@ def write_encoder(
             tokenizer.backend_tokenizer.no_truncation()
             tokenizer.backend_tokenizer.no_padding()
         tokenizer.save_pretrained(temporary)
-        if token_weights is not None:
-            save_tensors(
-                temporary / _WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": token_weights}
-            )
+        save_token_weights(temporary, token_weights)
         names = ("layers", "pooling", "max_length", "prompt")
         content = {name: described[name] for name in names}
         files = sorted(temporary.iterdir())
         content["files"] = {path.name: digest_file(path) for path in files}
         write_json(temporary / SETTINGS_FILE, content | {"digest": digest(content)})
+
+
+def save_token_weights(folder: Path, weights: Tensor | None) -> None:
+    """Write the weights of a pooling, ``(V,)``, into a folder, where there are any."""
+    if weights is not None:
+        save_tensors(folder / WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": weights})
+
+
+def load_token_weights(folder: Path) -> Tensor | None:
+    """Weights of a pooling, ``(V,)``, from a folder; None where there are none."""
+    file = folder / WEIGHTS_FILE
+    return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
 
 
 def check_digests(folder: Path) -> None:

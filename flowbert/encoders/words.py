@@ -62,7 +62,7 @@ class WordVectors:
         path: str | Path,
         *,
         pooling: str = "mean",
-        count_over: Sequence[str] | None = None,
+        count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
         max_words: int | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class WordVectors:
         if self.pooling.name == "mean":
             token_weights = None
         elif token_weights is None:
-            token_weights = self._count(count_over or ())
+            token_weights = self._count(count_over)
         self.token_weights = token_weights
 
     def _count(self, count_over: Sequence[str]) -> Tensor:
