@@ -109,16 +109,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         mapped = []
         for start in range(0, max(len(X), 1), _BLOCK_ROWS):
             block = X[start : start + _BLOCK_ROWS]
-            if isinstance(block, Tensor):
-                # Apple's GPU has no float64.
-                device = "cpu" if X.device.type == "mps" else X.device
-                dtype = X.dtype if X.dtype == torch.float64 else torch.float32
-                rows = function(block.detach().to(device, torch.float64))
-                mapped.append(rows.to(X.device, dtype))
-            else:
-                mapped.append(function(torch.tensor(block, dtype=torch.float64)))
-        result = torch.cat(mapped)
-        return result if isinstance(X, Tensor) else result.numpy().astype(X.dtype)
+            rows = block.detach() if isinstance(block, Tensor) else torch.tensor(block)
+            # Apple's GPU has no float64.
+            device = "cpu" if rows.device.type == "mps" else rows.device
+            dtype = rows.dtype if rows.dtype == torch.float64 else torch.float32
+            result = function(rows.to(device, torch.float64))
+            mapped.append(result.to(rows.device, dtype))
+        whole = torch.cat(mapped)
+        return whole if isinstance(X, Tensor) else whole.numpy()
 
     def _row_blocks(self, X: Any, reset: bool = True) -> Iterator[Tensor]:
         """Checked blocks of the rows to fit on; lazy rows (with ``blocks``) are read one by one."""

@@ -116,7 +116,6 @@ class Flow(Map):
         rows = X
         if not hasattr(X, "blocks"):
             rows = torch.cat(list(self._row_blocks(X))).float().cpu().numpy()
-        self.n_features_in_ = rows.shape[1]
         self.output_dim(rows.shape[1])
         self.seed_ = _seed(self.random_state)
         module = FlowModule(rows.shape[1], seed=self.seed_, **self.module_parameters())
@@ -139,7 +138,7 @@ class Flow(Map):
             ) as trainer,
         ):
             trainer.fit(module, datamodule=data)
-        return self._use(module)
+        return self.set_flow(module.flow, module.flaw)
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
@@ -150,12 +149,7 @@ class Flow(Map):
         }
         made = cls(**parameters, random_state=module.hparams["seed"])
         made.seed_ = module.hparams["seed"]
-        made.n_features_in_ = module.flow.dim
-        return made._use(module)
-
-    def _use(self, module: Any) -> Self:
-        self.set_flow(module.flow, module.flaw)
-        return self
+        return made.set_flow(module.flow, module.flaw)
 
     def set_flow(self, flow: Glow, flaw: str | None = None) -> Self:
         """Use a fitted flow. Returns self."""

@@ -28,7 +28,7 @@ class Moments:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self.count = 0
-        self._shift: Tensor | None = None
+        self._shift = torch.zeros(dim, dtype=torch.float64)
         self._sum = torch.zeros(dim, dtype=torch.float64)
         self._products = torch.zeros(dim, dim, dtype=torch.float64)
         self._seen: set[bytes] = set()
@@ -51,7 +51,7 @@ class Moments:
         products = torch.zeros_like(self._products, device=device)
         for block in torch.split(x, BLOCK_ROWS):
             self._count_distinct(block)
-            if self._shift is None:
+            if not self.count:
                 self._shift = block.to("cpu", torch.float64).mean(dim=0)
             rows = block.to(device) - self._shift.to(device)
             self._sum += rows.sum(dim=0).cpu()
@@ -81,12 +81,7 @@ class Moments:
     @property
     def mean(self) -> Tensor:
         """Mean of the rows, ``(D,)``, float64."""
-        shift = (
-            torch.zeros(self.dim, dtype=torch.float64)
-            if self._shift is None
-            else self._shift
-        )
-        return shift.cpu() + self._sum / max(self.count, 1)
+        return self._shift + self._sum / max(self.count, 1)
 
     def covariance(self) -> Tensor:
         """Covariance ``(D, D)``, divisor N - 1; zero for a single row."""

@@ -99,17 +99,14 @@ def flaw_of(fitted: AnyMap) -> str | None:
 
 def affine_of(steps: Sequence[Map]) -> tuple[Tensor, Tensor]:
     """Weight and bias, float64, of affine maps one after another."""
-    weight = bias = None
+    parts = []
     for step in steps:
         if not isinstance(step, AffineMap):
             raise TypeError(f"{step.name} is not affine")
-        own_weight, own_bias = step.affine()
-        if weight is None or bias is None:
-            weight, bias = own_weight, own_bias
-        else:
-            weight, bias = weight @ own_weight, bias @ own_weight + own_bias
-    if weight is None or bias is None:
-        raise ValueError("affine_of: received no map")
+        parts.append(step.affine())
+    weight, bias = parts[0]
+    for own_weight, own_bias in parts[1:]:
+        weight, bias = weight @ own_weight, bias @ own_weight + own_bias
     return weight, bias
 
 
@@ -124,8 +121,7 @@ def save_map(fitted: AnyMap, path: str | Path) -> None:
             record["parameters"] |= {"random_state": step.seed_}
             record["flow"] = step.flow_.config
         state = step.get_state()
-        names = getattr(step, "feature_names_in_", None)
-        record["features"] = None if names is None else [str(name) for name in names]
+        record["features"] = list(map(str, getattr(step, "feature_names_in_", [])))
         tensors |= {f"{number}.{name}": value for name, value in state.items()}
         records.append(record)
     save_tensors(path, _KIND, tensors, steps=records, flowbert=__version__)
@@ -157,7 +153,7 @@ def load_map(path: str | Path) -> AnyMap:
             step.set_flow(flow, record["flaw"]).seed_ = step.random_state
         elif isinstance(step, AffineMap):
             step.set_state(state, record["flaw"])
-        if record["features"] is not None:
+        if record["features"]:
             step.feature_names_in_ = record["features"]
         if record["flaw"] is not None:
             warnings.warn(f"{path}: {record['flaw']}", FlowbertWarning, stacklevel=2)

@@ -194,13 +194,11 @@ class _Pairs:
     def __init__(
         self, left: Tensor, right: Tensor, directions: Tensor, target: Floats
     ) -> None:
-        a, b = left @ directions, right @ directions
-        self.along = [(a * b).numpy(), (a * a).numpy(), (b * b).numpy()]
-        wholes = [(left * right).sum(1), (left * left).sum(1), (right * right).sum(1)]
-        self.outside = [
-            whole.numpy() - along.sum(axis=1)
-            for whole, along in zip(wholes, self.along, strict=True)
-        ]
+        self.along, self.outside = [], []
+        for x, y in ((left, right), (left, left), (right, right)):
+            along = ((x @ directions) * (y @ directions)).numpy()
+            self.along.append(along)
+            self.outside.append((x * y).sum(1).numpy() - along.sum(axis=1))
         centred = target - target.mean()
         self.target = centred / np.linalg.norm(centred)
 

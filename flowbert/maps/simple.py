@@ -102,15 +102,9 @@ class KernelMap(AffineMap):
 
     name = "kernel"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """Refuse: a kernel is read from a file."""
         raise TypeError("a KernelMap is not fitted; use KernelMap.read or KernelMap.of")
-
-    partial_fit = fit
-
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """Refuse, see :meth:`fit`."""
-        raise TypeError("a KernelMap is not fitted")
 
     @classmethod
     def of(cls, kernel: NDArray[Any], bias: NDArray[Any]) -> Self:
