@@ -159,9 +159,8 @@ class _Table:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(self.folder / ".lock"):
-            for leftover in self.folder.glob(
-                ".*.safetensors"
-            ):  # of a process that was killed
+            # Of a process that was killed.
+            for leftover in self.folder.glob(".*.safetensors"):
                 leftover.unlink()
             self._refresh()
             yield
@@ -183,9 +182,7 @@ class _Table:
         block: Path | Floats = vectors
         if self.folder is not None:
             block = self.folder / f"{digest(*digests)}.safetensors"
-            codes = np.frombuffer(bytearray().join(digests), dtype=np.uint8).reshape(
-                len(digests), -1
-            )
+            codes = np.array([list(code) for code in digests], dtype=np.uint8)
             content: dict[str, Any] = {"digests": codes, "embeddings": vectors}
             save_tensors(block, _KIND, content, encoder=self._identity)
             _mapped.cache_clear()  # the file may have replaced a damaged one
@@ -268,9 +265,10 @@ def _encode(
 ) -> list[Floats]:
     if isinstance(encoders[0], SentenceEncoder):
         return encode_variants(encoders, sentences, on_batch=progress.update)
-    vectors = [encoder.encode(sentences) for encoder in encoders]
+    (encoder,) = encoders  # all others have a pass of their own
+    vectors = encoder.encode(sentences)
     progress.update(len(sentences))
-    return vectors
+    return [vectors]
 
 
 def _parts(encoder: Encoder) -> Sequence[Encoder]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +30,6 @@ from flowbert.io import digest_tensors
 from flowbert.threads import in_threads
 
 Features = Mapping[str, Tensor]
-Item = TypeVar("Item")
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512
@@ -458,9 +457,9 @@ def _to_device(features: Features, device: torch.device) -> dict[str, Tensor]:
     }
 
 
-def _one_behind(items: Iterable[Item]) -> Iterator[Item]:
+def _one_behind(items: Iterable[Tensor]) -> Iterator[Tensor]:
     """Each item once the next one has been asked for, so that a GPU has work while one is read."""
-    waiting: list[Item] = []
+    waiting: list[Tensor] = []
     for item in items:
         yield from waiting
         waiting = [item]

@@ -71,6 +71,20 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return dim
 
+    def check(self, name: str, valid: bool, expected: str) -> None:
+        """Raise a UserError for the parameter ``name`` unless it is valid."""
+        if not valid:
+            raise UserError(
+                f"{name}: received {getattr(self, name)!r}; expected {expected}"
+            )
+
+    def check_count(self, name: str, most: int) -> int:
+        """Check a parameter that counts directions, None for all; their number."""
+        value = getattr(self, name)
+        valid = value is None or (isinstance(value, int) and 1 <= value <= most)
+        self.check(name, valid, f"a whole number from 1 to {most}, or none")
+        return most if value is None else int(value)
+
     @abstractmethod
     def get_state(self) -> dict[str, Tensor]:
         """The fitted map as tensors."""
@@ -168,6 +182,15 @@ class AffineMap(Map):
         """Why the map solved from these moments means nothing; None if it does."""
         return None
 
+    def few_rows(self, moments: Moments, directions: int, effect: str) -> str | None:
+        """Why a map of so few distinct rows means nothing; None if there are enough."""
+        if directions < moments.distinct - 1:
+            return None
+        return (
+            f"{self.name} of N={moments.distinct} distinct sentences in D={moments.dim} "
+            f"dimensions {effect}; use shrinkage, fewer directions or more sentences"
+        )
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         moments = None
@@ -247,35 +270,10 @@ class AffineMap(Map):
         return self
 
 
-def check_parameter(name: str, value: Any, valid: bool, expected: str) -> None:
-    """Raise a UserError unless a parameter is valid."""
-    if not valid:
-        raise UserError(f"{name}: received {value!r}; expected {expected}")
-
-
 def is_number(value: Any, low: float, high: float) -> bool:
     """Whether a value is a finite number from ``low`` to ``high``."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
         and low <= value <= high
-    )
-
-
-def number_of(name: str, value: Any, most: int) -> int:
-    """Check a parameter that counts directions, None for all; their number."""
-    valid = value is None or (isinstance(value, int) and 1 <= value <= most)
-    check_parameter(name, value, valid, f"a whole number from 1 to {most}, or none")
-    return most if value is None else int(value)
-
-
-def few_rows_flaw(
-    name: str, moments: Moments, directions: int, effect: str
-) -> str | None:
-    """Why a map of so few distinct rows means nothing; None if there are enough."""
-    if directions < moments.distinct - 1:
-        return None
-    return (
-        f"{name} of N={moments.distinct} distinct sentences in D={moments.dim} dimensions "
-        f"{effect}; use shrinkage, fewer directions or more sentences"
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps.base import Map, check_parameter, is_number
+from flowbert.maps.base import Map, is_number
 
 _TRAINING = (
     "epochs",
@@ -96,11 +96,9 @@ class Flow(Map):
         epochs, steps = self.epochs, self.steps
         whole = epochs is None or epochs <= 1 or epochs == int(epochs)
         valid = epochs is None or (is_number(epochs, 1e-9, 1e9) and whole)
-        check_parameter(
-            "epochs", epochs, valid, "a whole number, or a share of one epoch"
-        )
+        self.check("epochs", valid, "a whole number, or a share of one epoch")
         valid = steps is None or (isinstance(steps, int) and steps >= 1)
-        check_parameter("steps", steps, valid, "a whole number of at least 1")
+        self.check("steps", valid, "a whole number of at least 1")
         if epochs is not None and steps is not None:
             raise UserError(
                 f"steps: received {steps} and epochs {epochs}; expected one of them"

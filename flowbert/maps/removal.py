@@ -10,26 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.maps.base import (
-    AffineMap,
-    check_parameter,
-    few_rows_flaw,
-    is_number,
-    number_of,
-)
+from flowbert.maps.base import AffineMap, is_number
 from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
 
 Floats = NDArray[np.float64]
 
 _MOST_DIRECTIONS = 100
-_CONVERGED: Any = {
-    "ftol": 1e-15,
-    "gtol": 1e-10,
-}  # scipy's defaults stop where the last digits change
-_SMALLEST_NORM = (
-    1e-12  # share of the mean squared norm: a row that the removal leaves empty
-)
+# scipy's defaults stop where the last digits change.
+_CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}
+# Share of the mean squared norm: a row that the removal leaves empty.
+_SMALLEST_NORM = 1e-12
 
 
 @dataclass(eq=False, repr=False)
@@ -55,13 +46,13 @@ class RemoveDirections(AffineMap):
     def _count(self, dim: int) -> int:
         if self.n_directions is None:
             return max(1, round(dim / 100))
-        return number_of("n_directions", self.n_directions, dim - 1)
+        return self.check_count("n_directions", dim - 1)
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the size stays, removed directions are zero."""
         self._count(dim)
         valid = isinstance(self.standardize, bool)
-        check_parameter("standardize", self.standardize, valid, "true or false")
+        self.check("standardize", valid, "true or false")
         return dim
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
@@ -81,9 +72,7 @@ class RemoveDirections(AffineMap):
     def check_fit(self, moments: Moments) -> str | None:
         """Without all the directions that few sentences span, nothing of them is left."""
         count = self._count(moments.dim)
-        return few_rows_flaw(
-            self.name, moments, count, f"is nothing without {count} directions"
-        )
+        return self.few_rows(moments, count, f"is nothing without {count} directions")
 
 
 @dataclass(eq=False, repr=False)
@@ -116,12 +105,10 @@ class LearnedRemoval(AffineMap):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the size stays."""
-        number_of("n_directions", self.n_directions, dim)
+        self.check_count("n_directions", dim)
         valid = is_number(self.penalty, 0, np.inf) and np.isfinite(self.penalty)
-        check_parameter("penalty", self.penalty, valid, "a number of at least 0")
-        check_parameter(
-            "center", self.center, isinstance(self.center, bool), "true or false"
-        )
+        self.check("penalty", valid, "a number of at least 0")
+        self.check("center", isinstance(self.center, bool), "true or false")
         return dim
 
     def fit_pairs(self, left: Any, right: Any, scores: Any) -> Self:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps.base import AffineMap, number_of
+from flowbert.maps.base import AffineMap
 from flowbert.maps.moments import Moments
 
 _SMALLEST_STD = (
@@ -80,7 +80,7 @@ class Truncation(AffineMap):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameter; the number of dimensions."""
-        return number_of("n_components", self.n_components, dim)
+        return self.check_count("n_components", dim)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The first columns of the identity."""

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning
-from flowbert.maps.base import (
-    AffineMap,
-    check_parameter,
-    few_rows_flaw,
-    is_number,
-    number_of,
-)
+from flowbert.maps.base import AffineMap, is_number
 from flowbert.maps.moments import ROWS_PER_DIRECTION, Moments
 
 RANK_TOLERANCE = 1e-10
@@ -34,23 +28,12 @@ class SpectralMap(AffineMap):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the number of directions."""
-        check_parameter(
-            "shrinkage",
-            self.shrinkage,
-            self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1),
-            "a number in [0, 1] or oas",
-        )
-        check_parameter(
-            "exponent",
-            self.exponent,
-            is_number(self.exponent, -1, 0),
-            "a number in [-1, 0]",
-        )
+        valid = self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1)
+        self.check("shrinkage", valid, "a number in [0, 1] or oas")
+        self.check("exponent", is_number(self.exponent, -1, 0), "a number in [-1, 0]")
         valid = is_number(self.rank_tolerance, 0, 1) and self.rank_tolerance < 1
-        check_parameter(
-            "rank_tolerance", self.rank_tolerance, valid, "a number in [0, 1)"
-        )
-        return number_of("n_components", self.n_components, dim)
+        self.check("rank_tolerance", valid, "a number in [0, 1)")
+        return self.check_count("n_components", dim)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The map of the shrunk covariance, without directions that hardly vary."""
@@ -89,12 +72,9 @@ class SpectralMap(AffineMap):
         """Without shrinkage, all directions of few sentences make them equally similar."""
         if not self._equalizes(moments):
             return None
-        rank = round(
-            float((self.weight_ * self.inverse_.T).sum())
-        )  # the trace of a projection
-        return few_rows_flaw(
-            self.name, moments, rank, "makes all of them equally similar"
-        )
+        # The trace of a projection.
+        rank = round(float((self.weight_ * self.inverse_.T).sum()))
+        return self.few_rows(moments, rank, "makes all of them equally similar")
 
     def _shrinkage(self, moments: Moments) -> float:
         if isinstance(self.shrinkage, str):

@@ -105,7 +105,7 @@ class VectorFile:
                 raise UserError(
                     f"column: received {self.column!r}; {self.path} has no columns"
                 )
-            values = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            values: NDArray[Any] = np.load(self.path, mmap_mode="r", allow_pickle=False)
             if values.dtype.kind not in "fiu":
                 raise UserError(f"{self.path}: holds {values.dtype}; expected numbers")
             return values
