@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from tqdm.auto import tqdm
 
 from flowbert.encoders import check_same_encoder, load_encoder
 from flowbert.encoders.files import (
@@ -85,9 +86,8 @@ class Model:
             raise UserError("sentences: received none; expected at least one")
         size = batch_size or _BLOCK
         blocks = []
-        for start in range(0, len(texts), size):
-            batch = texts[start : start + size]
-            rows = self.encoder.encode(batch, show=show_progress_bar)
+        for start in tqdm(range(0, len(texts), size), disable=not show_progress_bar):
+            rows = self.encoder.encode(texts[start : start + size])
             blocks.append(self.transform(rows))
         vectors = np.concatenate(blocks)
         if truncate_dim is not None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Floats
@@ -223,11 +222,7 @@ class SentenceEncoder(nn.Module):
         return Packing(chunks, self.backbone.first_position)
 
     def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int | None = None,
-        show: bool = False,
+        self, sentences: Sequence[str], *, batch_tokens: int | None = None
     ) -> Floats:
         """Embed sentences in evaluation mode, in batches of similar length.
 
@@ -235,7 +230,6 @@ class SentenceEncoder(nn.Module):
             sentences: N sentences in any order.
             batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU and 16384
                 elsewhere.
-            show: Show a progress bar.
 
         Returns:
             Shape ``(N, D)``, float32, in the order of the sentences.
@@ -243,10 +237,7 @@ class SentenceEncoder(nn.Module):
         Raises:
             UserError: If a vector is not finite (float16 overflows).
         """
-        with tqdm(total=len(sentences), unit="sentences", disable=not show) as progress:
-            return encode_variants(
-                [self], sentences, batch_tokens=batch_tokens, on_batch=progress.update
-            )[0]
+        return encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""

@@ -53,9 +53,9 @@ class SentenceTransformerFolder(nn.Module):
         self.dim = int(model.get_embedding_dimension())
         self._files = files
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
-        vectors = self.model.encode(list(sentences), show_progress_bar=show)
+        vectors = self.model.encode(list(sentences), show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), self.dim)
 
     def describe(self) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class WordVectors:
         weights = [a / (a + counts[word] / total) for word in self.words]
         return torch.tensor(weights, dtype=torch.float64)
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
         weights = np.ones(len(self.words))
         if self.token_weights is not None:

@@ -41,7 +41,7 @@ class CountingEncoder:
         self.interrupt_at = -1
         self.kill_at = -1
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def encode(self, sentences: Sequence[str]) -> Floats:
         if len(self.calls) == self.interrupt_at:
             raise KeyboardInterrupt
         if len(self.calls) == self.kill_at:
