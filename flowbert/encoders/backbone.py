@@ -2,16 +2,14 @@
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.files import EncoderFiles, check_digests, loading
-from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, digest_tensors
 
@@ -20,7 +18,6 @@ NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit of its own."""
 
 _MOST = 2**20  # tokens that can be asked for without a limit
-_BLOCK = 1024  # sentences tokenized together
 # Entries of a configuration that do not change what the loaded weights compute.
 _UNRELATED = (
     "_name_or_path",
@@ -39,6 +36,13 @@ class Backbone(nn.Module):
         tokenizer: Its tokenizer.
         path: Folder or hub name.
         revision: Commit on the hub.
+
+    Attributes:
+        dim: Size of a hidden state.
+        num_layers: Number of blocks.
+        inputs: Names of the token features that the network takes.
+        first_position: Position of a sentence's first token.
+        longest: Number of positions; None without a table of them.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class Backbone(nn.Module):
         self.num_layers: int = config.num_hidden_layers
         self.packs = False
         self.first_position, self.longest = _positions(network)
-        self._inputs = frozenset(inspect.signature(network.forward).parameters)
+        self.inputs = frozenset(inspect.signature(network.forward).parameters)
         self._digests: dict[Any, str] = {}
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
@@ -144,56 +148,6 @@ class Backbone(nn.Module):
             )
         return length
 
-    def tokens(
-        self, sentences: Sequence[str], max_length: int, prompt: str
-    ) -> Iterator[dict[str, list[int]]]:
-        """Token features of each sentence by name, special tokens included.
-
-        Args:
-            sentences: The sentences.
-            max_length: Largest number of tokens; the rest is cut off.
-            prompt: Text before each sentence.
-
-        Raises:
-            UserError: If a sentence has no token.
-        """
-        for start in range(0, len(sentences), _BLOCK):
-            block = sentences[start : start + _BLOCK]
-            columns = self.tokenizer(
-                [prompt + sentence for sentence in block],
-                truncation=True,
-                max_length=max_length,
-                return_attention_mask=True,
-            )
-            names = [name for name in columns if name in self._inputs]
-            for number, sentence in enumerate(block):
-                row = {name: columns[name][number] for name in names}
-                if not row["input_ids"]:
-                    raise UserError(
-                        f"sentences: received {sentence!r}, which has no tokens"
-                    )
-                yield row
-
-    def count_tokens(
-        self, sentences: Sequence[str], max_length: int, prompt: str
-    ) -> TokenCounts:
-        """Count the tokens of sentences, every occurrence of a sentence.
-
-        Raises:
-            UserError: If there are none.
-        """
-        if not sentences:
-            raise UserError(
-                "count_over: received no sentences; expected some to count tokens over"
-            )
-        size = vocabulary_size(self.tokenizer)
-        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
-        for row in self.tokens(sentences, max_length, prompt):
-            ids, counts = np.unique(row["input_ids"], return_counts=True)
-            occurrences[ids] += torch.from_numpy(counts)
-            documents[ids] += 1
-        return TokenCounts(occurrences, documents, len(sentences))
-
     def pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
         return dict(
@@ -203,7 +157,7 @@ class Backbone(nn.Module):
     def forward(self, features: Mapping[str, Any]) -> Any:
         """Output of the network for token features, with all hidden states."""
         options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
-        if "use_cache" in self._inputs:  # decoders keep keys and values for generation
+        if "use_cache" in self.inputs:  # decoders keep keys and values for generation
             options["use_cache"] = False
         return self.network(**features, **options)
 

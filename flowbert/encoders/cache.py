@@ -90,7 +90,7 @@ class EmbeddingCache:
         self.fill([encoder], sentences)
         tables = [self._table(part) for part in _parts(encoder)]
         digests = _digests(sentences)
-        return EmbeddingRows(tables, [table.find(digests) for table in tables])
+        return EmbeddingRows([(table, table.find(digests)) for table in tables])
 
     def embed(self, encoder: Encoder, sentences: Sequence[str]) -> Floats:
         """Vectors of sentences, ``(N, D)``, float32; missing ones are encoded."""
@@ -108,24 +108,20 @@ class EmbeddingRows:
     """Rows of a cache by index, ``(N, D)``; memory holds 8 bytes per row, whatever is read.
 
     Args:
-        tables: Tables whose vectors are averaged.
-        rows: Row numbers in each table, ``(N,)``.
+        parts: Tables whose vectors are averaged, and the row numbers in each, ``(N,)``.
     """
 
-    def __init__(self, tables: "Sequence[_Table]", rows: Sequence[Indices]) -> None:
-        self._tables = tables
-        self._rows = rows
-        self.shape = len(rows[0]), tables[0].dim
+    def __init__(self, parts: "Sequence[tuple[_Table, Indices]]") -> None:
+        self._parts = parts
+        table, rows = parts[0]
+        self.shape = len(rows), table.dim
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Floats:
         """Rows of a slice or an array of indices, ``(n, D)``."""
-        total, *others = (
-            table.take(rows[index])
-            for table, rows in zip(self._tables, self._rows, strict=True)
-        )
+        total, *others = (table.take(rows[index]) for table, rows in self._parts)
         for vectors in others:
             total += vectors
         return total / np.float32(1 + len(others)) if others else total

@@ -23,7 +23,13 @@ from flowbert.encoders.pooling import (
     mix_layers,
     parse_pooling,
 )
-from flowbert.encoders.token_weights import COUNTED, special_tokens, weigh_tokens
+from flowbert.encoders.token_weights import (
+    COUNTED,
+    TokenCounts,
+    special_tokens,
+    vocabulary_size,
+    weigh_tokens,
+)
 from flowbert.errors import UserError
 from flowbert.io import digest_tensors
 from flowbert.threads import in_threads
@@ -33,6 +39,7 @@ Features = Mapping[str, Tensor]
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
+_BLOCK = 1024  # sentences tokenized together
 
 
 class SentenceEncoder(nn.Module):
@@ -156,9 +163,7 @@ class SentenceEncoder(nn.Module):
         elif token_weights is None:
             counts = None
             if pooling.name in COUNTED:
-                counts = self.backbone.count_tokens(
-                    count_over, self.max_length, self.prompt
-                )
+                counts = self._count_tokens(count_over)
             options = {name: x for name, x in pooling.options.items() if name != "half"}
             token_weights = weigh_tokens(
                 pooling.name, self.backbone.tokenizer, counts, **options
@@ -193,15 +198,48 @@ class SentenceEncoder(nn.Module):
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Token features of one batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        return self.backbone.pad(self.token_features(sentences))
+        return self.backbone.pad(list(self.tokens(sentences)))
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
-        return [len(row["input_ids"]) for row in self.token_features(sentences)]
+        return [len(row["input_ids"]) for row in self.tokens(sentences)]
 
-    def token_features(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
-        """Token features of each sentence, after truncation."""
-        return list(self.backbone.tokens(sentences, self.max_length, self.prompt))
+    def tokens(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
+        """Token features of each sentence by name, special tokens included, after truncation.
+
+        Raises:
+            UserError: If a sentence has no token.
+        """
+        for start in range(0, len(sentences), _BLOCK):
+            block = sentences[start : start + _BLOCK]
+            columns = self.backbone.tokenizer(
+                [self.prompt + sentence for sentence in block],
+                truncation=True,
+                max_length=self.max_length,
+                return_attention_mask=True,
+            )
+            names = [name for name in columns if name in self.backbone.inputs]
+            for number, sentence in enumerate(block):
+                row = {name: columns[name][number] for name in names}
+                if not row["input_ids"]:
+                    raise UserError(
+                        f"sentences: received {sentence!r}, which has no tokens"
+                    )
+                yield row
+
+    def _count_tokens(self, sentences: Sequence[str]) -> TokenCounts:
+        """Count the tokens of sentences, every occurrence of a sentence."""
+        if not sentences:
+            raise UserError(
+                "count_over: received no sentences; expected some to count tokens over"
+            )
+        size = vocabulary_size(self.backbone.tokenizer)
+        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
+        for row in self.tokens(sentences):
+            ids, counts = np.unique(row["input_ids"], return_counts=True)
+            occurrences[ids] += torch.from_numpy(counts)
+            documents[ids] += 1
+        return TokenCounts(occurrences, documents, len(sentences))
 
     def forward(self, features: Features) -> Tensor:
         """Embed token features ``(B, T)`` of :meth:`tokenize`: ``(B, D)``, float32."""
@@ -347,7 +385,7 @@ def encode_variants(
         batch_tokens = (
             BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         )
-    rows = first.token_features(sentences)
+    rows = list(first.tokens(sentences))
     plan = plan_batches(
         [len(row["input_ids"]) for row in rows], sentences, batch_tokens
     )

@@ -38,6 +38,7 @@ _SMALL_FILES = (
     f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
+_USE = ("layers", "pooling", "max_length", "prompt")
 _SETTINGS: dict[str, Any] = {
     "layers": list,
     "pooling": str,
@@ -212,14 +213,8 @@ def _trained_settings(folder: Path) -> FolderSettings:
     # Whoever edits the file by hand leaves out both.
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
-    return FolderSettings(
-        settings["layers"],
-        settings["pooling"],
-        settings["max_length"],
-        settings["prompt"],
-        load_token_weights(folder),
-        trained=True,
-    )
+    use = {name: settings[name] for name in _USE}
+    return FolderSettings(**use, token_weights=load_token_weights(folder), trained=True)
 
 
 def _published_settings(folder: Path) -> FolderSettings:
@@ -298,8 +293,7 @@ def write_encoder(
             tokenizer.backend_tokenizer.no_padding()
         tokenizer.save_pretrained(temporary)
         save_token_weights(temporary, token_weights)
-        names = ("layers", "pooling", "max_length", "prompt")
-        content = {name: described[name] for name in names}
+        content = {name: described[name] for name in _USE}
         files = sorted(temporary.iterdir())
         content["files"] = {path.name: digest_file(path) for path in files}
         write_json(temporary / SETTINGS_FILE, content | {"digest": digest(content)})
@@ -327,11 +321,7 @@ def check_digests(folder: Path) -> None:
         return
     for name, expected in read_json(folder / SETTINGS_FILE, _SETTINGS)["files"].items():
         path = inside(folder, name)
-        try:
-            intact = digest_file(path) == expected
-        except OSError:
-            intact = False
-        if not intact:
+        if not path.is_file() or digest_file(path) != expected:
             raise UserError(
                 f"{path}: missing, or changed since the encoder was written"
             )

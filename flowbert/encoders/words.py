@@ -178,14 +178,12 @@ def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:
     try:
         with np.errstate(over="ignore"):  # refused below
             vector = np.array(list(map(float, numbers))).astype(np.float32)
+        if not np.isfinite(vector).all():
+            raise ValueError("a value is not finite")
     except ValueError as error:
         raise UserError(
-            f"{where}: {error}; expected a word and {dim} numbers"
+            f"{where}: {error}; expected a word and {dim} finite numbers"
         ) from error
-    if not np.isfinite(vector).all():
-        raise UserError(
-            f"{where}: a value is not finite; expected {dim} finite numbers"
-        )
     return " ".join(words), vector
 
 

@@ -86,8 +86,8 @@ class Coupling(Bijection):
         self.net = CouplingNet(dim - changed, hidden_dim, self.outputs * changed, seed)
 
     def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
-        """Shift h and log-scale s, ``(B, D // 2)``, from the output of the network."""
-        raise NotImplementedError(f"{type(self).__name__} does not define it")
+        """Shift h, ``(B, D // 2)``, and log-scale s, as h or ``(B, 1)``, from the output."""
+        raise NotImplementedError
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shift, then scale the second half."""
@@ -121,7 +121,7 @@ class AdditiveCoupling(Coupling):
 
     def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
         """The output as the shift, and scale 1."""
-        return output, torch.zeros_like(output)
+        return output, output.new_zeros(len(output), 1)
 
 
 class AffineCoupling(Coupling):

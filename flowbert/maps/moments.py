@@ -68,15 +68,12 @@ class Moments:
         return self
 
     def _count_distinct(self, block: Tensor) -> None:
-        missing = self.enough - len(self._seen)
-        if missing <= 0:
+        if len(self._seen) >= self.enough:
             return
         # Equal rows of another dtype must be equal here, too, and -0.0 equals 0.0.
         rows = (block.cpu().to(torch.float64) + 0.0).numpy()
         for row in rows:
             self._seen.add(hashlib.blake2b(row.tobytes(), digest_size=8).digest())
-            if len(self._seen) >= self.enough:
-                break
 
     @property
     def mean(self) -> Tensor:
