@@ -51,7 +51,8 @@ class Model:
     @property
     def map_name(self) -> str:
         """Name of the map in files: ``flow``, ``whitening``, or ``raw``."""
-        return "raw" if self.map is None else file_name(self.map)
+        steps = [] if self.map is None else steps_of(self.map)
+        return "+".join(step.name for step in steps) or "raw"
 
     def encode(
         self,
@@ -153,11 +154,8 @@ class Model:
             )
         fitted, scale = load_fitted(folder, method)
         settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
-        if encoder is not None:
-            settings |= {"path": encoder, "revision": None}
-        else:
-            settings |= own_encoder
-        opened = load_encoder(**settings)
+        moved = {"path": encoder, "revision": None} if encoder else own_encoder
+        opened = load_encoder(**settings | moved)
         check_same_encoder(content["identity"], opened.identity, f"model in {path}")
         return cls(opened, fitted, scale)
 
@@ -182,11 +180,6 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     return folder, encoder if exported else {}
 
 
-def file_name(fitted: AnyMap) -> str:
-    """Name of a map's file: the names of its steps."""
-    return "+".join(step.name for step in steps_of(fitted))
-
-
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
     for folder in (Path(path).expanduser() / "model", Path(path).expanduser()):
@@ -209,12 +202,6 @@ def find_model(path: str | Path) -> Path:
     return folder
 
 
-def saved_methods(folder: Path) -> list[str]:
-    """Names of the maps in a model folder."""
-    files = sorted(folder.glob("*.safetensors"))
-    return [file.stem for file in files if file.name != WEIGHTS_FILE]
-
-
 def load_fitted(
     folder: Path, method: str | None = None
 ) -> tuple[AnyMap | None, Ranges | None]:
@@ -227,7 +214,8 @@ def load_fitted(
     Raises:
         UserError: If there is none of this name, or a file is damaged.
     """
-    saved = saved_methods(folder)
+    files = sorted(folder.glob("*.safetensors"))
+    saved = [file.stem for file in files if file.name != WEIGHTS_FILE]
     name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
     if name not in ("raw", *saved):
         raise UserError(f"method: received {name!r}; {choices(['raw', *saved], name)}")

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
@@ -22,16 +23,6 @@ MAPS: dict[str, type["Map"]] = {}
 
 _BLOCK_ROWS = 8192
 _DTYPES = (np.float64, np.float32)
-
-
-class AnyMap(Protocol):
-    """A map, or a scikit-learn Pipeline of maps."""
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit on rows ``(N, D)``."""
-
-    def transform(self, X: Any) -> Any:
-        """Map rows ``(N, D)`` to ``(N, k)``."""
 
 
 class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -152,7 +143,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 dtype=_DTYPES,
                 reset=reset,
                 ensure_min_samples=self.min_samples,
-                ensure_min_features=self.min_features if reset else 1,
+                ensure_min_features=self.min_features,
             )
             for start in range(0, len(rows), _BLOCK_ROWS):
                 yield torch.from_numpy(np.array(rows[start : start + _BLOCK_ROWS]))
@@ -161,6 +152,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+AnyMap = Map | Pipeline
+"""A map, or a pipeline of maps."""
 
 
 class AffineMap(Map):

@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sklearn.pipeline import Pipeline, make_pipeline
 from torch import Tensor
@@ -50,7 +50,7 @@ def steps_of(fitted: AnyMap) -> list[Map]:
     """The maps of a pipeline, or the map itself."""
     if isinstance(fitted, Pipeline):
         return [step for _, step in fitted.steps]
-    return [cast(Map, fitted)]
+    return [fitted]
 
 
 def map_name(fitted: AnyMap) -> str:
@@ -115,14 +115,17 @@ def save_map(fitted: AnyMap, path: str | Path) -> None:
     tensors: dict[str, Tensor] = {}
     records = []
     for number, step in enumerate(steps_of(fitted)):
-        record: dict[str, Any] = {"name": step.name, "flaw": step.flaw}
-        record["parameters"] = step.get_params(deep=False)
+        record: dict[str, Any] = {
+            "name": step.name,
+            "flaw": step.flaw,
+            "parameters": step.get_params(deep=False),
+            "features": list(map(str, getattr(step, "feature_names_in_", []))),
+        }
         if isinstance(step, Flow):
             record["parameters"] |= {"random_state": step.seed_}
             record["flow"] = step.flow_.config
-        state = step.get_state()
-        record["features"] = list(map(str, getattr(step, "feature_names_in_", [])))
-        tensors |= {f"{number}.{name}": value for name, value in state.items()}
+        for name, value in step.get_state().items():
+            tensors[f"{number}.{name}"] = value
         records.append(record)
     save_tensors(path, _KIND, tensors, steps=records, flowbert=__version__)
 
