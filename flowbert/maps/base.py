@@ -143,7 +143,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 dtype=_DTYPES,
                 reset=reset,
                 ensure_min_samples=self.min_samples,
-                ensure_min_features=self.min_features,
+                ensure_min_features=self.min_features if reset else 1,
             )
             for start in range(0, len(rows), _BLOCK_ROWS):
                 yield torch.from_numpy(np.array(rows[start : start + _BLOCK_ROWS]))
