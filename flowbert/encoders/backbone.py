@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -83,10 +83,10 @@ class Backbone(nn.Module):
         Raises:
             UserError: If it cannot be loaded, or weights or the vocabulary are missing.
         """
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
-
         if dtype not in DTYPES:
             raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+
         with loading(path):
             config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
             _check_config(path, config)
@@ -148,18 +148,17 @@ class Backbone(nn.Module):
             )
         return length
 
-    def pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
+    def pad(self, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        return dict(
-            self.tokenizer.pad([dict(row) for row in rows], return_tensors="pt")
-        )
+        return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
     def forward(self, features: Mapping[str, Any]) -> Any:
         """Output of the network for token features, with all hidden states."""
-        options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
-        if "use_cache" in self.inputs:  # decoders keep keys and values for generation
-            options["use_cache"] = False
-        return self.network(**features, **options)
+        # Decoders keep keys and values for generation.
+        options = {"use_cache": False} if "use_cache" in self.inputs else {}
+        return self.network(
+            **features, output_hidden_states=True, return_dict=True, **options
+        )
 
     @property
     def weights_digest(self) -> str:

@@ -14,7 +14,14 @@ from torch import Tensor, nn
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Floats
 from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
-from flowbert.encoders.files import FolderSettings, locate, read_settings, write_encoder
+from flowbert.encoders.files import (
+    FolderSettings,
+    locate,
+    quiet,
+    read_settings,
+    save_token_weights,
+    write_settings,
+)
 from flowbert.encoders.layers import LayerSpec, name_layers, resolve_layers
 from flowbert.encoders.pooling import (
     POOLER,
@@ -31,7 +38,7 @@ from flowbert.encoders.token_weights import (
     weigh_tokens,
 )
 from flowbert.errors import UserError
-from flowbert.io import digest_tensors
+from flowbert.io import digest_tensors, write_folder_atomically
 from flowbert.threads import in_threads
 
 Features = Mapping[str, Tensor]
@@ -322,13 +329,17 @@ class SentenceEncoder(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that transformers and this class load; an older one is replaced."""
-        write_encoder(
-            folder,
-            self.backbone.network,
-            self.backbone.tokenizer,
-            self.describe(),
-            self.token_weights,
-        )
+        tokenizer = self.backbone.tokenizer
+        with quiet(), write_folder_atomically(folder) as temporary:
+            network: Any = self.backbone.network
+            network.save_pretrained(temporary)
+            if tokenizer.is_fast:
+                # The last batch left them; other programs would cut and pad like it.
+                tokenizer.backend_tokenizer.no_truncation()
+                tokenizer.backend_tokenizer.no_padding()
+            tokenizer.save_pretrained(temporary)
+            save_token_weights(temporary, self.token_weights)
+            write_settings(temporary, self.describe())
 
 
 class AveragedLayers(SentenceEncoder):

@@ -18,7 +18,6 @@ from flowbert.io import (
     load_tensors,
     read_json,
     save_tensors,
-    write_folder_atomically,
     write_json,
 )
 
@@ -269,34 +268,12 @@ def _default_prompt(file: Path) -> str:
     return prompt if isinstance(prompt, str) else ""
 
 
-def write_encoder(
-    folder: str | Path,
-    network: Any,
-    tokenizer: Any,
-    described: dict[str, Any],
-    token_weights: Tensor | None,
-) -> None:
-    """Write a trained encoder: a folder that transformers loads, with its settings and digests.
-
-    Args:
-        folder: The folder; an older one is replaced.
-        network: A transformers model, with or without a head.
-        tokenizer: Its tokenizer.
-        described: Its use, with ``layers``, ``pooling``, ``max_length`` and ``prompt``.
-        token_weights: Weights of the pooling, ``(V,)``.
-    """
-    with quiet(), write_folder_atomically(folder) as temporary:
-        network.save_pretrained(temporary)
-        if tokenizer.is_fast:
-            # The last batch left them; other programs would cut and pad every sentence like it.
-            tokenizer.backend_tokenizer.no_truncation()
-            tokenizer.backend_tokenizer.no_padding()
-        tokenizer.save_pretrained(temporary)
-        save_token_weights(temporary, token_weights)
-        content = {name: described[name] for name in _USE}
-        files = sorted(temporary.iterdir())
-        content["files"] = {path.name: digest_file(path) for path in files}
-        write_json(temporary / SETTINGS_FILE, content | {"digest": digest(content)})
+def write_settings(folder: Path, described: dict[str, Any]) -> None:
+    """Write how the encoder in a folder is used, by its description, and digests of its files."""
+    content = {name: described[name] for name in _USE}
+    files = sorted(folder.iterdir())
+    content["files"] = {path.name: digest_file(path) for path in files}
+    write_json(folder / SETTINGS_FILE, content | {"digest": digest(content)})
 
 
 def save_token_weights(folder: Path, weights: Tensor | None) -> None:
