@@ -121,7 +121,7 @@ class AdditiveCoupling(Coupling):
 
     def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
         """The output as the shift, and scale 1."""
-        return output, output.new_zeros(len(output), 1)
+        return output, output.new_zeros(output.shape[0], 1)
 
 
 class AffineCoupling(Coupling):
