@@ -95,7 +95,7 @@ def encode(
         embed: Callable[[Any], Any] = fitted.transform
     else:
         rows = texts = sentences if sentences is not None else _read(str(input), column)
-        if not texts:
+        if not len(texts):
             raise UserError("sentences: received none; expected at least one")
         fitted = _open_model(model, method, encoder, texts, device)
         embed = fitted.encode

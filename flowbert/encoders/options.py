@@ -103,6 +103,7 @@ def _open(
     device: torch.device | str,
 ) -> list[Encoder]:
     specs = _layer_specs(options.layers)
+    # All pairs, say, are known once the network is loaded: with one of the other sets, or the last.
     single = [spec for spec in specs if spec not in tuple(SIZES)]
     settings = asdict(options) | {
         "path": path,
