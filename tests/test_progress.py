@@ -13,6 +13,7 @@ class Terminal(io.StringIO):
 
 
 def test_bars_are_shown_in_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    show_progress(False)  # whatever a command of another test has left
     assert list(bar(range(3), "Fitting", unit="maps")) == [0, 1, 2]
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
