@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from flowbert.data.corpus import load_corpus
 from flowbert.encoders import EncoderOptions, open_encoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import (
-    Ranges,
     check_output,
     check_precision,
     open_vectors,
@@ -81,27 +80,38 @@ def encode(
         raise UserError(
             f"input: received {sum(received)} of sentences, input and vectors; expected one"
         )
+    if model is None and method not in (None, "raw"):
+        raise UserError(f"method: received {method!r} without a model; expected raw")
+    is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
+    if devices > 1 and not is_plain:
+        raise UserError(
+            f"devices: received {devices}; expected 1, or an output ending in .npy in float32"
+        )
     texts: Sequence[str] | None = None
     if vectors is not None:
         rows = open_vectors(vectors, column)
-        count = len(rows)
-        blocks, scale = _map_blocks(rows, model, method)
+        saved = load_fitted(find_model(model), method) if model is not None else ()
+        fitted = Model(None, *saved)
+        embed: Callable[[Any], Any] = fitted.transform
     else:
-        texts = sentences if sentences is not None else _read(str(input), column)
-        count = len(texts)
-        if not count:
+        rows = texts = sentences if sentences is not None else _read(str(input), column)
+        if not len(texts):
             raise UserError("sentences: received none; expected at least one")
         fitted = _open_model(model, method, encoder, texts, device)
+        embed = fitted.encode
         if devices > 1:
-            return _predict(fitted, texts, output, precision, device, devices)
-        blocks, scale = _encode_blocks(fitted, texts), fitted.scale
-    if precision == "int8" and scale is None:
+            from flowbert.modules.prediction import predict_vectors  # slow to import
+
+            kind = torch.device(device).type
+            return predict_vectors(fitted, texts, str(output), kind, devices)
+    blocks = _blocks(rows, embed)
+    if precision == "int8" and fitted.scale is None:
         blocks = iter([np.concatenate(list(blocks))])
-    quantized = (quantize(block, precision, scale) for block in blocks)
+    quantized = (quantize(block, precision, fitted.scale) for block in blocks)
     if output is None:
         return np.concatenate(list(quantized))
     first = next(quantized)
-    shape = count, first.shape[1]
+    shape = len(rows), first.shape[1]
     write_vectors(
         output, itertools.chain([first], quantized), shape, first.dtype.name, texts
     )
@@ -127,59 +137,24 @@ def _open_model(
 ) -> Model:
     """The fitted model, or the encoder as it is."""
     options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
-    if model is not None:
-        moved = None if options == EncoderOptions() else str(options.path)
-        if options not in (EncoderOptions(), EncoderOptions(options.path)):
-            raise UserError(
-                f"encoder: received {options}; expected its path alone beside a model, which has "
-                "the settings of the fit"
-            )
-        fitted = Model.load(model, method, encoder=moved)
-        if isinstance(fitted.encoder, torch.nn.Module):
-            fitted.encoder.to(device)
-        return fitted
-    if method not in (None, "raw"):
-        raise UserError(f"method: received {method!r} without a model; expected raw")
-    return Model(open_encoder(options, texts, device))
-
-
-def _predict(
-    model: Model,
-    texts: Sequence[str],
-    output: str | Path | None,
-    precision: str,
-    device: torch.device | str,
-    devices: int,
-) -> tuple[int, int]:
-    """Encode in several processes."""
-    from flowbert.modules.prediction import predict_vectors
-
-    if output is None or Path(output).suffix != ".npy" or precision != "float32":
+    if model is None:
+        return Model(open_encoder(options, texts, device))
+    moved = None if options == EncoderOptions() else str(options.path)
+    if options not in (EncoderOptions(), EncoderOptions(options.path)):
         raise UserError(
-            f"devices: received {devices}; expected 1, or an output ending in .npy in float32"
+            f"encoder: received {options}; expected its path alone beside a model, which has "
+            "the settings of the fit"
         )
-    return predict_vectors(model, texts, output, torch.device(device).type, devices)
+    fitted = Model.load(model, method, encoder=moved)
+    if isinstance(fitted.encoder, torch.nn.Module):
+        fitted.encoder.to(device)
+    return fitted
 
 
-def _encode_blocks(model: Model, texts: Sequence[str]) -> Iterator[Floats]:
-    with bar(desc="Encoding", total=len(texts), unit="sentences") as progress:
-        for start in range(0, len(texts), _BLOCK):
-            block = texts[start : start + _BLOCK]
-            yield model.encode(block)
+def _blocks(rows: Any, embed: Callable[[Any], Floats]) -> Iterator[Floats]:
+    """Vectors of sentences, or of other vectors, block by block."""
+    with bar(desc="Encoding", total=len(rows), unit="rows") as progress:
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            yield embed(block)
             progress.update(len(block))
-
-
-def _map_blocks(
-    rows: Any, model: str | None, method: str | None
-) -> tuple[Iterator[Floats], Ranges | None]:
-    """Mapped blocks of rows, and the scale that was saved with the map."""
-    fitted, scale = None, None
-    if model is not None:
-        fitted, scale = load_fitted(find_model(model), method)
-    elif method not in (None, "raw"):
-        raise UserError(f"method: received {method!r} without a model; expected raw")
-    starts = range(0, len(rows), _BLOCK)
-    blocks = (np.asarray(rows[start : start + _BLOCK], np.float32) for start in starts)
-    return (
-        block if fitted is None else fitted.transform(block) for block in blocks
-    ), scale

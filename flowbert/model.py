@@ -7,17 +7,22 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from tqdm.auto import tqdm
 
 from flowbert.encoders import check_same_encoder, load_encoder
-from flowbert.encoders.files import SETTINGS_FILE, locate
+from flowbert.encoders.files import (
+    SETTINGS_FILE,
+    WEIGHTS_FILE,
+    load_token_weights,
+    locate,
+    save_token_weights,
+)
 from flowbert.errors import UserError, choices
-from flowbert.io import digest, load_tensors, read_json, save_tensors, write_json
+from flowbert.io import digest, read_json, write_json
 from flowbert.maps import AnyMap, Ranges, load_map, quantize, save_map, steps_of
 
 ENCODER = "encoder.json"
-_WEIGHTS = "token_weights.safetensors"
 _SCALE = ".int8"
-_KIND = "token weights"
 _BLOCK = 16384  # sentences whose tokens are in memory at once
 
 
@@ -46,7 +51,8 @@ class Model:
     @property
     def map_name(self) -> str:
         """Name of the map in files: ``flow``, ``whitening``, or ``raw``."""
-        return "raw" if self.map is None else file_name(self.map)
+        steps = [] if self.map is None else steps_of(self.map)
+        return "+".join(step.name for step in steps) or "raw"
 
     def encode(
         self,
@@ -81,10 +87,9 @@ class Model:
             raise UserError("sentences: received none; expected at least one")
         size = batch_size or _BLOCK
         blocks = []
-        for start in range(0, len(texts), size):
-            batch = texts[start : start + size]
-            rows = self.encoder.encode(batch, show=show_progress_bar)
-            blocks.append(rows if self.map is None else self.map.transform(rows))
+        for start in tqdm(range(0, len(texts), size), disable=not show_progress_bar):
+            rows = self.encoder.encode(texts[start : start + size])
+            blocks.append(self.transform(rows))
         vectors = np.concatenate(blocks)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
@@ -95,6 +100,11 @@ class Model:
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
         return result[0] if isinstance(sentences, str) else result
+
+    def transform(self, rows: Any) -> Any:
+        """Map vectors of the encoder, ``(N, D)``, to ``(N, k)``, float32."""
+        rows = np.asarray(rows, dtype=np.float32)
+        return rows if self.map is None else self.map.transform(rows)
 
     def save(self, folder: str | Path) -> None:
         """Write the map and which encoder it belongs to; several maps may share a folder."""
@@ -107,9 +117,7 @@ class Model:
         if self.encoder is not None:
             content["encoder"] = self.encoder.describe()
             content["identity"] = self.encoder.identity
-            weights = getattr(self.encoder, "token_weights", None)
-            if weights is not None:
-                save_tensors(folder / _WEIGHTS, _KIND, {"weights": weights})
+            save_token_weights(folder, getattr(self.encoder, "token_weights", None))
         write_json(folder / ENCODER, content | {"digest": digest(content)})
 
     @classmethod
@@ -145,15 +153,9 @@ class Model:
                 f"model: {path} was fitted on vectors; expected vectors, not sentences"
             )
         fitted, scale = load_fitted(folder, method)
-        settings = dict(content["encoder"])
-        if encoder is not None:
-            settings |= {"path": encoder, "revision": None}
-        else:
-            settings |= own_encoder
-        if (folder / _WEIGHTS).is_file():
-            tensors, _ = load_tensors(folder / _WEIGHTS, _KIND)
-            settings["token_weights"] = tensors["weights"]
-        opened = load_encoder(**settings)
+        settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
+        moved = {"path": encoder, "revision": None} if encoder else own_encoder
+        opened = load_encoder(**settings | moved)
         check_same_encoder(content["identity"], opened.identity, f"model in {path}")
         return cls(opened, fitted, scale)
 
@@ -178,11 +180,6 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     return folder, encoder if exported else {}
 
 
-def file_name(fitted: AnyMap) -> str:
-    """Name of a map's file: the names of its steps."""
-    return "+".join(step.name for step in steps_of(fitted))
-
-
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
     for folder in (Path(path).expanduser() / "model", Path(path).expanduser()):
@@ -205,12 +202,6 @@ def find_model(path: str | Path) -> Path:
     return folder
 
 
-def saved_methods(folder: Path) -> list[str]:
-    """Names of the maps in a model folder."""
-    files = sorted(folder.glob("*.safetensors"))
-    return [file.stem for file in files if file.name != _WEIGHTS]
-
-
 def load_fitted(
     folder: Path, method: str | None = None
 ) -> tuple[AnyMap | None, Ranges | None]:
@@ -223,7 +214,8 @@ def load_fitted(
     Raises:
         UserError: If there is none of this name, or a file is damaged.
     """
-    saved = saved_methods(folder)
+    files = sorted(folder.glob("*.safetensors"))
+    saved = [file.stem for file in files if file.name != WEIGHTS_FILE]
     name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
     if name not in ("raw", *saved):
         raise UserError(f"method: received {name!r}; {choices(['raw', *saved], name)}")

@@ -1,6 +1,5 @@
 """Progress bars of long steps: shown on the command line, silent in library calls."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -14,19 +13,7 @@ def show_progress(shown: bool) -> None:
     _shown = shown
 
 
-def bar(
-    iterable: Iterable[Any] | None = None,
-    desc: str = "",
-    total: int | None = None,
-    unit: str = "it",
-) -> Any:
-    """A tqdm bar that appears after two seconds and leaves no line behind."""
-    return tqdm(
-        iterable,
-        desc=desc,
-        total=total,
-        unit=unit,
-        delay=2,
-        leave=False,
-        disable=None if _shown else True,  # None: shown in terminals
-    )
+def bar(*args: Any, **options: Any) -> Any:
+    """A tqdm bar, with its arguments, that appears after two seconds and leaves no line behind."""
+    hidden = None if _shown else True  # None: shown in terminals
+    return tqdm(*args, delay=2, leave=False, disable=hidden, **options)

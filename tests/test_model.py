@@ -15,7 +15,7 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.maps import Ranges
-from flowbert.model import Model, find_model, load_fitted, model_folder, saved_methods
+from flowbert.model import Model, find_model, load_fitted, model_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -66,7 +66,6 @@ def test_what_is_saved_is_loaded(folder: Path, model: Model) -> None:
 
 
 def test_maps_of_a_folder(folder: Path) -> None:
-    assert saved_methods(folder / "run" / "model") == sorted(MAPS)
     assert model_folder(folder / "run") == folder / "run" / "model"
     assert find_model(folder / "run" / "model") == folder / "run" / "model"
     assert model_folder(folder / "bert") is None

@@ -201,9 +201,9 @@ def test_whitened_cosines_by_the_smallest_variance(travel: Any) -> None:
 def test_a_saved_map_to_rounding(travel: Any) -> None:
     folder, _, (here, there) = travel
     fitted = load_map(folder / "map.safetensors")
-    weight, _ = fitted.affine()  # type: ignore[attr-defined]
+    weight, _ = fitted.affine()
     rows = torch.from_numpy(np.load(folder / "vectors.npy")).double()
-    sums = (rows - fitted.center_).abs() @ weight.abs()  # type: ignore[attr-defined]
+    sums = (rows - fitted.center_).abs() @ weight.abs()
     # Sums of D products in float64, then one rounding to float32 on each side.
     bound = 2 * len(weight) * 2.0**-53 * sums + 2 * ROUNDING * here["mapped"].abs()
     assert ((here["mapped"] - there["mapped"]).abs() <= bound).all()

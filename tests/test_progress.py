@@ -13,15 +13,18 @@ class Terminal(io.StringIO):
 
 
 def test_bars_are_shown_in_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowbert.progress._shown", False)  # a command shows them
+    show_progress(False)  # whatever a command of another test has left
     assert list(bar(range(3), "Fitting", unit="maps")) == [0, 1, 2]
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     assert bar(total=3).disable
     show_progress(True)
-    with bar(desc="Fitting", total=3) as progress:
-        assert not progress.disable
-        progress.update(3)
-    assert not terminal.getvalue()  # it took less than two seconds
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert bar(total=3).disable
+    try:
+        with bar(desc="Fitting", total=3) as progress:
+            assert not progress.disable
+            progress.update(3)
+        assert not terminal.getvalue()  # it took less than two seconds
+        monkeypatch.setattr("sys.stderr", io.StringIO())
+        assert bar(total=3).disable
+    finally:
+        show_progress(False)

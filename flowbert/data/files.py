@@ -4,8 +4,9 @@ import glob
 import gzip
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from flowbert.errors import UserError, nearest
 
@@ -72,21 +73,21 @@ def expand_files(spec: str | Path) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, ``.gz`` too, without a byte order mark.
+def stream_lines(path: Path) -> Iterator[str]:
+    """Lines of a UTF-8 file with their ends, ``.gz`` too, without a byte order mark.
 
     Raises:
         UserError: If the file is missing, damaged or not UTF-8.
     """
     check_file(path)
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    number = 0
     try:
-        data = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            data = gzip.decompress(data)
-        return data.decode("utf-8-sig")
+        with opened(path, "rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                yield line.decode("utf-8" if number > 1 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}: line {line} is not UTF-8 text") from error
+        raise UserError(f"{path}: line {number} is not UTF-8 text") from error
     except (EOFError, zlib.error, OSError) as error:
         raise UserError(f"{path}: damaged, or not readable ({error})") from error
 
@@ -96,4 +97,5 @@ def read_lines(path: Path) -> list[str]:
 
     Lines end with ``\n`` or ``\r\n`` only: a Unicode line separator inside a sentence stays.
     """
-    return read_text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
+    lines = (line.removesuffix("\n") for line in stream_lines(path))
+    return [line.removesuffix("\r") for line in lines]

@@ -65,12 +65,8 @@ def read_hub(
     path = str(local) if local.is_dir() else name
     try:
         data = datasets.load_dataset(path, config, split=split, **options)
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        datasets.exceptions.DatasetsError,
-    ) as error:
+    # No such data set, split or file, damaged, private, offline, ...
+    except Exception as error:
         raise UserError(
             f"hub:{name} (config {config}, split {split}, {options}) cannot be loaded: "
             f"{error or type(error).__name__}; offline, give a local folder in the same layout"

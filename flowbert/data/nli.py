@@ -1,5 +1,6 @@
 """Natural language inference: does a premise entail or contradict a hypothesis?"""
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from flowbert.data.files import expand_files
@@ -44,16 +45,19 @@ class NLIData:
         The i-th entailment of a premise goes with its i-th contradiction; those without a partner
         are not used. Premises keep the order of their first pair.
         """
-        groups: dict[str, dict[str, list[str]]] = {}
+        groups: dict[tuple[str, str], list[str]] = defaultdict(list)
         for premise, hypothesis, label in zip(
             self.premises, self.hypotheses, self.labels, strict=True
         ):
-            group = groups.setdefault(premise, {name: [] for name in LABELS})
-            group[label].append(hypothesis)
+            groups[premise, label].append(hypothesis)
         return [
-            (premise, *pair)
-            for premise, group in groups.items()
-            for pair in zip(group["entailment"], group["contradiction"], strict=False)
+            (premise, entailed, contradicting)
+            for premise in dict.fromkeys(self.premises)
+            for entailed, contradicting in zip(
+                groups[premise, "entailment"],
+                groups[premise, "contradiction"],
+                strict=False,
+            )
         ]
 
 

@@ -26,13 +26,11 @@ def without_overlap(
     Raises:
         UserError: If a pair is in both.
     """
-    known = {_pair(*pair) for pair in zip(*measured, strict=True)}
+    known = set(map(_pair, *measured))
     kept: list[Subset] = []
     for subset in labels:
-        pairs = zip(subset.sentences1, subset.sentences2, strict=True)
-        kept.append(
-            subset.where(np.array([_pair(*pair) not in known for pair in pairs], bool))
-        )
+        pairs = map(_pair, subset.sentences1, subset.sentences2)
+        kept.append(subset.where(np.array([pair not in known for pair in pairs], bool)))
     total = sum(map(len, labels))
     overlap = total - sum(map(len, kept))
     message = f"labels: {overlap} of {total} pairs are measured in {where}"
@@ -44,4 +42,5 @@ def without_overlap(
 
 
 def _pair(*sentences: str) -> frozenset[str]:
+    """The same for both orders, whatever case and white space."""
     return frozenset(" ".join(sentence.split()).casefold() for sentence in sentences)

@@ -258,7 +258,7 @@ def _read_chinese(root: Path, name: str) -> Iterator[Part]:
     paths = paths or {"test": root / name / f"{name}.test.data"}
     for split, path in paths.items():
         lines = read_lines(path)
-        if lines[0].lower().startswith(_CHINESE_HEADERS):
+        if lines and lines[0].lower().startswith(_CHINESE_HEADERS):
             lines = lines[1:]
         yield split, name, _scored(path, lines, _COLUMNS)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from flowbert.data.files import check_file, read_lines, read_text
+from flowbert.data.files import check_file, read_lines, stream_lines
 from flowbert.errors import UserError, choices, nearest
 
 Value = TypeVar("Value")
@@ -228,7 +228,8 @@ def field_records(
 
 
 def _read_csv(path: Path) -> list[Record]:
-    return field_records(path, io.StringIO(read_text(path), newline=""), csv.excel)
+    lines = io.StringIO("".join(stream_lines(path)), newline="")
+    return field_records(path, lines, csv.excel)
 
 
 def read_tsv(path: Path) -> list[Record]:

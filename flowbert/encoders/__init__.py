@@ -4,7 +4,6 @@ from flowbert.encoders.base import Encoder, check_same_encoder
 from flowbert.encoders.cache import EmbeddingCache, EmbeddingRows
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
-from flowbert.encoders.layers import expand_layers, name_layers, resolve_layers
 from flowbert.encoders.options import EncoderOptions, open_encoder, open_encoders
 from flowbert.encoders.words import WordVectors
 
@@ -19,10 +18,7 @@ __all__ = [
     "WordVectors",
     "check_same_encoder",
     "encode_variants",
-    "expand_layers",
     "load_encoder",
-    "name_layers",
     "open_encoder",
     "open_encoders",
-    "resolve_layers",
 ]

@@ -2,16 +2,14 @@
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.files import EncoderFiles, check_digests, first_line, quiet
-from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
+from flowbert.encoders.files import EncoderFiles, check_digests, loading
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, digest_tensors
 
@@ -20,7 +18,6 @@ NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit of its own."""
 
 _MOST = 2**20  # tokens that can be asked for without a limit
-_BLOCK = 1024  # sentences tokenized together
 # Entries of a configuration that do not change what the loaded weights compute.
 _UNRELATED = (
     "_name_or_path",
@@ -39,6 +36,13 @@ class Backbone(nn.Module):
         tokenizer: Its tokenizer.
         path: Folder or hub name.
         revision: Commit on the hub.
+
+    Attributes:
+        dim: Size of a hidden state.
+        num_layers: Number of blocks.
+        inputs: Names of the token features that the network takes.
+        first_position: Position of a sentence's first token.
+        longest: Number of positions; None without a table of them.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class Backbone(nn.Module):
         self.num_layers: int = config.num_hidden_layers
         self.packs = False
         self.first_position, self.longest = _positions(network)
-        self._inputs = frozenset(inspect.signature(network.forward).parameters)
+        self.inputs = frozenset(inspect.signature(network.forward).parameters)
         self._digests: dict[Any, str] = {}
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
@@ -79,35 +83,25 @@ class Backbone(nn.Module):
         Raises:
             UserError: If it cannot be loaded, or weights or the vocabulary are missing.
         """
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
-
         if dtype not in DTYPES:
             raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
-        try:
-            with quiet():
-                config = AutoConfig.from_pretrained(
-                    files.folder, trust_remote_code=False
-                )
-                _check_config(path, config)
-                tokenizer: Any = AutoTokenizer.from_pretrained(
-                    files.folder, trust_remote_code=False
-                )
-                network, report = AutoModel.from_pretrained(
-                    files.source,
-                    revision=files.revision,
-                    subfolder=files.subfolder,
-                    config=config,
-                    dtype=getattr(torch, dtype),
-                    trust_remote_code=False,
-                    output_loading_info=True,
-                )
-        except UserError:
-            raise
-        # transformers, tokenizers and safetensors raise a dozen types for files they cannot read.
-        except Exception as error:
-            raise UserError(
-                f"encoder: received {path!r}; it cannot be loaded: {first_line(error)}"
-            ) from error
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+        with loading(path):
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+            _check_config(path, config)
+            tokenizer: Any = AutoTokenizer.from_pretrained(
+                files.folder, trust_remote_code=False
+            )
+            network, report = AutoModel.from_pretrained(
+                files.source,
+                revision=files.revision,
+                subfolder=files.subfolder,
+                config=config,
+                dtype=getattr(torch, dtype),
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
         check_digests(files.folder)
         _check_weights(path, network, report["missing_keys"], pooler)
         if not pooler:
@@ -154,78 +148,17 @@ class Backbone(nn.Module):
             )
         return length
 
-    def tokens(
-        self, sentences: Sequence[str], max_length: int, prompt: str
-    ) -> list[dict[str, list[int]]]:
-        """Token features of each sentence by name, special tokens included.
-
-        Args:
-            sentences: The sentences.
-            max_length: Largest number of tokens; the rest is cut off.
-            prompt: Text before each sentence.
-
-        Raises:
-            UserError: If a sentence has no token.
-        """
-        rows: list[dict[str, list[int]]] = []
-        for start in range(0, len(sentences), _BLOCK):
-            texts = [
-                prompt + sentence for sentence in sentences[start : start + _BLOCK]
-            ]
-            columns = self.tokenizer(
-                texts,
-                truncation=True,
-                max_length=max_length,
-                return_attention_mask=True,
-            )
-            names = [name for name in columns if name in self._inputs]
-            for number in range(len(texts)):
-                rows.append({name: columns[name][number] for name in names})
-        for sentence, row in zip(sentences, rows, strict=True):
-            if not row["input_ids"]:
-                raise UserError(
-                    f"sentences: received {sentence!r}, which has no tokens"
-                )
-        return rows
-
-    def count_tokens(
-        self, sentences: Sequence[str], max_length: int, prompt: str
-    ) -> TokenCounts:
-        """Count the tokens of sentences, every occurrence of a sentence.
-
-        Raises:
-            UserError: If there are none.
-        """
-        if not sentences:
-            raise UserError(
-                "count_over: received no sentences; expected some to count tokens over"
-            )
-        size = vocabulary_size(self.tokenizer)
-        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
-        for start in range(0, len(sentences), _BLOCK):
-            for row in self.tokens(
-                sentences[start : start + _BLOCK], max_length, prompt
-            ):
-                ids, counts = np.unique(row["input_ids"], return_counts=True)
-                occurrences[ids] += torch.from_numpy(counts)
-                documents[ids] += 1
-        return TokenCounts(occurrences, documents, len(sentences))
-
-    def pad(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
+    def pad(self, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        if not rows:
-            names = ("input_ids", "attention_mask")
-            return {name: torch.empty(0, 0, dtype=torch.long) for name in names}
-        return dict(
-            self.tokenizer.pad([dict(row) for row in rows], return_tensors="pt")
-        )
+        return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
     def forward(self, features: Mapping[str, Any]) -> Any:
         """Output of the network for token features, with all hidden states."""
-        options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
-        if "use_cache" in self._inputs:  # decoders keep keys and values for generation
-            options["use_cache"] = False
-        return self.network(**features, **options)
+        # Decoders keep keys and values for generation.
+        options = {"use_cache": False} if "use_cache" in self.inputs else {}
+        return self.network(
+            **features, output_hidden_states=True, return_dict=True, **options
+        )
 
     @property
     def weights_digest(self) -> str:
@@ -270,8 +203,8 @@ class Backbone(nn.Module):
         return digest(content)
 
 
-def _positions(network: nn.Module) -> tuple[int | None, int | None]:
-    """First absolute position of a sentence and their number; None without a table of them."""
+def _positions(network: nn.Module) -> tuple[int, int | None]:
+    """First absolute position of a sentence, and their number; None without a table of them."""
     for name, module in network.named_modules():
         # GPT-2 calls its table wpe.
         if name.endswith(("position_embeddings", "wpe")) and isinstance(
@@ -280,7 +213,7 @@ def _positions(network: nn.Module) -> tuple[int | None, int | None]:
             # RoBERTa and its relatives count from the position after that of padding.
             first = 0 if module.padding_idx is None else module.padding_idx + 1
             return first, module.num_embeddings - first
-    return None, None
+    return 0, None
 
 
 def _check_config(path: str, config: Any) -> None:

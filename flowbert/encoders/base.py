@@ -35,13 +35,8 @@ class Encoder(Protocol):
     def pass_key(self) -> str:
         """Encoders with equal keys share a backbone and are computed in one pass."""
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
-        """Embed N sentences: shape ``(N, D)``, float32.
-
-        Args:
-            sentences: The sentences.
-            show: Show a progress bar.
-        """
+    def encode(self, sentences: Sequence[str]) -> Floats:
+        """Embed N sentences: shape ``(N, D)``, float32."""
 
     def describe(self) -> dict[str, Any]:
         """JSON values that :func:`flowbert.encoders.load_encoder` takes as arguments."""

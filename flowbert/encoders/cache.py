@@ -90,7 +90,7 @@ class EmbeddingCache:
         self.fill([encoder], sentences)
         tables = [self._table(part) for part in _parts(encoder)]
         digests = _digests(sentences)
-        return EmbeddingRows(tables, [table.find(digests) for table in tables])
+        return EmbeddingRows([(table, table.find(digests)) for table in tables])
 
     def embed(self, encoder: Encoder, sentences: Sequence[str]) -> Floats:
         """Vectors of sentences, ``(N, D)``, float32; missing ones are encoded."""
@@ -108,24 +108,20 @@ class EmbeddingRows:
     """Rows of a cache by index, ``(N, D)``; memory holds 8 bytes per row, whatever is read.
 
     Args:
-        tables: Tables whose vectors are averaged.
-        rows: Row numbers in each table, ``(N,)``.
+        parts: Tables whose vectors are averaged, and the row numbers in each, ``(N,)``.
     """
 
-    def __init__(self, tables: "Sequence[_Table]", rows: Sequence[Indices]) -> None:
-        self._tables = tables
-        self._rows = rows
-        self.shape = len(rows[0]), tables[0].dim
+    def __init__(self, parts: "Sequence[tuple[_Table, Indices]]") -> None:
+        self._parts = parts
+        table, rows = parts[0]
+        self.shape = len(rows), table.dim
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Floats:
         """Rows of a slice or an array of indices, ``(n, D)``."""
-        total, *others = (
-            table.take(rows[index])
-            for table, rows in zip(self._tables, self._rows, strict=True)
-        )
+        total, *others = (table.take(rows[index]) for table, rows in self._parts)
         for vectors in others:
             total += vectors
         return total / np.float32(1 + len(others)) if others else total
@@ -159,9 +155,8 @@ class _Table:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(self.folder / ".lock"):
-            for leftover in self.folder.glob(
-                ".*.safetensors"
-            ):  # of a process that was killed
+            # Of a process that was killed.
+            for leftover in self.folder.glob(".*.safetensors"):
                 leftover.unlink()
             self._refresh()
             yield
@@ -183,9 +178,7 @@ class _Table:
         block: Path | Floats = vectors
         if self.folder is not None:
             block = self.folder / f"{digest(*digests)}.safetensors"
-            codes = np.frombuffer(bytearray().join(digests), dtype=np.uint8).reshape(
-                len(digests), -1
-            )
+            codes = np.array([list(code) for code in digests], dtype=np.uint8)
             content: dict[str, Any] = {"digests": codes, "embeddings": vectors}
             save_tensors(block, _KIND, content, encoder=self._identity)
             _mapped.cache_clear()  # the file may have replaced a damaged one
@@ -268,9 +261,10 @@ def _encode(
 ) -> list[Floats]:
     if isinstance(encoders[0], SentenceEncoder):
         return encode_variants(encoders, sentences, on_batch=progress.update)
-    vectors = [encoder.encode(sentences) for encoder in encoders]
+    (encoder,) = encoders  # all others have a pass of their own
+    vectors = encoder.encode(sentences)
     progress.update(len(sentences))
-    return vectors
+    return [vectors]
 
 
 def _parts(encoder: Encoder) -> Sequence[Encoder]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from flowbert.errors import FlowbertWarning
@@ -20,33 +19,34 @@ from flowbert.threads import MAX_WORKERS
 PACKED = "flowbert_packed"
 """Name of the attention over packed sentences."""
 
-# Kinds of networks whose modules write nothing while they compute, so that threads may share them.
-# True: they take positions as an input and pass further inputs on to their attention, so that
-# sentences can be packed. Each entry has a test.
-NETWORKS = {
-    "albert": True,
-    "bert": True,
-    "camembert": True,
-    "deberta-v2": False,
-    "distilbert": True,
-    "electra": True,
-    "esm": False,
-    "gpt2": False,
-    "llama": False,
-    "mistral": False,
-    "modernbert": False,
-    "mpnet": False,
-    "qwen2": False,
-    "qwen3": False,
-    "roberta": True,
-    "roformer": False,
-    "xlm-roberta": True,
-    "xlnet": False,
-}
-_CHANGING_POSITIONS = (
-    "dynamic",
-    "longrope",
-)  # rotary embeddings that are written in a pass
+# Kinds of networks whose sentences can be packed: they have a table of positions, which are an
+# input, and pass further inputs on to their attention. Each entry here and below has a test.
+PACKABLE = (
+    "albert",
+    "bert",
+    "camembert",
+    "distilbert",
+    "electra",
+    "roberta",
+    "xlm-roberta",
+)
+# Kinds whose modules write nothing while they compute, so that threads may share them.
+SHAREABLE = (
+    *PACKABLE,
+    "deberta-v2",
+    "esm",
+    "gpt2",
+    "llama",
+    "mistral",
+    "modernbert",
+    "mpnet",
+    "qwen2",
+    "qwen3",
+    "roformer",
+    "xlnet",
+)
+# Rotary embeddings that are written in a pass.
+_CHANGING_POSITIONS = ("dynamic", "longrope")
 
 
 def workers(network: nn.Module) -> int:
@@ -55,18 +55,17 @@ def workers(network: nn.Module) -> int:
     1.8 times as fast as all threads on one batch.
     """
     config: Any = network.config
-    on_cpu = all(tensor.device.type == "cpu" for tensor in network.parameters())
-    if not on_cpu or config.model_type not in NETWORKS:
+    device = next(network.parameters()).device
+    if device.type != "cpu" or config.model_type not in SHAREABLE:
         return 1
     # A string, or a dictionary of strings by kind of layer.
-    types = [str(getattr(module, "rope_type", "")) for module in network.modules()]
-    changing = any(kind in text for kind in _CHANGING_POSITIONS for text in types)
+    types = str([getattr(module, "rope_type", "") for module in network.modules()])
+    changing = any(kind in types for kind in _CHANGING_POSITIONS)
     return 1 if changing else MAX_WORKERS
 
 
-@cache
 def bfloat16_is_fast() -> bool:
-    """Whether the processor multiplies in bfloat16 itself; the question is asked once."""
+    """Whether the processor multiplies in bfloat16 itself."""
     supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
     return supported is not None and bool(supported())
 
@@ -102,12 +101,8 @@ def fast_training(encoder: Any) -> Iterator[None]:
     """
     backbone = encoder.backbone
     network = backbone.network
-    packable = (
-        NETWORKS.get(network.config.model_type, False)
-        and backbone.first_position is not None
-    )
     if (
-        not packable
+        network.config.model_type not in PACKABLE
         or encoder.device.type != "cpu"
         or encoder.pooling.name == "cls_pooler"
     ):
@@ -145,14 +140,13 @@ class Packing:
     def __init__(self, chunks: Sequence[Mapping[str, Tensor]], first: int = 0) -> None:
         self._chunks = chunks
         self._first = first
-        self._groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
-        self._sizes = [len(group.writing) for group in self._groups]
+        self.groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
 
     def flatten(self, values: Sequence[Tensor]) -> Tensor:
         """A value per token, chunks of ``(b, l)``, as one row ``(1, N)``."""
         rows = [
-            value.flatten()[group.writing]
-            for value, group in zip(values, self._groups, strict=True)
+            value.flatten()[group.places]
+            for value, group in zip(values, self.groups, strict=True)
         ]
         return torch.cat(rows).unsqueeze(0)
 
@@ -164,7 +158,7 @@ class Packing:
             for name in names
         }
         positions = [
-            group.writing % group.length + self._first for group in self._groups
+            group.places % group.shape[1] + self._first for group in self.groups
         ]
         return {
             **features,
@@ -173,104 +167,62 @@ class Packing:
         }
 
     def unpack(self, hidden: Tensor) -> list[Tensor]:
-        """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``, with any values in padding."""
-        tokens = torch.split(hidden.squeeze(0), self._sizes)
-        return [group.pad(own) for group, own in zip(self._groups, tokens, strict=True)]
+        """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``, zeros in padding."""
+        tokens = self.split(hidden.squeeze(0))
+        return [group.pad(own) for group, own in zip(self.groups, tokens, strict=True)]
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float
-    ) -> Tensor:
-        """Attention of every sentence to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``."""
-        heads, width = query.shape[1], query.shape[3]
-        inputs = []
-        for states in (query * scaling, key, value):
-            rows = states.transpose(1, 2).reshape(-1, heads * width)
-            inputs.append(torch.split(rows, self._sizes))
-        contexts = []
-        for group, *own in zip(self._groups, *inputs, strict=True):
-            q, k, v = (group.pad_heads(rows, heads) for rows in own)
-            scores = q @ k.transpose(2, 3) + group.bias.to(q.dtype)
-            weights = functional.dropout(scores.softmax(dim=-1), dropout)
-            contexts.append(group.unpad((weights @ v).transpose(1, 2)))
-        return torch.cat(contexts).view(1, -1, heads, width)
+    def split(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        """Values ``(N, ...)`` by chunk, ``(n, ...)``."""
+        return torch.split(tokens, [len(group.places) for group in self.groups])
 
 
 class _Group:
     """A chunk of b sentences with n tokens, the longest of l."""
 
     def __init__(self, mask: Tensor) -> None:
-        real = mask.bool()
-        self.sentences, self.length = real.shape
-        lengths = real.sum(dim=1, keepdim=True)
-        columns = torch.arange(self.length, device=real.device)
-        starts = lengths.cumsum(0) - lengths
-        # (b * l,): token at each place of the chunk; padding repeats its sentence's last token
-        self.reading = (starts + torch.minimum(columns, lengths - 1)).flatten()
-        # (n,): place of each token
-        self.writing = real.flatten().nonzero().squeeze(1)
-        # (b * l, 1): whether the place holds a token
-        self.real = real.view(-1, 1)
+        self.shape = mask.shape
+        # (n,): place of each token in the chunk
+        self.places = mask.flatten().nonzero().squeeze(1)
         # (b, 1, 1, l): 0 for a token, -inf for padding
-        self.bias = torch.zeros(real.shape, device=real.device)
-        self.bias = self.bias.masked_fill(~real, -torch.inf)[:, None, None, :]
+        bias = torch.zeros(mask.shape, device=mask.device)
+        self.bias = bias.masked_fill(mask == 0, -torch.inf)[:, None, None, :]
 
     def pad(self, tokens: Tensor) -> Tensor:
-        """``(n, D)`` to ``(b, l, D)``; gradients of padding must be zero, as behind the bias."""
-        rows: Tensor = _Select.apply(tokens, self.reading, self.writing, None)  # type: ignore[no-untyped-call]
-        return rows.view(self.sentences, self.length, -1)
-
-    def pad_heads(self, tokens: Tensor, heads: int) -> Tensor:
-        """``(n, H * d)`` to ``(b, H, l, d)``."""
-        return (
-            self.pad(tokens)
-            .view(self.sentences, self.length, heads, -1)
-            .transpose(1, 2)
+        """``(n, ...)`` to ``(b, l, ...)``, zeros in padding."""
+        chunk = tokens.new_zeros(self.shape.numel(), *tokens.shape[1:])
+        return chunk.index_copy(0, self.places, tokens).view(
+            *self.shape, *chunk.shape[1:]
         )
 
     def unpad(self, block: Tensor) -> Tensor:
-        """``(b, l, D)`` to ``(n, D)``; padding gets the gradient zero."""
-        rows = block.reshape(self.sentences * self.length, -1)
-        selected: Tensor = _Select.apply(rows, self.writing, self.reading, self.real)  # type: ignore[no-untyped-call]
-        return selected
-
-
-class _Select(torch.autograd.Function):
-    """Rows by index whose backward is a selection, too: cheaper than the sum torch must assume."""
-
-    @staticmethod
-    def forward(
-        ctx: FunctionCtx,
-        rows: Tensor,
-        chosen: Tensor,
-        back: Tensor,
-        real: Tensor | None,
-    ) -> Tensor:
-        ctx.back, ctx.real = back, real  # type: ignore[attr-defined]
-        return rows.index_select(0, chosen)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        gradient = gradients[0].index_select(0, ctx.back)
-        if ctx.real is not None:
-            gradient = gradient.mul_(ctx.real.to(gradient.dtype))
-        return gradient, None, None, None
+        """``(b, l, ...)`` to ``(n, ...)``."""
+        return block.flatten(0, 1).index_select(0, self.places)
 
 
 def _attend(
-    module: nn.Module,
+    _module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    _mask: Tensor | None,
     *,
     packing: Packing,
-    scaling: float | None = None,
-    dropout: float = 0.0,
+    scaling: float,
+    dropout: float,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of :class:`Packing` with the arguments that transformers gives."""
-    del module, attention_mask
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    """Attention of every sentence to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``.
+
+    The arguments are those that transformers gives.
+    """
+    states = (query * scaling, key, value)
+    split = [packing.split(x.squeeze(0).transpose(0, 1)) for x in states]
+    contexts = []
     # Autocast would convert the softmax to float32 and back, though it computes in float32 inside.
     with torch.autocast(query.device.type, enabled=False):
-        return packing.attend(query, key, value, scaling, dropout), None
+        for group, *own in zip(packing.groups, *split, strict=True):
+            q, k, v = (group.pad(tokens).transpose(1, 2) for tokens in own)
+            scores = q @ k.transpose(2, 3) + group.bias.to(q.dtype)
+            weights = functional.dropout(scores.softmax(dim=-1), dropout)
+            contexts.append(group.unpad((weights @ v).transpose(1, 2)))
+    return torch.cat(contexts).unsqueeze(0), None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +14,15 @@ from torch import Tensor, nn
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Floats
 from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
-from flowbert.encoders.files import FolderSettings, locate, read_settings, write_encoder
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.files import (
+    FolderSettings,
+    locate,
+    quiet,
+    read_settings,
+    save_token_weights,
+    write_settings,
+)
+from flowbert.encoders.layers import LayerSpec, name_layers, resolve_layers
 from flowbert.encoders.pooling import (
     POOLER,
     WEIGHTED,
@@ -23,18 +30,23 @@ from flowbert.encoders.pooling import (
     mix_layers,
     parse_pooling,
 )
-from flowbert.encoders.token_weights import COUNTED, special_tokens, weigh_tokens
+from flowbert.encoders.token_weights import (
+    COUNTED,
+    TokenCounts,
+    special_tokens,
+    vocabulary_size,
+    weigh_tokens,
+)
 from flowbert.errors import UserError
-from flowbert.io import digest_tensors
-from flowbert.progress import bar
+from flowbert.io import digest_tensors, write_folder_atomically
 from flowbert.threads import in_threads
 
 Features = Mapping[str, Tensor]
-Item = TypeVar("Item")
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
+_BLOCK = 1024  # sentences tokenized together
 
 
 class SentenceEncoder(nn.Module):
@@ -91,7 +103,7 @@ class SentenceEncoder(nn.Module):
         dtype: str = "float32",
         prompt: str | None = None,
         frozen: bool = True,
-        count_over: Sequence[str] | None = None,
+        count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -127,8 +139,7 @@ class SentenceEncoder(nn.Module):
         layers: LayerSpec | None = None,
         pooling: str | None = None,
         max_length: int | None = None,
-        count_over: Sequence[str] | None = None,
-        token_weights: Tensor | None = None,
+        count_over: Sequence[str] = (),
     ) -> "SentenceEncoder":
         """The same backbone with other layers, pooling or length; None keeps what this one has."""
         other = copy.copy(self)
@@ -136,13 +147,12 @@ class SentenceEncoder(nn.Module):
             other.layers = resolve_layers(layers, self.num_layers)
         if max_length is not None:
             other.max_length = self.backbone.choose_length(max_length)
-        if pooling is None:
-            pooling, token_weights = str(self.pooling), self.token_weights
-        other._set_pooling(pooling, count_over, token_weights)
+        weights = self.token_weights if pooling is None else None
+        other._set_pooling(pooling or str(self.pooling), count_over, weights)
         return other
 
     def _set_pooling(
-        self, text: str, count_over: Sequence[str] | None, token_weights: Tensor | None
+        self, text: str, count_over: Sequence[str], token_weights: Tensor | None
     ) -> None:
         """Parse a pooling and weigh the vocabulary for it."""
         pooling = parse_pooling(text)
@@ -158,23 +168,18 @@ class SentenceEncoder(nn.Module):
         if pooling.name not in WEIGHTED:
             token_weights = None
         elif token_weights is None:
-            token_weights = self._weigh_tokens(pooling, count_over or ())
+            counts = None
+            if pooling.name in COUNTED:
+                counts = self._count_tokens(count_over)
+            options = {name: x for name, x in pooling.options.items() if name != "half"}
+            token_weights = weigh_tokens(
+                pooling.name, self.backbone.tokenizer, counts, **options
+            )
         self.pooling = replace(
             pooling,
             weights=token_weights,
             special=special_tokens(self.backbone.tokenizer),
         )
-
-    def _weigh_tokens(self, pooling: Pooling, count_over: Sequence[str]) -> Tensor:
-        counts = None
-        if pooling.name in COUNTED:
-            counts = self.backbone.count_tokens(
-                count_over, self.max_length, self.prompt
-            )
-        options = {
-            name: value for name, value in pooling.options.items() if name != "half"
-        }
-        return weigh_tokens(pooling.name, self.backbone.tokenizer, counts, **options)
 
     @property
     def token_weights(self) -> Tensor | None:
@@ -200,14 +205,48 @@ class SentenceEncoder(nn.Module):
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Token features of one batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        return self.backbone.pad(self._tokens(sentences))
+        return self.backbone.pad(list(self.tokens(sentences)))
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
-        return [len(row["input_ids"]) for row in self._tokens(sentences)]
+        return [len(row["input_ids"]) for row in self.tokens(sentences)]
 
-    def _tokens(self, sentences: Sequence[str]) -> list[dict[str, list[int]]]:
-        return self.backbone.tokens(sentences, self.max_length, self.prompt)
+    def tokens(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
+        """Token features of each sentence by name, special tokens included, after truncation.
+
+        Raises:
+            UserError: If a sentence has no token.
+        """
+        for start in range(0, len(sentences), _BLOCK):
+            block = sentences[start : start + _BLOCK]
+            columns = self.backbone.tokenizer(
+                [self.prompt + sentence for sentence in block],
+                truncation=True,
+                max_length=self.max_length,
+                return_attention_mask=True,
+            )
+            names = [name for name in columns if name in self.backbone.inputs]
+            for number, sentence in enumerate(block):
+                row = {name: columns[name][number] for name in names}
+                if not row["input_ids"]:
+                    raise UserError(
+                        f"sentences: received {sentence!r}, which has no tokens"
+                    )
+                yield row
+
+    def _count_tokens(self, sentences: Sequence[str]) -> TokenCounts:
+        """Count the tokens of sentences, every occurrence of a sentence."""
+        if not sentences:
+            raise UserError(
+                "count_over: received no sentences; expected some to count tokens over"
+            )
+        size = vocabulary_size(self.backbone.tokenizer)
+        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
+        for row in self.tokens(sentences):
+            ids, counts = np.unique(row["input_ids"], return_counts=True)
+            occurrences[ids] += torch.from_numpy(counts)
+            documents[ids] += 1
+        return TokenCounts(occurrences, documents, len(sentences))
 
     def forward(self, features: Features) -> Tensor:
         """Embed token features ``(B, T)`` of :meth:`tokenize`: ``(B, D)``, float32."""
@@ -220,19 +259,15 @@ class SentenceEncoder(nn.Module):
         """
         if not self.frozen:
             return _embed([self], chunks)[0]
-        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+        with _evaluating(self.backbone):
             return _embed([self], chunks)[0]
 
     def pack(self, chunks: Sequence[Features]) -> Packing:
         """Chunks of token features, each ``(b, t)``, as one sequence for an encoder that packs."""
-        return Packing(chunks, self.backbone.first_position or 0)
+        return Packing(chunks, self.backbone.first_position)
 
     def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int | None = None,
-        show: bool = False,
+        self, sentences: Sequence[str], *, batch_tokens: int | None = None
     ) -> Floats:
         """Embed sentences in evaluation mode, in batches of similar length.
 
@@ -240,7 +275,6 @@ class SentenceEncoder(nn.Module):
             sentences: N sentences in any order.
             batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU and 16384
                 elsewhere.
-            show: Show a progress bar.
 
         Returns:
             Shape ``(N, D)``, float32, in the order of the sentences.
@@ -248,12 +282,7 @@ class SentenceEncoder(nn.Module):
         Raises:
             UserError: If a vector is not finite (float16 overflows).
         """
-        if not show:
-            return encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
-        with bar(desc="Encoding", total=len(sentences), unit="sentences") as progress:
-            return encode_variants(
-                [self], sentences, batch_tokens=batch_tokens, on_batch=progress.update
-            )[0]
+        return encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""
@@ -300,13 +329,17 @@ class SentenceEncoder(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that transformers and this class load; an older one is replaced."""
-        described = self.describe()
-        names = ("layers", "pooling", "max_length", "prompt")
-        settings = {name: described[name] for name in names}
-        backbone = self.backbone
-        write_encoder(
-            folder, backbone.network, backbone.tokenizer, settings, self.token_weights
-        )
+        tokenizer = self.backbone.tokenizer
+        with quiet(), write_folder_atomically(folder) as temporary:
+            network: Any = self.backbone.network
+            network.save_pretrained(temporary)
+            if tokenizer.is_fast:
+                # The last batch left them; other programs would cut and pad like it.
+                tokenizer.backend_tokenizer.no_truncation()
+                tokenizer.backend_tokenizer.no_padding()
+            tokenizer.save_pretrained(temporary)
+            save_token_weights(temporary, self.token_weights)
+            write_settings(temporary, self.describe())
 
 
 class AveragedLayers(SentenceEncoder):
@@ -315,21 +348,17 @@ class AveragedLayers(SentenceEncoder):
     In a sweep over sets of layers, the vectors of each layer then serve all sets.
 
     Args:
-        parts: Variants of one encoder with one layer each and a linear pooling.
+        encoder: An encoder with a linear pooling.
+        layers: The layers.
 
-    Raises:
-        ValueError: If the pooling is not linear.
+    Attributes:
+        parts: The encoder with each layer alone.
     """
 
-    def __init__(self, parts: Sequence[SentenceEncoder]) -> None:
+    def __init__(self, encoder: SentenceEncoder, layers: Sequence[int]) -> None:
         nn.Module.__init__(self)
-        if not parts[0].pooling.linear:
-            raise ValueError(
-                f"pooling: received {parts[0].pooling}; expected a linear one"
-            )
-        layers = [layer for part in parts for layer in part.layers]
-        vars(self).update(vars(parts[0].variant(layers=layers)))
-        self.parts = tuple(parts)
+        vars(self).update(vars(encoder.variant(layers=layers)))
+        self.parts = tuple(encoder.variant(layers=layer) for layer in layers)
 
 
 def encode_variants(
@@ -367,7 +396,7 @@ def encode_variants(
         batch_tokens = (
             BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         )
-    rows = backbone.tokens(sentences, first.max_length, first.prompt)
+    rows = list(first.tokens(sentences))
     plan = plan_batches(
         [len(row["input_ids"]) for row in rows], sentences, batch_tokens
     )
@@ -438,7 +467,6 @@ def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> T
         outputs = [backbone(packing.inputs())]
     else:
         outputs = [backbone(chunk) for chunk in chunks]
-    mixed: dict[Layers, list[Tensor]] = {}
     vectors = []
     for encoder in encoders:
         if encoder.pooling.name == POOLER:
@@ -446,12 +474,13 @@ def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> T
                 torch.cat([output.pooler_output.float() for output in outputs])
             )
             continue
-        layers = encoder.layers
-        if layers not in mixed:
-            states = [mix_layers(output.hidden_states, layers) for output in outputs]
-            mixed[layers] = packing.unpack(states[0]) if backbone.packs else states
+        states = [
+            mix_layers(output.hidden_states, encoder.layers) for output in outputs
+        ]
+        if backbone.packs:
+            states = packing.unpack(states[0])
         pooled = []
-        for tokens, chunk in zip(mixed[layers], chunks, strict=True):
+        for tokens, chunk in zip(states, chunks, strict=True):
             pooled.append(
                 encoder.pooling(tokens, chunk["attention_mask"], chunk["input_ids"])
             )
@@ -461,17 +490,16 @@ def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> T
 
 def _to_device(features: Features, device: torch.device) -> dict[str, Tensor]:
     """Features on a device; to a GPU from pinned memory, so that it need not wait for the copy."""
-    if device.type != "cuda":
-        return {name: value.to(device) for name, value in features.items()}
+    pinned = device.type == "cuda"
     return {
-        name: value.pin_memory().to(device, non_blocking=True)
+        name: (value.pin_memory() if pinned else value).to(device, non_blocking=pinned)
         for name, value in features.items()
     }
 
 
-def _one_behind(items: Iterable[Item]) -> Iterator[Item]:
+def _one_behind(items: Iterable[Tensor]) -> Iterator[Tensor]:
     """Each item once the next one has been asked for, so that a GPU has work while one is read."""
-    waiting: list[Item] = []
+    waiting: list[Tensor] = []
     for item in items:
         yield from waiting
         waiting = [item]
@@ -480,12 +508,11 @@ def _one_behind(items: Iterable[Item]) -> Iterator[Item]:
 
 @contextmanager
 def _evaluating(backbone: Backbone) -> Iterator[None]:
-    """Evaluation mode, no gradients, no autocast; modules return to the mode they had."""
-    training = [module for module in backbone.modules() if module.training]
+    """Evaluation mode, no gradients, no autocast."""
+    training = backbone.training
     backbone.eval()
     try:
         with torch.no_grad(), torch.autocast(backbone.device.type, enabled=False):
             yield
     finally:
-        for module in training:
-            module.training = True
+        backbone.train(training)

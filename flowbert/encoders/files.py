@@ -18,7 +18,6 @@ from flowbert.io import (
     load_tensors,
     read_json,
     save_tensors,
-    write_folder_atomically,
     write_json,
 )
 
@@ -27,7 +26,7 @@ SETTINGS_FILE = "flowbert.json"
 TRAINED = "model/encoder"
 """Folder of the trained encoder in a run."""
 
-_WEIGHTS_FILE = "token_weights.safetensors"
+WEIGHTS_FILE = "token_weights.safetensors"
 _WEIGHTS_KIND = "token weights"
 # All but the network's weights; from_pretrained knows which of those it needs.
 _SMALL_FILES = (
@@ -35,9 +34,10 @@ _SMALL_FILES = (
     "*.txt",
     "*.model",
     "*.codes",
-    f"*{_WEIGHTS_FILE}",
+    f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
+_USE = ("layers", "pooling", "max_length", "prompt")
 _SETTINGS: dict[str, Any] = {
     "layers": list,
     "pooling": str,
@@ -212,17 +212,8 @@ def _trained_settings(folder: Path) -> FolderSettings:
     # Whoever edits the file by hand leaves out both.
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
-    weights = None
-    if (folder / _WEIGHTS_FILE).is_file():
-        weights = load_tensors(folder / _WEIGHTS_FILE, _WEIGHTS_KIND)[0]["weights"]
-    return FolderSettings(
-        settings["layers"],
-        settings["pooling"],
-        settings["max_length"],
-        settings["prompt"],
-        weights,
-        trained=True,
-    )
+    use = {name: settings[name] for name in _USE}
+    return FolderSettings(**use, token_weights=load_token_weights(folder), trained=True)
 
 
 def _published_settings(folder: Path) -> FolderSettings:
@@ -277,36 +268,24 @@ def _default_prompt(file: Path) -> str:
     return prompt if isinstance(prompt, str) else ""
 
 
-def write_encoder(
-    folder: str | Path,
-    network: Any,
-    tokenizer: Any,
-    settings: dict[str, Any],
-    token_weights: Tensor | None = None,
-) -> None:
-    """Write a trained encoder: a folder that transformers loads, with its settings and digests.
+def write_settings(folder: Path, described: dict[str, Any]) -> None:
+    """Write how the encoder in a folder is used, by its description, and digests of its files."""
+    content = {name: described[name] for name in _USE}
+    files = sorted(folder.iterdir())
+    content["files"] = {path.name: digest_file(path) for path in files}
+    write_json(folder / SETTINGS_FILE, content | {"digest": digest(content)})
 
-    Args:
-        folder: The folder; an older one is replaced.
-        network: A transformers model, with or without a head.
-        tokenizer: Its tokenizer.
-        settings: ``layers``, ``pooling``, ``max_length`` and ``prompt``.
-        token_weights: Weights of the pooling, ``(V,)``.
-    """
-    with quiet(), write_folder_atomically(folder) as temporary:
-        network.save_pretrained(temporary)
-        if tokenizer.is_fast:
-            # The last batch left them; other programs would cut and pad every sentence like it.
-            tokenizer.backend_tokenizer.no_truncation()
-            tokenizer.backend_tokenizer.no_padding()
-        tokenizer.save_pretrained(temporary)
-        if token_weights is not None:
-            save_tensors(
-                temporary / _WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": token_weights}
-            )
-        digests = {path.name: digest_file(path) for path in sorted(temporary.iterdir())}
-        content = settings | {"files": digests}
-        write_json(temporary / SETTINGS_FILE, content | {"digest": digest(content)})
+
+def save_token_weights(folder: Path, weights: Tensor | None) -> None:
+    """Write the weights of a pooling, ``(V,)``, into a folder, where there are any."""
+    if weights is not None:
+        save_tensors(folder / WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": weights})
+
+
+def load_token_weights(folder: Path) -> Tensor | None:
+    """Weights of a pooling, ``(V,)``, from a folder; None where there are none."""
+    file = folder / WEIGHTS_FILE
+    return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
 
 
 def check_digests(folder: Path) -> None:
@@ -319,11 +298,7 @@ def check_digests(folder: Path) -> None:
         return
     for name, expected in read_json(folder / SETTINGS_FILE, _SETTINGS)["files"].items():
         path = inside(folder, name)
-        try:
-            intact = digest_file(path) == expected
-        except OSError:
-            intact = False
-        if not intact:
+        if not path.is_file() or digest_file(path) != expected:
             raise UserError(
                 f"{path}: missing, or changed since the encoder was written"
             )
@@ -333,6 +308,21 @@ def first_line(error: BaseException) -> str:
     """First line of an error's message, or its type."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def loading(path: str) -> Iterator[None]:
+    """Load an encoder in silence; whatever is wrong with its files is a UserError of one line."""
+    try:
+        with quiet():
+            yield
+    except UserError:
+        raise
+    # transformers, tokenizers and safetensors raise a dozen types for files they cannot read.
+    except Exception as error:
+        raise UserError(
+            f"encoder: received {path!r}; it cannot be loaded: {first_line(error)}"
+        ) from error
 
 
 @contextmanager

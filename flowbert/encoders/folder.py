@@ -10,7 +10,7 @@ from torch import nn
 
 from flowbert.encoders.base import Encoder, Floats
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.files import first_line, locate, quiet, read_settings
+from flowbert.encoders.files import loading, locate, read_settings
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import UserError
 from flowbert.io import digest, digest_file
@@ -18,7 +18,6 @@ from flowbert.io import digest, digest_file
 _TEXT = (".txt", ".vec", ".gz")
 _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
 _OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
-_OF_FOLDER = ("revision",)
 
 
 class SentenceTransformerFolder(nn.Module):
@@ -42,27 +41,21 @@ class SentenceTransformerFolder(nn.Module):
                 "pip install 'flowbert[export]'"
             ) from None
         files = locate(path, revision)
-        try:
-            with quiet():
-                model: Any = SentenceTransformer(
-                    files.source,
-                    revision=files.revision,
-                    trust_remote_code=False,
-                    device="cpu",
-                )
-        except Exception as error:
-            raise UserError(
-                f"encoder: received {path!r}; sentence-transformers cannot open it: "
-                f"{first_line(error)}"
-            ) from error
+        with loading(path):
+            model: Any = SentenceTransformer(
+                files.source,
+                revision=files.revision,
+                trust_remote_code=False,
+                device="cpu",
+            )
         self.model = model
         self.path = path
-        self.dim: int = model.get_embedding_dimension()
+        self.dim = int(model.get_embedding_dimension())
         self._files = files
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
-        vectors = self.model.encode(list(sentences), show_progress_bar=show)
+        vectors = self.model.encode(list(sentences), show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), self.dim)
 
     def describe(self) -> dict[str, Any]:
@@ -107,23 +100,23 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     given = {name: value for name, value in settings.items() if value is not None}
     file = Path(path).expanduser()
     if file.is_file() or file.suffix in _TEXT:
-        return WordVectors(path, **_suitable(given, "word vectors", _OF_WORDS))
+        _refuse(given, "word vectors", "layers", "max_length", "prompt", "revision")
+        return WordVectors(
+            path, **{name: x for name, x in given.items() if name in _OF_WORDS}
+        )
     given.pop("max_words", None)
     if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
         files = locate(path, given.get("revision"))
         if read_settings(files.folder).left_out:
-            kind = "a folder that sentence-transformers opens"
-            return SentenceTransformerFolder(path, **_suitable(given, kind, _OF_FOLDER))
+            _refuse(given, "a folder of sentence-transformers", "max_length", "prompt")
+            return SentenceTransformerFolder(path, revision=given.get("revision"))
     return SentenceEncoder(path, **given)
 
 
-def _suitable(
-    given: dict[str, Any], kind: str, allowed: Sequence[str]
-) -> dict[str, Any]:
-    """Settings that an encoder of this kind has; others that change vectors are an error."""
-    for name in ("layers", "max_length", "prompt", "revision", "dtype"):
-        if name not in allowed and given.get(name, "float32") != "float32":
+def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
+    """Raise an error for settings that change vectors and that this kind does not have."""
+    for name in (*settings, "dtype"):
+        if given.get(name, "float32") != "float32":
             raise UserError(
                 f"{name}: received {given[name]!r}; expected none for {kind}"
             )
-    return {name: value for name, value in given.items() if name in allowed}

@@ -19,7 +19,8 @@ LAYER_NAMES: dict[str, Layers] = {
     "first_last": (1, -1),
     "embedding_last": (0, -1),
 }
-_SIZES = {"singles": 1, "pairs": 2, "triples": 3}
+SIZES = {"singles": 1, "pairs": 2, "triples": 3}
+"""Layers in each set, by the name of all sets of a size."""
 
 
 def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
@@ -111,8 +112,8 @@ def expand_layers(specs: Sequence[LayerSpec], num_layers: int) -> list[Layers]:
     """
     expanded: dict[Layers, Layers] = {}
     for spec in specs:
-        if isinstance(spec, str) and spec in _SIZES:
-            sets = list(combinations(range(num_layers + 1), _SIZES[spec]))
+        if isinstance(spec, str) and spec in SIZES:
+            sets = list(combinations(range(num_layers + 1), SIZES[spec]))
         else:
             sets = [resolve_layers(spec, num_layers)]
         for layers in sets:

@@ -1,16 +1,18 @@
 """Which encoders to use, as plain values; path, layers and pooling may be lists."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
+from torch import nn
 
 from flowbert.data.files import as_list
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder
 from flowbert.encoders.folder import load_encoder
-from flowbert.encoders.layers import LayerSpec, expand_layers
+from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
 from flowbert.encoders.pooling import POOLER, parse_pooling
 from flowbert.errors import UserError
 
@@ -61,15 +63,13 @@ def open_encoders(
         options = EncoderOptions(options)
     if not isinstance(options, EncoderOptions):
         return [options]
+    given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
+    poolings = sorted(given, key=_has_pooler)
     encoders: list[Encoder] = []
     for path in as_list(options.path, "path"):
-        poolings = as_list(options.pooling, "pooling")
         # The pooler is a layer of its own: with it, the network is another one.
-        with_pooler = [text for text in poolings if parse_pooling(text).name == POOLER]
-        without = [text for text in poolings if text not in with_pooler]
-        for group in (without, with_pooler) if poolings else (None,):
-            if group is None or group:
-                encoders += _open(path, options, group, count_over, device)
+        for _, group in groupby(poolings, _has_pooler):
+            encoders += _open(path, options, list(group), count_over, device)
     return encoders
 
 
@@ -91,50 +91,38 @@ def open_encoder(
     return encoders[0]
 
 
+def _has_pooler(pooling: str | None) -> bool:
+    return pooling is not None and parse_pooling(pooling).name == POOLER
+
+
 def _open(
     path: str,
     options: EncoderOptions,
-    poolings: Sequence[str] | None,
+    poolings: Sequence[str | None],
     count_over: Sequence[str],
     device: torch.device | str,
 ) -> list[Encoder]:
     specs = _layer_specs(options.layers)
-    single = (
-        specs[0]
-        if len(specs) == 1 and specs[0] not in ("singles", "pairs", "triples")
-        else None
-    )
-    first = load_encoder(
-        path,
-        revision=options.revision,
-        layers=single if single is not None or not specs else "last",
-        pooling=None if poolings is None else poolings[0],
-        max_length=options.max_length,
-        dtype=options.dtype,
-        prompt=options.prompt,
-        max_words=options.max_words,
-        count_over=count_over,
-    )
+    # All pairs, say, are known once the network is loaded: with one of the other sets, or the last.
+    single = [spec for spec in specs if spec not in tuple(SIZES)]
+    settings = asdict(options) | {
+        "path": path,
+        "layers": single[0] if single else "last" if specs else None,
+        "count_over": count_over,
+    }
+    first = load_encoder(**settings | {"pooling": poolings[0]})
+    if isinstance(first, nn.Module):
+        first.to(device)
     if not isinstance(first, SentenceEncoder):
-        others = [
-            load_encoder(
-                path, pooling=text, count_over=count_over, max_words=options.max_words
-            )
-            for text in (poolings or [])[1:]
-        ]
-        return [first, *others]
-    first.to(device)
+        others = poolings[1:]
+        return [first, *(load_encoder(**settings | {"pooling": x}) for x in others)]
     sets = expand_layers(specs, first.num_layers) or [first.layers]
-    numbers = sorted({number for layers in sets for number in layers})
+    few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[Encoder] = []
-    each_pooling: Sequence[str | None] = poolings or [None]
-    for pooling in each_pooling:
+    for pooling in poolings:
         variant = first.variant(pooling=pooling, count_over=count_over)
-        if len(sets) > len(numbers) and variant.pooling.linear:
-            parts = {number: variant.variant(layers=number) for number in numbers}
-            encoders += [
-                AveragedLayers([parts[number] for number in layers]) for layers in sets
-            ]
+        if few_layers and variant.pooling.linear:
+            encoders += [AveragedLayers(variant, layers) for layers in sets]
         else:
             encoders += [variant.variant(layers=layers) for layers in sets]
     return encoders

@@ -1,11 +1,9 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
-import gzip
 import re
 import warnings
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flowbert.data.files import check_file
+from flowbert.data.files import stream_lines
 from flowbert.encoders.base import Floats
 from flowbert.encoders.pooling import parse_pooling
 from flowbert.errors import FlowbertWarning, UserError
@@ -64,7 +62,7 @@ class WordVectors:
         path: str | Path,
         *,
         pooling: str = "mean",
-        count_over: Sequence[str] | None = None,
+        count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
         max_words: int | None = None,
     ) -> None:
@@ -86,7 +84,7 @@ class WordVectors:
         if self.pooling.name == "mean":
             token_weights = None
         elif token_weights is None:
-            token_weights = self._count(count_over or ())
+            token_weights = self._count(count_over)
         self.token_weights = token_weights
 
     def _count(self, count_over: Sequence[str]) -> Tensor:
@@ -97,7 +95,7 @@ class WordVectors:
         weights = [a / (a + counts[word] / total) for word in self.words]
         return torch.tensor(weights, dtype=torch.float64)
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
         weights = np.ones(len(self.words))
         if self.token_weights is not None:
@@ -155,14 +153,13 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     words: dict[str, int] = {}
     vectors: list[Floats] = []
     rows = dim = 0
-    for rows, line in enumerate(_lines(path), start=1):
+    for rows, line in enumerate(stream_lines(path), start=1):
         fields = line.rstrip().split(" ")
         if rows == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
             dim = int(fields[1])  # the header of word2vec
             continue
-        where = f"{path}: row {rows}"
-        dim = dim or _count_numbers(fields, where)
-        word, vector = _parse(fields, dim, where)
+        dim = dim or max(len(fields) - 1, 1)
+        word, vector = _parse(fields, dim, f"{path}: row {rows}")
         if word not in words:
             words[word] = len(vectors)
             vectors.append(vector)
@@ -173,28 +170,6 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     return words, np.stack(vectors)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    check_file(path)
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
-            yield from lines
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: damaged, or not UTF-8 text ({error})") from error
-
-
-def _count_numbers(fields: Sequence[str], where: str) -> int:
-    """D of a file without a header: how many numbers its first row ends with."""
-    count = 0
-    while count < len(fields) - 1 and _is_number(fields[-1 - count]):
-        count += 1
-    if count == 0:
-        raise UserError(
-            f"{where}: received no numbers; expected a word and its numbers"
-        )
-    return count
-
-
 def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:
     words, numbers = fields[:-dim], fields[-dim:]
     # A word may hold spaces, as a few of GloVe's do, but no part that is a number.
@@ -203,14 +178,12 @@ def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:
     try:
         with np.errstate(over="ignore"):  # refused below
             vector = np.array(list(map(float, numbers))).astype(np.float32)
+        if not np.isfinite(vector).all():
+            raise ValueError("a value is not finite")
     except ValueError as error:
         raise UserError(
-            f"{where}: {error}; expected a word and {dim} numbers"
+            f"{where}: {error}; expected a word and {dim} finite numbers"
         ) from error
-    if not np.isfinite(vector).all():
-        raise UserError(
-            f"{where}: a value is not finite; expected {dim} finite numbers"
-        )
     return " ".join(words), vector
 
 

@@ -32,11 +32,11 @@ class Bijection(FullPrecision):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map data ``x`` to ``(z, log |det dz/dx|)``."""
-        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+        raise NotImplementedError
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latent ``z`` to ``(x, log |det dx/dz|)``."""
-        raise NotImplementedError(f"{type(self).__name__} does not define inverse")
+        raise NotImplementedError
 
 
 class Chain(Bijection):

@@ -62,7 +62,10 @@ class CouplingNet(nn.Module):
 
 
 class Coupling(Bijection):
-    """Base of the couplings: a network from the first half, ``outputs`` for each of the second.
+    r"""Base of the couplings: :math:`z = [x_a, (x_b + h) \odot e^s]`, h and s functions of x_a.
+
+    A subclass says how many outputs its network has for each dimension of x_b, and what h and s
+    are; the log-det is :math:`\sum s`.
 
     Args:
         dim: Vector size D; at least 2.
@@ -82,6 +85,24 @@ class Coupling(Bijection):
         changed = dim // 2
         self.net = CouplingNet(dim - changed, hidden_dim, self.outputs * changed, seed)
 
+    def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
+        """Shift h, ``(B, D // 2)``, and log-scale s, as h or ``(B, 1)``, from the output."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Shift, then scale the second half."""
+        fixed, changed = x.chunk(2, dim=1)
+        shift, log_scale = self.shift_and_log_scale(self.net(fixed))
+        changed = (changed + shift) * log_scale.exp()
+        return torch.cat([fixed, changed], dim=1), log_scale.sum(1)
+
+    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Undo the scale, then the shift."""
+        fixed, changed = z.chunk(2, dim=1)
+        shift, log_scale = self.shift_and_log_scale(self.net(fixed))
+        changed = changed * (-log_scale).exp() - shift
+        return torch.cat([fixed, changed], dim=1), -log_scale.sum(1)
+
 
 class AdditiveCoupling(Coupling):
     r"""Additive coupling: :math:`z = [x_a, x_b + g(x_a)]`, log-det 0.
@@ -98,19 +119,9 @@ class AdditiveCoupling(Coupling):
 
     outputs = 1
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the shift to the second half."""
-        fixed, changed = x.chunk(2, dim=1)
-        return torch.cat([fixed, changed + self.net(fixed)], dim=1), x.new_zeros(
-            x.shape[0]
-        )
-
-    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Subtract the same shift."""
-        fixed, changed = z.chunk(2, dim=1)
-        return torch.cat([fixed, changed - self.net(fixed)], dim=1), z.new_zeros(
-            z.shape[0]
-        )
+    def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
+        """The output as the shift, and scale 1."""
+        return output, output.new_zeros(output.shape[0], 1)
 
 
 class AffineCoupling(Coupling):
@@ -131,24 +142,8 @@ class AffineCoupling(Coupling):
 
     outputs = 2
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Shift, then scale the second half."""
-        fixed, changed = x.chunk(2, dim=1)
-        shift, log_scale = self._shift_and_log_scale(fixed)
-        return torch.cat(
-            [fixed, (changed + shift) * log_scale.exp()], dim=1
-        ), log_scale.sum(1)
-
-    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Undo the scale, then the shift."""
-        fixed, changed = z.chunk(2, dim=1)
-        shift, log_scale = self._shift_and_log_scale(fixed)
-        return torch.cat(
-            [fixed, changed * (-log_scale).exp() - shift], dim=1
-        ), -log_scale.sum(1)
-
-    def _shift_and_log_scale(self, fixed: Tensor) -> tuple[Tensor, Tensor]:
-        output = self.net(fixed)
+    def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
+        """Even outputs, and the logarithms of sigmoids of odd ones."""
         return output[:, 0::2], logsigmoid(output[:, 1::2] + 2.0)
 
 

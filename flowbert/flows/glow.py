@@ -1,7 +1,7 @@
 """Glow on vectors: steps of actnorm, mixing and coupling on several levels with split priors."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -88,10 +88,17 @@ class Glow(Bijection):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        sizes = {"dim": dim, "levels": levels, "depth": depth, "width": width}
-        names = {"mixing": mixing, "coupling": coupling, "mixing_init": mixing_init}
-        _check_arguments(sizes, names)
-        self.config: dict[str, Any] = {**sizes, **names, "seed": seed}
+        self.config: dict[str, Any] = {
+            "dim": dim,
+            "levels": levels,
+            "depth": depth,
+            "width": width,
+            "mixing": mixing,
+            "coupling": coupling,
+            "mixing_init": mixing_init,
+            "seed": seed,
+        }
+        _check_arguments(self.config)
         self.dim = dim
         self.levels = nn.ModuleList()
         seeds = (
@@ -250,25 +257,24 @@ class Glow(Bijection):
             )
 
 
-def _check_arguments(sizes: dict[str, int], names: dict[str, str]) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise UserError(f"{name}: received {size}; expected at least 1")
-    dim, levels = sizes["dim"], sizes["levels"]
+def _check_arguments(config: dict[str, Any]) -> None:
+    for name in ("dim", "levels", "depth", "width"):
+        if config[name] < 1:
+            raise UserError(f"{name}: received {config[name]}; expected at least 1")
+    dim, levels = config["dim"], config["levels"]
     most = max(1, (dim - 1).bit_length())
     if levels > most:
         raise UserError(
             f"levels: received {levels}; expected 1 to {most} for vectors of size {dim}"
         )
-    known: dict[str, Iterable[str]] = {
-        "mixing": MIXINGS,
-        "coupling": COUPLINGS,
-        "mixing_init": MIXING_INITS,
-    }
-    for name, received in names.items():
-        if received not in known[name]:
+    for name, known in (
+        ("mixing", MIXINGS),
+        ("coupling", COUPLINGS),
+        ("mixing_init", MIXING_INITS),
+    ):
+        if config[name] not in known:
             raise UserError(
-                f"{name}: received {received!r}; {choices(known[name], received)}"
+                f"{name}: received {config[name]!r}; {choices(known, config[name])}"
             )
 
 

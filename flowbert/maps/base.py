@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
@@ -22,16 +23,6 @@ MAPS: dict[str, type["Map"]] = {}
 
 _BLOCK_ROWS = 8192
 _DTYPES = (np.float64, np.float32)
-
-
-class AnyMap(Protocol):
-    """A map, or a scikit-learn Pipeline of maps."""
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit on rows ``(N, D)``."""
-
-    def transform(self, X: Any) -> Any:
-        """Map rows ``(N, D)`` to ``(N, k)``."""
 
 
 class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -71,6 +62,20 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return dim
 
+    def check(self, name: str, valid: bool, expected: str) -> None:
+        """Raise a UserError for the parameter ``name`` unless it is valid."""
+        if not valid:
+            raise UserError(
+                f"{name}: received {getattr(self, name)!r}; expected {expected}"
+            )
+
+    def check_count(self, name: str, most: int) -> int:
+        """Check a parameter that counts directions, None for all; their number."""
+        value = getattr(self, name)
+        valid = value is None or (isinstance(value, int) and 1 <= value <= most)
+        self.check(name, valid, f"a whole number from 1 to {most}, or none")
+        return most if value is None else int(value)
+
     @abstractmethod
     def get_state(self) -> dict[str, Tensor]:
         """The fitted map as tensors."""
@@ -109,16 +114,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         mapped = []
         for start in range(0, max(len(X), 1), _BLOCK_ROWS):
             block = X[start : start + _BLOCK_ROWS]
-            if isinstance(block, Tensor):
-                # Apple's GPU has no float64.
-                device = "cpu" if X.device.type == "mps" else X.device
-                dtype = X.dtype if X.dtype == torch.float64 else torch.float32
-                rows = function(block.detach().to(device, torch.float64))
-                mapped.append(rows.to(X.device, dtype))
-            else:
-                mapped.append(function(torch.tensor(block, dtype=torch.float64)))
-        result = torch.cat(mapped)
-        return result if isinstance(X, Tensor) else result.numpy().astype(X.dtype)
+            rows = block.detach() if isinstance(block, Tensor) else torch.tensor(block)
+            # Apple's GPU has no float64.
+            device = "cpu" if rows.device.type == "mps" else rows.device
+            dtype = rows.dtype if rows.dtype == torch.float64 else torch.float32
+            result = function(rows.to(device, torch.float64))
+            mapped.append(result.to(rows.device, dtype))
+        whole = torch.cat(mapped)
+        return whole if isinstance(X, Tensor) else whole.numpy()
 
     def _row_blocks(self, X: Any, reset: bool = True) -> Iterator[Tensor]:
         """Checked blocks of the rows to fit on; lazy rows (with ``blocks``) are read one by one."""
@@ -151,6 +154,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+AnyMap = Map | Pipeline
+"""A map, or a pipeline of maps."""
+
+
 class AffineMap(Map):
     r"""A map :math:`y = (x - \mu) W` that is solved from the moments of the rows.
 
@@ -169,6 +176,15 @@ class AffineMap(Map):
     def check_fit(self, moments: Moments) -> str | None:
         """Why the map solved from these moments means nothing; None if it does."""
         return None
+
+    def few_rows(self, moments: Moments, directions: int, effect: str) -> str | None:
+        """Why a map of so few distinct rows means nothing; None if there are enough."""
+        if directions < moments.distinct - 1:
+            return None
+        return (
+            f"{self.name} of N={moments.distinct} distinct sentences in D={moments.dim} "
+            f"dimensions {effect}; use shrinkage, fewer directions or more sentences"
+        )
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
@@ -249,35 +265,10 @@ class AffineMap(Map):
         return self
 
 
-def check_parameter(name: str, value: Any, valid: bool, expected: str) -> None:
-    """Raise a UserError unless a parameter is valid."""
-    if not valid:
-        raise UserError(f"{name}: received {value!r}; expected {expected}")
-
-
 def is_number(value: Any, low: float, high: float) -> bool:
     """Whether a value is a finite number from ``low`` to ``high``."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
         and low <= value <= high
-    )
-
-
-def number_of(name: str, value: Any, most: int) -> int:
-    """Check a parameter that counts directions, None for all; their number."""
-    valid = value is None or (isinstance(value, int) and 1 <= value <= most)
-    check_parameter(name, value, valid, f"a whole number from 1 to {most}, or none")
-    return most if value is None else int(value)
-
-
-def few_rows_flaw(
-    name: str, moments: Moments, directions: int, effect: str
-) -> str | None:
-    """Why a map of so few distinct rows means nothing; None if there are enough."""
-    if directions < moments.distinct - 1:
-        return None
-    return (
-        f"{name} of N={moments.distinct} distinct sentences in D={moments.dim} dimensions "
-        f"{effect}; use shrinkage, fewer directions or more sentences"
     )

@@ -1,6 +1,7 @@
 """The flow as a map: FlowModule and RowsDataModule under scikit-learn's contract."""
 
 import tempfile
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps.base import Map, check_parameter, is_number
+from flowbert.maps.base import Map, is_number
 
 _TRAINING = (
     "epochs",
@@ -26,6 +27,7 @@ _TRAINING = (
 EPOCHS = 3
 
 
+@dataclass(eq=False, repr=False)
 class Flow(Map):
     r"""BERT-flow: a Glow-style flow fitted by :math:`\max \log N(z; 0, I) + \log|\det dz/dx|`.
 
@@ -61,45 +63,24 @@ class Flow(Map):
     seeded = True
     min_samples = 2
 
-    def __init__(
-        self,
-        levels: int = 2,
-        depth: int = 3,
-        width: int = 32,
-        mixing: str = "lu",
-        coupling: str = "additive",
-        mixing_init: str = "identity",
-        noise: float = 0.05,
-        epochs: float | None = None,
-        steps: int | None = None,
-        batch_size: int = 64,
-        start_size: int = 1024,
-        learning_rate: float = 5e-4,
-        weight_decay: float = 0.01,
-        schedule: str = "cosine",
-        warmup: float = 0.0,
-        held_out: float = 0.0,
-        random_state: Any = 0,
-        accelerator: str = "auto",
-    ) -> None:
-        self.levels = levels
-        self.depth = depth
-        self.width = width
-        self.mixing = mixing
-        self.coupling = coupling
-        self.mixing_init = mixing_init
-        self.noise = noise
-        self.epochs = epochs
-        self.steps = steps
-        self.batch_size = batch_size
-        self.start_size = start_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.warmup = warmup
-        self.held_out = held_out
-        self.random_state = random_state
-        self.accelerator = accelerator
+    levels: int = 2
+    depth: int = 3
+    width: int = 32
+    mixing: str = "lu"
+    coupling: str = "additive"
+    mixing_init: str = "identity"
+    noise: float = 0.05
+    epochs: float | None = None
+    steps: int | None = None
+    batch_size: int = 64
+    start_size: int = 1024
+    learning_rate: float = 5e-4
+    weight_decay: float = 0.01
+    schedule: str = "cosine"
+    warmup: float = 0.0
+    held_out: float = 0.0
+    random_state: Any = 0
+    accelerator: str = "auto"
 
     def module_parameters(self) -> dict[str, Any]:
         """Arguments of :class:`flowbert.modules.FlowModule`, without size and seed."""
@@ -115,11 +96,9 @@ class Flow(Map):
         epochs, steps = self.epochs, self.steps
         whole = epochs is None or epochs <= 1 or epochs == int(epochs)
         valid = epochs is None or (is_number(epochs, 1e-9, 1e9) and whole)
-        check_parameter(
-            "epochs", epochs, valid, "a whole number, or a share of one epoch"
-        )
+        self.check("epochs", valid, "a whole number, or a share of one epoch")
         valid = steps is None or (isinstance(steps, int) and steps >= 1)
-        check_parameter("steps", steps, valid, "a whole number of at least 1")
+        self.check("steps", valid, "a whole number of at least 1")
         if epochs is not None and steps is not None:
             raise UserError(
                 f"steps: received {steps} and epochs {epochs}; expected one of them"
@@ -135,7 +114,6 @@ class Flow(Map):
         rows = X
         if not hasattr(X, "blocks"):
             rows = torch.cat(list(self._row_blocks(X))).float().cpu().numpy()
-        self.n_features_in_ = rows.shape[1]
         self.output_dim(rows.shape[1])
         self.seed_ = _seed(self.random_state)
         module = FlowModule(rows.shape[1], seed=self.seed_, **self.module_parameters())
@@ -158,7 +136,7 @@ class Flow(Map):
             ) as trainer,
         ):
             trainer.fit(module, datamodule=data)
-        return self._use(module)
+        return self.set_flow(module.flow, module.flaw)
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
@@ -169,12 +147,7 @@ class Flow(Map):
         }
         made = cls(**parameters, random_state=module.hparams["seed"])
         made.seed_ = module.hparams["seed"]
-        made.n_features_in_ = module.flow.dim
-        return made._use(module)
-
-    def _use(self, module: Any) -> Self:
-        self.set_flow(module.flow, module.flaw)
-        return self
+        return made.set_flow(module.flow, module.flaw)
 
     def set_flow(self, flow: Glow, flaw: str | None = None) -> Self:
         """Use a fitted flow. Returns self."""

@@ -28,7 +28,7 @@ class Moments:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self.count = 0
-        self._shift: Tensor | None = None
+        self._shift = torch.zeros(dim, dtype=torch.float64)
         self._sum = torch.zeros(dim, dtype=torch.float64)
         self._products = torch.zeros(dim, dim, dtype=torch.float64)
         self._seen: set[bytes] = set()
@@ -51,7 +51,7 @@ class Moments:
         products = torch.zeros_like(self._products, device=device)
         for block in torch.split(x, BLOCK_ROWS):
             self._count_distinct(block)
-            if self._shift is None:
+            if not self.count:
                 self._shift = block.to("cpu", torch.float64).mean(dim=0)
             rows = block.to(device) - self._shift.to(device)
             self._sum += rows.sum(dim=0).cpu()
@@ -68,25 +68,17 @@ class Moments:
         return self
 
     def _count_distinct(self, block: Tensor) -> None:
-        missing = self.enough - len(self._seen)
-        if missing <= 0:
+        if len(self._seen) >= self.enough:
             return
         # Equal rows of another dtype must be equal here, too, and -0.0 equals 0.0.
         rows = (block.cpu().to(torch.float64) + 0.0).numpy()
         for row in rows:
             self._seen.add(hashlib.blake2b(row.tobytes(), digest_size=8).digest())
-            if len(self._seen) >= self.enough:
-                break
 
     @property
     def mean(self) -> Tensor:
         """Mean of the rows, ``(D,)``, float64."""
-        shift = (
-            torch.zeros(self.dim, dtype=torch.float64)
-            if self._shift is None
-            else self._shift
-        )
-        return shift.cpu() + self._sum / max(self.count, 1)
+        return self._shift + self._sum / max(self.count, 1)
 
     def covariance(self) -> Tensor:
         """Covariance ``(D, D)``, divisor N - 1; zero for a single row."""

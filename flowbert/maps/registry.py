@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sklearn.pipeline import Pipeline, make_pipeline
 from torch import Tensor
@@ -50,7 +50,7 @@ def steps_of(fitted: AnyMap) -> list[Map]:
     """The maps of a pipeline, or the map itself."""
     if isinstance(fitted, Pipeline):
         return [step for _, step in fitted.steps]
-    return [cast(Map, fitted)]
+    return [fitted]
 
 
 def map_name(fitted: AnyMap) -> str:
@@ -99,17 +99,14 @@ def flaw_of(fitted: AnyMap) -> str | None:
 
 def affine_of(steps: Sequence[Map]) -> tuple[Tensor, Tensor]:
     """Weight and bias, float64, of affine maps one after another."""
-    weight = bias = None
+    parts = []
     for step in steps:
         if not isinstance(step, AffineMap):
             raise TypeError(f"{step.name} is not affine")
-        own_weight, own_bias = step.affine()
-        if weight is None or bias is None:
-            weight, bias = own_weight, own_bias
-        else:
-            weight, bias = weight @ own_weight, bias @ own_weight + own_bias
-    if weight is None or bias is None:
-        raise ValueError("affine_of: received no map")
+        parts.append(step.affine())
+    weight, bias = parts[0]
+    for own_weight, own_bias in parts[1:]:
+        weight, bias = weight @ own_weight, bias @ own_weight + own_bias
     return weight, bias
 
 
@@ -118,15 +115,17 @@ def save_map(fitted: AnyMap, path: str | Path) -> None:
     tensors: dict[str, Tensor] = {}
     records = []
     for number, step in enumerate(steps_of(fitted)):
-        record: dict[str, Any] = {"name": step.name, "flaw": step.flaw}
-        record["parameters"] = step.get_params(deep=False)
+        record: dict[str, Any] = {
+            "name": step.name,
+            "flaw": step.flaw,
+            "parameters": step.get_params(deep=False),
+            "features": list(map(str, getattr(step, "feature_names_in_", []))),
+        }
         if isinstance(step, Flow):
             record["parameters"] |= {"random_state": step.seed_}
             record["flow"] = step.flow_.config
-        state = step.get_state()
-        names = getattr(step, "feature_names_in_", None)
-        record["features"] = None if names is None else [str(name) for name in names]
-        tensors |= {f"{number}.{name}": value for name, value in state.items()}
+        for name, value in step.get_state().items():
+            tensors[f"{number}.{name}"] = value
         records.append(record)
     save_tensors(path, _KIND, tensors, steps=records, flowbert=__version__)
 
@@ -157,7 +156,7 @@ def load_map(path: str | Path) -> AnyMap:
             step.set_flow(flow, record["flaw"]).seed_ = step.random_state
         elif isinstance(step, AffineMap):
             step.set_state(state, record["flaw"])
-        if record["features"] is not None:
+        if record["features"]:
             step.feature_names_in_ = record["features"]
         if record["flaw"] is not None:
             warnings.warn(f"{path}: {record['flaw']}", FlowbertWarning, stacklevel=2)

@@ -1,5 +1,6 @@
 """Removal of the strongest directions, those that all sentences share."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,28 +10,20 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.maps.base import (
-    AffineMap,
-    check_parameter,
-    few_rows_flaw,
-    is_number,
-    number_of,
-)
+from flowbert.maps.base import AffineMap, is_number
 from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
 
 Floats = NDArray[np.float64]
 
 _MOST_DIRECTIONS = 100
-_CONVERGED: Any = {
-    "ftol": 1e-15,
-    "gtol": 1e-10,
-}  # scipy's defaults stop where the last digits change
-_SMALLEST_NORM = (
-    1e-12  # share of the mean squared norm: a row that the removal leaves empty
-)
+# scipy's defaults stop where the last digits change.
+_CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}
+# Share of the mean squared norm: a row that the removal leaves empty.
+_SMALLEST_NORM = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class RemoveDirections(AffineMap):
     r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`.
 
@@ -47,22 +40,19 @@ class RemoveDirections(AffineMap):
     size_parameter = "n_directions"
     min_features = 2
 
-    def __init__(
-        self, n_directions: int | None = None, standardize: bool = False
-    ) -> None:
-        self.n_directions = n_directions
-        self.standardize = standardize
+    n_directions: int | None = None
+    standardize: bool = False
 
     def _count(self, dim: int) -> int:
         if self.n_directions is None:
             return max(1, round(dim / 100))
-        return number_of("n_directions", self.n_directions, dim - 1)
+        return self.check_count("n_directions", dim - 1)
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the size stays, removed directions are zero."""
         self._count(dim)
         valid = isinstance(self.standardize, bool)
-        check_parameter("standardize", self.standardize, valid, "true or false")
+        self.check("standardize", valid, "true or false")
         return dim
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
@@ -82,11 +72,10 @@ class RemoveDirections(AffineMap):
     def check_fit(self, moments: Moments) -> str | None:
         """Without all the directions that few sentences span, nothing of them is left."""
         count = self._count(moments.dim)
-        return few_rows_flaw(
-            self.name, moments, count, f"is nothing without {count} directions"
-        )
+        return self.few_rows(moments, count, f"is nothing without {count} directions")
 
 
+@dataclass(eq=False, repr=False)
 class LearnedRemoval(AffineMap):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, learned from labels.
 
@@ -110,21 +99,16 @@ class LearnedRemoval(AffineMap):
     size_parameter = "n_directions"
     supervised = True
 
-    def __init__(
-        self, n_directions: int | None = None, penalty: float = 0.0, center: bool = True
-    ) -> None:
-        self.n_directions = n_directions
-        self.penalty = penalty
-        self.center = center
+    n_directions: int | None = None
+    penalty: float = 0.0
+    center: bool = True
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the size stays."""
-        number_of("n_directions", self.n_directions, dim)
+        self.check_count("n_directions", dim)
         valid = is_number(self.penalty, 0, np.inf) and np.isfinite(self.penalty)
-        check_parameter("penalty", self.penalty, valid, "a number of at least 0")
-        check_parameter(
-            "center", self.center, isinstance(self.center, bool), "true or false"
-        )
+        self.check("penalty", valid, "a number of at least 0")
+        self.check("center", isinstance(self.center, bool), "true or false")
         return dim
 
     def fit_pairs(self, left: Any, right: Any, scores: Any) -> Self:
@@ -197,13 +181,11 @@ class _Pairs:
     def __init__(
         self, left: Tensor, right: Tensor, directions: Tensor, target: Floats
     ) -> None:
-        a, b = left @ directions, right @ directions
-        self.along = [(a * b).numpy(), (a * a).numpy(), (b * b).numpy()]
-        wholes = [(left * right).sum(1), (left * left).sum(1), (right * right).sum(1)]
-        self.outside = [
-            whole.numpy() - along.sum(axis=1)
-            for whole, along in zip(wholes, self.along, strict=True)
-        ]
+        self.along, self.outside = [], []
+        for x, y in ((left, right), (left, left), (right, right)):
+            along = ((x @ directions) * (y @ directions)).numpy()
+            self.along.append(along)
+            self.outside.append((x * y).sum(1).numpy() - along.sum(axis=1))
         centred = target - target.mean()
         self.target = centred / np.linalg.norm(centred)
 

@@ -1,6 +1,7 @@
 """Maps that look at no direction: raw embeddings, standardization, truncation, given kernels."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps.base import AffineMap, number_of
+from flowbert.maps.base import AffineMap
 from flowbert.maps.moments import Moments
 
 _SMALLEST_STD = (
@@ -64,6 +65,7 @@ def standard_deviations(moments: Moments) -> Tensor:
     return torch.where(constant, torch.ones_like(std), std)
 
 
+@dataclass(eq=False, repr=False)
 class Truncation(AffineMap):
     """The first k dimensions as they are: what a reduction gives up without any fit.
 
@@ -74,12 +76,11 @@ class Truncation(AffineMap):
     name = "truncation"
     size_parameter = "n_components"
 
-    def __init__(self, n_components: int | None = None) -> None:
-        self.n_components = n_components
+    n_components: int | None = None
 
     def output_dim(self, dim: int) -> int:
         """Check the parameter; the number of dimensions."""
-        return number_of("n_components", self.n_components, dim)
+        return self.check_count("n_components", dim)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The first columns of the identity."""
@@ -101,15 +102,9 @@ class KernelMap(AffineMap):
 
     name = "kernel"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """Refuse: a kernel is read from a file."""
         raise TypeError("a KernelMap is not fitted; use KernelMap.read or KernelMap.of")
-
-    partial_fit = fit
-
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """Refuse, see :meth:`fit`."""
-        raise TypeError("a KernelMap is not fitted")
 
     @classmethod
     def of(cls, kernel: NDArray[Any], bias: NDArray[Any]) -> Self:

@@ -2,18 +2,13 @@
 
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning
-from flowbert.maps.base import (
-    AffineMap,
-    check_parameter,
-    few_rows_flaw,
-    is_number,
-    number_of,
-)
+from flowbert.maps.base import AffineMap, is_number
 from flowbert.maps.moments import ROWS_PER_DIRECTION, Moments
 
 RANK_TOLERANCE = 1e-10
@@ -33,23 +28,12 @@ class SpectralMap(AffineMap):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the number of directions."""
-        check_parameter(
-            "shrinkage",
-            self.shrinkage,
-            self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1),
-            "a number in [0, 1] or oas",
-        )
-        check_parameter(
-            "exponent",
-            self.exponent,
-            is_number(self.exponent, -1, 0),
-            "a number in [-1, 0]",
-        )
+        valid = self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1)
+        self.check("shrinkage", valid, "a number in [0, 1] or oas")
+        self.check("exponent", is_number(self.exponent, -1, 0), "a number in [-1, 0]")
         valid = is_number(self.rank_tolerance, 0, 1) and self.rank_tolerance < 1
-        check_parameter(
-            "rank_tolerance", self.rank_tolerance, valid, "a number in [0, 1)"
-        )
-        return number_of("n_components", self.n_components, dim)
+        self.check("rank_tolerance", valid, "a number in [0, 1)")
+        return self.check_count("n_components", dim)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The map of the shrunk covariance, without directions that hardly vary."""
@@ -88,12 +72,9 @@ class SpectralMap(AffineMap):
         """Without shrinkage, all directions of few sentences make them equally similar."""
         if not self._equalizes(moments):
             return None
-        rank = round(
-            float((self.weight_ * self.inverse_.T).sum())
-        )  # the trace of a projection
-        return few_rows_flaw(
-            self.name, moments, rank, "makes all of them equally similar"
-        )
+        # The trace of a projection.
+        rank = round(float((self.weight_ * self.inverse_.T).sum()))
+        return self.few_rows(moments, rank, "makes all of them equally similar")
 
     def _shrinkage(self, moments: Moments) -> float:
         if isinstance(self.shrinkage, str):
@@ -105,6 +86,7 @@ class SpectralMap(AffineMap):
         return self.exponent == -0.5 and self._shrinkage(moments) <= self.rank_tolerance
 
 
+@dataclass(eq=False, repr=False)
 class Whitening(SpectralMap):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
 
@@ -131,22 +113,16 @@ class Whitening(SpectralMap):
     name = "whitening"
     size_parameter = "n_components"
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        shrinkage: float | str = 0.0,
-        exponent: float = -0.5,
-        rank_tolerance: float = RANK_TOLERANCE,
-    ) -> None:
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.exponent = exponent
-        self.rank_tolerance = rank_tolerance
+    n_components: int | None = None
+    shrinkage: float | str = 0.0
+    exponent: float = -0.5
+    rank_tolerance: float = RANK_TOLERANCE
 
     def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
         return vectors * scales, (vectors / scales).T.contiguous()
 
 
+@dataclass(eq=False, repr=False)
 class ZCA(SpectralMap):
     r"""ZCA whitening :math:`y = (x - \mu)\, U \operatorname{diag}(\lambda)^{-1/2} U^T`.
 
@@ -162,15 +138,9 @@ class ZCA(SpectralMap):
 
     name = "zca"
 
-    def __init__(
-        self,
-        shrinkage: float | str = 0.0,
-        exponent: float = -0.5,
-        rank_tolerance: float = RANK_TOLERANCE,
-    ) -> None:
-        self.shrinkage = shrinkage
-        self.exponent = exponent
-        self.rank_tolerance = rank_tolerance
+    shrinkage: float | str = 0.0
+    exponent: float = -0.5
+    rank_tolerance: float = RANK_TOLERANCE
 
     def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
         return (vectors * scales) @ vectors.T, (vectors / scales) @ vectors.T

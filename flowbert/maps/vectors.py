@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,9 +105,10 @@ class VectorFile:
                 raise UserError(
                     f"column: received {self.column!r}; {self.path} has no columns"
                 )
-            return _numbers(
-                np.load(self.path, mmap_mode="r", allow_pickle=False), self.path
-            )
+            values: NDArray[Any] = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            if values.dtype.kind not in "fiu":
+                raise UserError(f"{self.path}: holds {values.dtype}; expected numbers")
+            return values
         from safetensors import safe_open
 
         with safe_open(self.path, framework="np") as file:
@@ -145,20 +146,14 @@ class VectorFile:
                 yield self._checked(values.reshape(-1, dim))
 
 
-def _numbers(values: NDArray[Any], path: Path) -> NDArray[Any]:
-    if values.dtype.kind not in "fiu":
-        raise UserError(f"{path}: holds {values.dtype}; expected numbers")
-    return values
-
-
 def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
     if wanted is None and len(names) == 1:
         return names[0]
-    if wanted not in names:
+    if wanted is None or wanted not in names:
         raise UserError(
             f"column: received {wanted!r} for {path}; {choices(names, wanted or '')}"
         )
-    return cast(str, wanted)
+    return wanted
 
 
 def open_vectors(vectors: Any, column: str | None = None) -> Any:

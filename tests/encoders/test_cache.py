@@ -41,7 +41,7 @@ class CountingEncoder:
         self.interrupt_at = -1
         self.kill_at = -1
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def encode(self, sentences: Sequence[str]) -> Floats:
         if len(self.calls) == self.interrupt_at:
             raise KeyboardInterrupt
         if len(self.calls) == self.kill_at:
@@ -124,7 +124,7 @@ def test_variants_are_filled_by_one_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts = {k: bert.variant(layers=k) for k in (0, 1, 3)}
-    pairs = [AveragedLayers([parts[a], parts[b]]) for a, b in ((0, 3), (3, 1))]
+    pairs = [AveragedLayers(bert, layers) for layers in ((0, 3), (3, 1))]
     shared, passes = make(), []
 
     def counted(encoders: Any, sentences: Any, **options: Any) -> Any:

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network
 from flowbert.encoders import SentenceEncoder, encode_variants
-from flowbert.encoders.cpu import NETWORKS, fast_training, workers
+from flowbert.encoders.cpu import PACKABLE, SHAREABLE, fast_training, workers
 
 Tiny = Callable[[str], Path]
-PACKED = [kind for kind, packs in NETWORKS.items() if packs]
 
 
 def open_tiny(path: Path, dropout: float = 0.0, **options: Any) -> SentenceEncoder:
@@ -49,7 +48,7 @@ def with_gradients(encoder: SentenceEncoder) -> tuple[Tensor, list[Tensor]]:
     return vectors, [gradient for gradient in gradients if gradient is not None]
 
 
-@pytest.mark.parametrize("kind", PACKED)
+@pytest.mark.parametrize("kind", PACKABLE)
 def test_vectors_and_gradients_are_those_of_padded_chunks(
     kind: str, tiny: Tiny
 ) -> None:
@@ -168,7 +167,7 @@ CHANGING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [*NETWORKS, *CHANGING])
+@pytest.mark.parametrize("kind", [*SHAREABLE, *CHANGING])
 def test_a_network_that_writes_while_it_computes_gets_one_worker(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

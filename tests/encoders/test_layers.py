@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from flowbert.encoders import expand_layers, name_layers, resolve_layers
+from flowbert.encoders.layers import expand_layers, name_layers, resolve_layers
 from flowbert.errors import UserError
 
 

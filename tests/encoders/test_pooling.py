@@ -125,9 +125,7 @@ def test_halves_leave_out_special_tokens(
         ].numpy()
     states = states_of(tiny("bert"), "cat dog bird runs")[-1]
     for half, positions in ((0, [2, 4]), (1, [1, 3])):  # [CLS] is at 0, [SEP] at 5
-        variant = bert.variant(
-            pooling=f"{text}:half={half}", token_weights=encoder.token_weights
-        )
+        variant = bert.variant(pooling=f"{text}:half={half}", count_over=CORPUS)
         expected = weights[positions] @ states[positions] / weights[positions].sum()
         vector = variant.encode(["cat dog bird runs"])[0]
         np.testing.assert_allclose(vector, expected, atol=TOLERANCE)

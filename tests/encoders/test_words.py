@@ -103,7 +103,7 @@ def test_everything_that_changes_vectors_is_in_the_identity(tmp_path: Path) -> N
         ),
         (["a 1 2", "b 1 nan"], "row 2: a value is not finite"),
         (["a 1 2", "b 1 1e99"], "row 2: a value is not finite"),
-        (["word"], "row 1: received no numbers"),
+        (["word"], "row 1: received 0 numbers; expected 1"),
         (["3 2"], "received 1 rows"),
         ([], "received 0 rows"),
     ],
