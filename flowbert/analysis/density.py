@@ -12,11 +12,7 @@ from sklearn.covariance import ShrunkCovariance
 from torch import Tensor
 
 from flowbert.flows import Glow
-from flowbert.tasks.measures import Array, to_rows
-
-ROUNDING = 1e-6
-"""Standard deviation, relative to the vectors' size, below which a dimension holds rounding alone:
-a dead dimension of an encoder has 2e-8, one in use 7e-4 or more."""
+from flowbert.tasks.measures import Array, to_rows, varying
 
 RANK_TOLERANCE = 1e-10
 """Smallest eigenvalue relative to the largest with which a Gaussian has a density."""
@@ -35,7 +31,7 @@ def dimension_moments(z: Array) -> pd.DataFrame:
         Columns ``dimension`` (from 0), ``skewness``, ``excess_kurtosis``.
     """
     rows = to_rows(z)
-    varies = rows.std(dim=0, correction=0) > ROUNDING * rows.square().mean().sqrt()
+    varies = varying(rows)
     alive = rows[:, varies].cpu().numpy()
     return pd.DataFrame(
         {

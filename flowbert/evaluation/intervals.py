@@ -83,11 +83,13 @@ def estimate_rows(
     for task in tasks if resamples else ():
         metrics = {metric for metric, _ in task.metrics}
         own = frame[(frame["task"] == task.name) & (frame["split"] == task.split)]
-        cells = list(dict.fromkeys(own[own["metric"].isin(metrics)]["cell"]))
+        cells = own[own["metric"].isin(metrics)]["cell"]
         items = {cell: results.items[cell] for cell in cells}
-        for metric, values in task.resample(items, resamples, seed).items():
-            for cell, row in zip(cells, values, strict=True):
-                replicates[cell, *metric] = row
+        items = {cell: row for cell, row in items.items() if np.isfinite(row).all()}
+        if items:
+            for metric, values in task.resample(items, resamples, seed).items():
+                for cell, row in zip(items, values, strict=True):
+                    replicates[cell, *metric] = row
     missing = np.full(max(resamples, 1), np.nan)
     columns = ("cell", "metric", "aggregation", "value")
     return [
