@@ -136,31 +136,26 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str | None, Any]]:
     """Options with their values, None for none; None with each word that is no option's."""
-    waiting: str | None = None
-    for word in words:
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UserError(f"options: received {word!r}; expected UTF-8 text")
-        is_option = word.startswith("--") or word in ("-c", "-h")
-        if waiting is not None and not is_option:
-            yield waiting, word
-            waiting = None
-            continue
-        if waiting is not None:
-            yield waiting, None
-            waiting = None
-        if not is_option:
+        if not _is_option(word):
             yield None, word
             continue
         name, equals, value = word.removeprefix("--").partition("=")
         name = {"-c": "config", "-h": "help"}.get(name, name)
         if equals:
             yield name, value
-        elif name in FLAGS:
+        elif name in FLAGS or not waiting or _is_option(waiting[0]):
             yield name, None
         else:
-            waiting = name
-    if waiting is not None:
-        yield waiting, None
+            yield name, waiting.pop(0)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--") or word in ("-c", "-h")
 
 
 def _check_name(name: str, names: Sequence[str], where: str) -> None:

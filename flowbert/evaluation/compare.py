@@ -36,6 +36,9 @@ SAMPLE_SIZE = 1000
 _KIND = "cell of a comparison"
 _OWN = ("target", "train_only")
 
+Finished = tuple[Measured, Tensor | None]
+"""Figures of a cell, and vectors ``(S, k)`` of a sample of its sentences for the analysis."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cell:
@@ -76,19 +79,6 @@ class Cell:
             "supervised": self.method.supervised,
             "cell": self.key,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """What a cell gave.
-
-    Attributes:
-        measured: Its figures.
-        sample: Vectors of a sample of the task's sentences, ``(S, k)``, for the analysis.
-    """
-
-    measured: Measured
-    sample: Tensor | None = None
 
 
 def compare(
@@ -322,21 +312,19 @@ def compute(
             if cell.task not in embedded:
                 rows = cache.embed(encoder, cell.task.sentences)
                 embedded[cell.task] = torch.from_numpy(rows)
-            vectors = embedded[cell.task]
+            vectors, sample = embedded[cell.task], None
             if flaw is None:
                 vectors = fitted.transform(vectors)
-            sample = None
-            if flaw is None and cell in sampled:
-                sample = vectors[_sample(cell.task)]
-            finished[cell.key] = Finished(cell.task.measure(vectors, flaw), sample)
+                sample = vectors[_sample(cell.task)] if cell in sampled else None
+            finished[cell.key] = cell.task.measure(vectors, flaw), sample
             if files:
-                _write(files[cell.key], finished[cell.key])
+                _write(files[cell.key], *finished[cell.key])
     results = _results(cells, finished, device)
     for cell in sampled:
         results.sentences = [cell.task.sentences[row] for row in _sample(cell.task)]
-        kept = finished[cell.key].sample
-        if kept is not None:
-            results.vectors[cell.method.name] = kept
+        _, sample = finished[cell.key]
+        if sample is not None:
+            results.vectors[cell.method.name] = sample
     return results
 
 
@@ -412,19 +400,17 @@ def _results(
     rows = []
     items = {}
     for cell in cells:
-        measured = finished[cell.key].measured
+        measured, _ = finished[cell.key]
         items[cell.key] = measured.items
         rows += _rows(cell.columns(), measured)
     for task in dict.fromkeys(cell.task for cell in cells):
         for name, values in task.references.items():
             key = digest(task.digest, name)
             items[key] = values
+            settings = ("encoder", "layers", "pooling", "corpus")
             columns = {
-                "encoder": "none",
-                "layers": "none",
-                "pooling": "none",
+                **dict.fromkeys(settings, "none"),
                 "method": name,
-                "corpus": "none",
                 "seed": None,
                 "task": task.name,
                 "split": task.split,
@@ -450,15 +436,14 @@ def _rows(columns: Mapping[str, Any], measured: Measured) -> list[dict[str, Any]
     return rows
 
 
-def _write(file: Path, finished: Finished) -> None:
-    measured = finished.measured
+def _write(file: Path, measured: Measured, sample: Tensor | None) -> None:
     scores = [
         [*metric, None if np.isnan(value) else value]
         for metric, value in measured.scores.items()
     ]
     tensors: dict[str, Any] = {"items": measured.items}
-    if finished.sample is not None:
-        tensors["sample"] = finished.sample
+    if sample is not None:
+        tensors["sample"] = sample
     save_tensors(file, _KIND, tensors, scores=scores, reason=measured.reason)
 
 
@@ -469,5 +454,4 @@ def _read(file: Path) -> Finished:
         for metric, aggregation, value in metadata["scores"]
     }
     items = tensors["items"].numpy()
-    measured = Measured(items, scores, metadata["reason"])
-    return Finished(measured, tensors.get("sample"))
+    return Measured(items, scores, metadata["reason"]), tensors.get("sample")

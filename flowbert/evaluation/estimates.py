@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from flowbert.tasks.measures import Floats
 
 _TAIL = (1 - 0.95) / 2
 
@@ -57,6 +56,17 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
     """Plain average, of tasks or of seeds; resample r of each enters resample r of the average."""
     value = float(np.mean([each.value for each in estimates]))
     return Estimate(value, np.mean([each.replicates for each in estimates], axis=0))
+
+
+def differences(estimates: Mapping[str, Estimate]) -> list[list[str]]:
+    """Row minus column of any two, with the interval."""
+    return [
+        [
+            "" if first is second else (first - second).text()
+            for second in estimates.values()
+        ]
+        for first in estimates.values()
+    ]
 
 
 def verdict(estimates: Mapping[str, Estimate], baseline: str = "raw") -> str:

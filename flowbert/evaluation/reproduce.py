@@ -3,6 +3,7 @@
 import fnmatch
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -225,21 +226,15 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     )
 
 
+@dataclass
 class _Plan:
     """Cells of published rows; each network and corpus is loaded once."""
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        nli: str,
-        seeds: Sequence[int],
-        device: str | torch.device,
-    ) -> None:
-        self.tasks = tasks
-        self.nli = nli
-        self.seeds = seeds
-        self.device = device
-        self.networks: dict[tuple[str, str], SentenceEncoder] = {}
+    tasks: Sequence[Task]
+    nli: str
+    seeds: Sequence[int]
+    device: str | torch.device
+    networks: dict[tuple[str, str], SentenceEncoder] = field(default_factory=dict)
 
     @cached_property
     def nli_corpus(self) -> Corpus:

@@ -53,6 +53,11 @@ _LIBRARIES = (
 )
 
 
+def aggregation_of(metric: str) -> str:
+    """The aggregation of a metric that is shown first."""
+    return AGGREGATION if metric == "spearman" else "all"
+
+
 class Results:
     """Figures of methods on tasks.
 
@@ -93,9 +98,8 @@ class Results:
         Raises:
             UserError: If there is none.
         """
-        chosen = {"method": method, "task": task, "metric": metric, **columns}
-        if metric == "spearman":
-            chosen = {"aggregation": AGGREGATION, **chosen}
+        chosen = {"method": method, "task": task, "metric": metric}
+        chosen |= {"aggregation": aggregation_of(metric), **columns}
         rows = self.frame
         for name, value in chosen.items():
             if value not in set(rows[name]):
@@ -114,8 +118,7 @@ class Results:
             metric: Metric.
             aggregation: Aggregation; None for ``wmean`` of Spearman, else ``all``.
         """
-        if aggregation is None:
-            aggregation = AGGREGATION if metric == "spearman" else "all"
+        aggregation = aggregation or aggregation_of(metric)
         rows = self.frame
         rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
         index = ["encoder", "layers", "pooling", "corpus", "method"]
@@ -127,11 +130,8 @@ class Results:
         """Write ``results.json`` (records and fingerprint), and the frame as .csv beside it."""
         path = Path(path)
         frame = self.frame.astype({"seed": "Int64"})
-        records = [
-            {name: _plain(value) for name, value in row.items()}
-            for row in frame.to_dict("records")
-        ]
-        write_json(path, {"rows": records, "record": _plain(self.record)})
+        content = {"rows": frame.to_dict("records"), "record": self.record}
+        write_json(path, _plain(content))
         with write_atomically(path.with_suffix(".csv")) as temporary:
             frame.to_csv(temporary, index=False)
 
