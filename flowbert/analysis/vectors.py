@@ -13,7 +13,7 @@ from flowbert.analysis.density import dimension_moments, gaussianity, norm_histo
 from flowbert.analysis.frames import Analysis
 from flowbert.analysis.lengths import norm_correlations, word_lengths
 from flowbert.analysis.neighbours import RAW, sentence_neighbours
-from flowbert.analysis.spaces import check_kind, corpus_map, space_measures, spectrum
+from flowbert.analysis.spaces import corpus_map, space_measures, spectrum
 from flowbert.tasks.measures import Floats, to_rows
 
 DRAWN_SENTENCES = 400
@@ -59,7 +59,6 @@ def analyze_vectors(
         >>> len(analysis.spectra), len(analysis.neighbours)
         (4, 25)
     """
-    check_kind(kind)
     for method, rows in vectors.items():
         if len(rows) != len(sentences):
             raise ValueError(

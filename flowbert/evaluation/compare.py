@@ -148,15 +148,13 @@ def compare(
         True
     """
     seeds = check_options(seeds, bootstrap, output)
-    if score_range is not None and len(score_range) != 2:
-        raise UserError(f"score_range: received {score_range}; expected two numbers")
     chosen = parse_methods(methods)
     measured = load_tasks(
         tasks,
         senteval,
         split=split,
         columns=columns,
-        score_range=None if score_range is None else (score_range[0], score_range[1]),
+        score_range=score_range,
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
     )

@@ -291,23 +291,21 @@ def _compare(
     figures: pd.DataFrame,
 ) -> Iterator[dict[str, Any]]:
     """A line for each task of a published row, and for their average."""
-    estimates: dict[str, Estimate] = {}
+    tasks = [task for task in tasks if np.isfinite(getattr(row, task))]
+    estimates = []
     for task in tasks:
-        figure = getattr(row, task)
-        if np.isnan(figure):
-            continue
         own = figures[figures["task"] == task]
-        estimates[task] = Estimate(np.nan, np.full(1, np.nan))
-        if len(own):
-            estimates[task] = average(list(own["estimate"]))
+        missing = Estimate(np.nan, np.full(1, np.nan))
+        estimate = average(list(own["estimate"])) if len(own) else missing
+        estimates.append(estimate)
         notes = [row.note, *own["reason"].unique()]
-        yield _line(row, task, figure, estimates[task]) | {
+        yield _line(row, task, getattr(row, task), estimate) | {
             "std": 100 * own["value"].std(),
             "note": "; ".join(filter(None, notes)),
         }
-    if len(estimates) > 1:
-        figure = float(np.mean([getattr(row, task) for task in estimates]))
-        yield _line(row, AVERAGE, figure, average(list(estimates.values())))
+    if len(tasks) > 1:
+        figure = float(np.mean([getattr(row, task) for task in tasks]))
+        yield _line(row, AVERAGE, figure, average(estimates))
 
 
 def _line(row: Any, task: str, figure: float, estimate: Estimate) -> dict[str, Any]:

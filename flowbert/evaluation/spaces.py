@@ -22,7 +22,7 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
 
     Args:
         results: The results.
-        **parts: Further arguments of :func:`flowbert.analysis.analyze_vectors`.
+        **parts: Further arguments of :func:`flowbert.analysis.vectors.analyze_vectors`.
     """
     measured = results.frame[results.frame["cell"].isin(list(results.items))]
     measured = measured[measured["metric"] == STS.headline]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from flowbert.evaluation.results import AGGREGATION
+from flowbert.evaluation.results import aggregation_of
 from flowbert.reports.runs import Run
 from flowbert.reports.tables import GEOMETRY, mean_geometry, summarize
 
@@ -24,8 +24,8 @@ def intervals(run: Run) -> pd.DataFrame:
     facets are alike.
     """
     figures = summarize(run.frame).dropna(subset="value")
-    other = (figures["metric"] == "spearman") & (figures["aggregation"] != AGGREGATION)
-    figures = figures[~other & ~figures["metric"].isin(GEOMETRY)]
+    shown = figures["aggregation"] == figures["metric"].map(aggregation_of)
+    figures = figures[shown & ~figures["metric"].isin(GEOMETRY)]
     if figures["split"].nunique() > 1:
         columns = figures["column"] + " " + figures["split"]
         figures = figures.assign(column=columns)

@@ -41,7 +41,7 @@ def load_tasks(
     *,
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
-    score_range: tuple[float, float] | None = None,
+    score_range: Sequence[float] | None = None,
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
 ) -> list[Task]:
@@ -60,6 +60,8 @@ def load_tasks(
     Raises:
         UserError: If a task is unknown, cannot be read, or is named twice.
     """
+    if score_range is not None and len(score_range) != 2:
+        raise UserError(f"score_range: received {score_range}; expected two numbers")
     splits = as_list(split, "split")
     loaded: list[Task] = []
     for text in as_list(tasks, "tasks"):
