@@ -139,9 +139,9 @@ def analyze(
             cosines[method.name] = task.items(fitted.transform(rows))
         if isinstance(fitted, Flow):
             bits = density_bits(fitted.flow_, x, y)
-    tokens: dict[str, Any] = {"tokens": word_lengths(measured, loaded.sentences)}
+    words = {"lengths": word_lengths(measured, loaded.sentences)}
     if isinstance(opened, SentenceEncoder):
-        tokens = token_frames(opened, measured, loaded.sentences, seed=seed)
+        words = token_frames(opened, measured, loaded.sentences, seed=seed)
     analysis = analyze_vectors(
         measured,
         vectors,
@@ -150,7 +150,7 @@ def analyze(
         pairs=pairs,
         kind=map,
         seed=seed,
-        **tokens,
+        **words,
     )
     if output is not None:
         analysis.to_json(output)

@@ -35,7 +35,7 @@ def gold_bounds(gold: Floats) -> Floats:
     return np.linspace(first, last, BANDS + 1)
 
 
-def gold_bands(gold: Floats, cosines: Floats) -> tuple[pd.DataFrame, pd.DataFrame]:
+def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
     """Quartiles and histograms of cosines by band of the gold score.
 
     A score on a bound belongs to the band above, the highest one to the last band. Pairs without
@@ -51,7 +51,7 @@ def gold_bands(gold: Floats, cosines: Floats) -> tuple[pd.DataFrame, pd.DataFram
 
     Example:
         >>> gold, cosines = np.array([0.0, 2.0, 5.0]), np.array([-0.5, 0.5, 0.7])
-        >>> gold_bands(gold, cosines)[0]["median"].tolist()
+        >>> gold_bands(gold, cosines)["bands"]["median"].tolist()
         [-0.5, nan, 0.5, nan, 0.7]
     """
     bounds = gold_bounds(gold)
@@ -77,4 +77,4 @@ def gold_bands(gold: Floats, cosines: Floats) -> tuple[pd.DataFrame, pd.DataFram
         }
         records.append(record)
         histograms.append(pd.DataFrame(histogram))
-    return pd.DataFrame(records), pd.concat(histograms, ignore_index=True)
+    return {"bands": pd.DataFrame(records), "band_cosines": pd.concat(histograms)}

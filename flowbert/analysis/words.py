@@ -151,7 +151,7 @@ def token_frames(
     corpus: Sequence[str],
     tokens: int = 2000,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, pd.DataFrame]:
     """Lengths of sentences in tokens, and the word space with the frequencies of a corpus.
 
     Args:
@@ -163,7 +163,7 @@ def token_frames(
         seed: Seed of the draws.
 
     Returns:
-        The arguments ``tokens`` and ``words`` of
+        The arguments ``lengths`` and ``**words`` of
         :func:`~flowbert.analysis.vectors.analyze_vectors`.
     """
     counts = Counter(chain.from_iterable(tokens_of(encoder, corpus)))
@@ -173,10 +173,9 @@ def token_frames(
     layers = {"input": mean_cosine(embeddings)}
     for number, cosine in enumerate(cosine_by_layer(encoder, corpus, tokens, seed)):
         layers[str(number)] = cosine
-    words = {
+    return {
+        "lengths": sentence_lengths(tokens_of(encoder, sentences), counts, "tokens"),
         "buckets": word_buckets(embeddings),
         "words": word_points(embeddings),
         "layers": pd.DataFrame(layers.items(), columns=["layer", "mean_cosine"]),
     }
-    lengths = sentence_lengths(tokens_of(encoder, sentences), counts, "tokens")
-    return {"tokens": lengths, "words": words}

@@ -29,6 +29,7 @@ from flowbert.maps import AffineMap, AnyMap, Moments, Raw, check_map, flaw_of
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import POSITIVE_ABOVE, STS, Measured, Task, load_tasks
+from flowbert.tasks.measures import Floats
 
 SAMPLE_SIZE = 1000
 """Sentences whose vectors are kept for the analysis of a comparison."""
@@ -181,8 +182,7 @@ def compare(
         learned = _labels(labels, senteval, columns, measured, drop_overlap)
     cells = plan_cells(encoders, chosen, corpora, learned, seeds)
     results = compute(cells, cache, output, device)
-    add_intervals(results, measured, bootstrap, bootstrap_seed)
-    results.tasks = measured
+    add_intervals(results, bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
         if results.vectors and os.environ.get("FLOWBERT_REPORT") != "0":
@@ -396,15 +396,15 @@ def _results(
 ) -> Results:
     """Rows of all cells, and of what is no method but stands in the same table."""
     rows = []
-    items = {}
+    items: dict[Task, dict[str, Floats]] = defaultdict(dict)
     for cell in cells:
         measured, _ = finished[cell.key]
-        items[cell.key] = measured.items
+        items[cell.task][cell.key] = measured.items
         rows += _rows(cell.columns(), measured)
-    for task in dict.fromkeys(cell.task for cell in cells):
+    for task, own in items.items():
         for name, values in task.references.items():
             key = digest(task.digest, name)
-            items[key] = values
+            own[key] = values
             settings = ("encoder", "layers", "pooling", "corpus")
             columns = {
                 **dict.fromkeys(settings, "none"),
@@ -421,7 +421,7 @@ def _results(
     encoders = dict.fromkeys(cell.encoder for cell in cells)
     record["encoders"] = [encoder.describe() for encoder in encoders]
     results = Results(rows, record)
-    results.items = items
+    results.items = dict(items)
     return results
 
 

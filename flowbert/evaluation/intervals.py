@@ -17,22 +17,20 @@ EVERYWHERE = ("none", "given")
 _METHOD = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
 
 
-def add_intervals(
-    results: Results, tasks: Sequence[Task], resamples: int = 1000, seed: int = 0
-) -> None:
+def add_intervals(results: Results, resamples: int = 1000, seed: int = 0) -> None:
     """Bootstrap every cell; add intervals, averages over tasks, differences and verdicts.
 
     Methods on one task share their resamples, so that any two of them can be compared.
 
     Args:
         results: Results whose :attr:`Results.items` hold each cell.
-        tasks: The measured tasks.
         resamples: Number of resamples; 0 for none, and no verdict.
         seed: Seed.
     """
     frame = results.frame
-    frame["estimate"] = estimate_rows(results, tasks, resamples, seed)
+    frame["estimate"] = estimate_rows(results, resamples, seed)
     pooled = _pool(frame, [*_METHOD, "task", "metric", "aggregation"], "max")
+    tasks = list(results.items)
     averages = _averages(pooled, [task.name for task in tasks if task.averaged])
     frame = pd.concat([frame, averages], ignore_index=True)
     intervals = [estimate.interval for estimate in frame["estimate"]]
@@ -52,27 +50,20 @@ def add_intervals(
     }
 
 
-def estimate_rows(
-    results: Results, tasks: Sequence[Task], resamples: int, seed: int
-) -> list[Estimate]:
+def estimate_rows(results: Results, resamples: int, seed: int) -> list[Estimate]:
     """The bootstrap estimate of each row of the frame, see :func:`add_intervals`."""
-    frame = results.frame
     replicates = {}
-    for task in tasks if resamples else ():
-        metrics = {metric for metric, _ in task.metrics}
-        own = frame[(frame["task"] == task.name) & (frame["split"] == task.split)]
-        cells = own[own["metric"].isin(metrics)]["cell"]
-        items = {cell: results.items[cell] for cell in cells}
-        items = {cell: row for cell, row in items.items() if np.isfinite(row).all()}
-        if items:
-            for metric, values in task.resample(items, resamples, seed).items():
-                for cell, row in zip(items, values, strict=True):
+    for task, items in results.items.items():
+        finite = {cell: row for cell, row in items.items() if np.isfinite(row).all()}
+        if resamples and finite:
+            for metric, values in task.resample(finite, resamples, seed).items():
+                for cell, row in zip(finite, values, strict=True):
                     replicates[cell, *metric] = row
     missing = np.full(max(resamples, 1), np.nan)
-    columns = ("cell", "metric", "aggregation", "value")
+    rows = results.frame[["cell", "metric", "aggregation", "value"]]
     return [
         Estimate(value, replicates.get(tuple(key), missing))
-        for *key, value in zip(*(frame[name] for name in columns), strict=True)
+        for *key, value in rows.itertuples(index=False)
     ]
 
 

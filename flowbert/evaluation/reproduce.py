@@ -150,7 +150,7 @@ def reproduce(
         raise UserError("; ".join(dict.fromkeys(failures)))
     distinct = {cell.key: cell for own in cells.values() for cell in own}
     results = compute(list(distinct.values()), cache, output, device)
-    estimates = estimate_rows(results, measured, bootstrap, bootstrap_seed)
+    estimates = estimate_rows(results, bootstrap, bootstrap_seed)
     results.frame[["low", "high"]] = [estimate.interval for estimate in estimates]
     figures = results.frame.assign(estimate=estimates)
     figures = figures[figures["metric"] == "spearman"]

@@ -69,10 +69,9 @@ class Results:
         frame: One row per figure (pandas), in long form. ``low`` and ``high`` are the ends of
             the 95% interval; the task ``average`` is the mean over the tasks of a split.
         record: As the argument.
-        items: Items of each cell (method on a task), ``(K,)``, of a run in this process.
+        items: Items ``(K,)`` of each cell (method on a task) by task, of a run in this process.
         vectors: Vectors of a sample of sentences by method, for the analysis of the run.
         sentences: The sentences of this sample.
-        tasks: The measured tasks, of a run in this process.
     """
 
     def __init__(
@@ -80,10 +79,9 @@ class Results:
     ) -> None:
         self.frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
         self.record = dict(record)
-        self.items: dict[str, Floats] = {}
+        self.items: dict[Task, dict[str, Floats]] = {}
         self.vectors: dict[str, torch.Tensor] = {}
         self.sentences: list[str] = []
-        self.tasks: list[Task] = []
 
     @property
     def verdicts(self) -> list[str]:

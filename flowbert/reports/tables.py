@@ -152,18 +152,25 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
         geometry["table"] = _MAIN if one_task else _OTHERS
         figures = pd.concat([figures, geometry], ignore_index=True)
         for name, rows in figures.groupby("table", sort=False):
+            texts = [_cell(figure) for figure in rows.itertuples()]
+            cells = rows.assign(text=texts, bold=_best(rows))
             folded = name not in (_MAIN, _OTHERS)
-            tables.append(_table(f"{name}, {split} split", rows, folded))
+            tables.append(make_table(f"{name}, {split} split", cells, folded=folded))
     return sorted(tables, key=attrgetter("folded"))
 
 
-def _table(title: str, figures: pd.DataFrame, folded: bool) -> Table:
-    texts = [_cell(figure) for figure in figures.itertuples()]
-    cells = figures.assign(text=texts, bold=_best(figures))
+def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
+    """A table from its cells in long form.
+
+    Args:
+        title: Its caption.
+        cells: Columns label, column, text and bold.
+        **look: ``folded`` and ``words`` of :class:`Table`.
+    """
     cells = cells.set_index(["label", "column"])
     text = cells["text"].unstack(fill_value="", sort=False)
     bold = cells["bold"].unstack(fill_value=False, sort=False)
-    return Table(title, text.rename_axis(index=None, columns=None), bold, folded)
+    return Table(title, text.rename_axis(index=None, columns=None), bold, **look)
 
 
 def _cell(figure: Any) -> str:

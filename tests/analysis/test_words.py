@@ -114,10 +114,10 @@ def test_token_frames_rank_tokens_by_frequency(encoder: SentenceEncoder) -> None
     counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
     ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
     frames = token_frames(encoder, TEXTS[:2], TEXTS, tokens=10)
-    lengths, words = frames["tokens"], frames["words"]
+    lengths = frames["lengths"]
     assert lengths["unit"].tolist() == ["tokens"] * 2
     assert lengths["length"].tolist() == [n - 2 for n in encoder.lengths(TEXTS[:2])]
-    pd.testing.assert_frame_equal(words["buckets"], word_buckets(ranked))
-    pd.testing.assert_frame_equal(words["words"], word_points(ranked))
-    assert words["layers"]["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
-    assert words["layers"]["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))
+    pd.testing.assert_frame_equal(frames["buckets"], word_buckets(ranked))
+    pd.testing.assert_frame_equal(frames["words"], word_points(ranked))
+    assert frames["layers"]["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
+    assert frames["layers"]["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))
