@@ -280,12 +280,11 @@ def parameters(source: str) -> tuple[str, ...]:
     """Parameters of a function, or of a class, by its full name; it is not imported."""
     node = _definition(source)
     if isinstance(node, ast.ClassDef):
-        fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-        constructors = [each for each in methods if each.name == "__init__"]
-        if not constructors:
+        constructor = _find("__init__", node)
+        if constructor is None:
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
             return tuple(ast.unparse(field.target) for field in fields)
-        node = constructors[0]
+        node = constructor
     arguments = [*node.args.args, *node.args.kwonlyargs]
     return tuple(each.arg for each in arguments if each.arg != "self")
 
@@ -294,19 +293,23 @@ def summary(command: str) -> str:
     """What a command does: the first line of the docstring."""
     node = _definition(COMMANDS[command])
     if isinstance(node, ast.ClassDef):
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-        node = next(each for each in methods if each.name == command)
+        node = _find(command, node)
     return (ast.get_docstring(node) or "").splitlines()[0].replace("``", "")
 
 
-def _definition(source: str) -> ast.FunctionDef | ast.ClassDef:
+def _definition(source: str) -> Any:
     module, _, name = source.rpartition(".")
     package: Any = find_spec(module.partition(".")[0])
     file = Path(package.origin).parents[1] / f"{module.replace('.', '/')}.py"
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    return _find(name, ast.parse(file.read_text(encoding="utf-8")))
+
+
+def _find(name: str, within: ast.Module | ast.ClassDef) -> Any:
+    """A function or class by its name; None if there is none."""
+    for node in within.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return node
-    raise ValueError(f"{file} has no {name}")
+    return None
 
 
 def load(source: str) -> Any:

@@ -294,9 +294,9 @@ def compute(
     finished = {key: _read(file) for key, file in files.items() if file.is_file()}
     pending = [cell for cell in cells if cell.key not in finished]
     _encode(pending, cache)
-    by_fit: dict[str, list[Cell]] = {}
+    by_fit: dict[str, list[Cell]] = defaultdict(list)
     for cell in pending:
-        by_fit.setdefault(cell.fit_key, []).append(cell)
+        by_fit[cell.fit_key].append(cell)
     sampled = _sampled(cells)
     encoder = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):

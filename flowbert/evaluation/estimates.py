@@ -69,12 +69,11 @@ def differences(estimates: Mapping[str, Estimate]) -> list[list[str]]:
     ]
 
 
-def verdict(estimates: Mapping[str, Estimate], baseline: str = "raw") -> str:
-    """Which method to use, in one line.
+def verdict(estimates: Mapping[str, Estimate]) -> str:
+    """Which method to use, in one line; others are compared with raw, or else with the first one.
 
     Args:
         estimates: At least two methods that exist, in the order of preference at equal merit.
-        baseline: The method that others are compared with; the first one if it is missing.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -82,7 +81,7 @@ def verdict(estimates: Mapping[str, Estimate], baseline: str = "raw") -> str:
         >>> verdict({"raw": raw, "whitening": whitening}).split(" by")[0]
         'whitening is better than raw'
     """
-    base = baseline if baseline in estimates else next(iter(estimates))
+    base = "raw" if "raw" in estimates else next(iter(estimates))
     best = max(estimates, key=lambda method: estimates[method].value)
     lead = estimates[best] - estimates[base]
     close = [

@@ -93,16 +93,15 @@ def _comparisons(
     rows: pd.DataFrame, tasks: Sequence[Task]
 ) -> Iterator[tuple[str, dict[str, Estimate]]]:
     """What verdicts are about: the average, or the only averaged task; then every other task."""
-    averaged = [task.name for task in tasks if task.averaged]
-    deciding = [
-        (AVERAGE if len(set(averaged)) > 1 else name, "spearman")
-        for name in averaged[:1]
-    ]
-    deciding += [
-        (task.name, task.headline)
-        for task in tasks
-        if not task.averaged and task.headline
-    ]
+    averaged = {task.name for task in tasks if task.averaged}
+    deciding = {
+        (
+            AVERAGE if task.averaged and len(averaged) > 1 else task.name,
+            task.headline,
+        ): None
+        for task in sorted(tasks, key=lambda task: not task.averaged)
+        if task.headline
+    }
     for name, metric in deciding:
         chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
         chosen = chosen[chosen["aggregation"] == aggregation_of(metric)]

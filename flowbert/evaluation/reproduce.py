@@ -33,7 +33,6 @@ from flowbert.tasks import Task, load_tasks
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 """Tasks of the published rows."""
 
-_NUMBERS = ["published", "ours", "low", "high", "std", "difference", "inside"]
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
@@ -177,7 +176,7 @@ def reproduction_text(comparison: pd.DataFrame) -> str:
     """
     tables = []
     for (row, note), lines in comparison.groupby(["row", "note"], sort=False):
-        numbers = lines.set_index("task")[_NUMBERS]
+        numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
         numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
         text = numbers.T.to_string(float_format="{:.2f}".format, na_rep="-")
         tables.append(f"{row}\n{note}\n{text}\n")

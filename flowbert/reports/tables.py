@@ -106,10 +106,9 @@ def summarize(frame: pd.DataFrame) -> pd.DataFrame:
         low=("low", "first"),
         high=("high", "first"),
     ).reset_index()
-    one_seed = figures["std"].isna()
-    for end, sign in (("low", -1), ("high", 1)):
-        deviation = figures["value"] + sign * figures["std"]
-        figures[end] = figures[end].where(one_seed, deviation)
+    # Of one seed there is no standard deviation.
+    figures["low"] = (figures["value"] - figures["std"]).fillna(figures["low"])
+    figures["high"] = (figures["value"] + figures["std"]).fillna(figures["high"])
     scaled = ~figures["metric"].isin(GEOMETRY)
     figures.loc[scaled, ["value", "std", "low", "high"]] *= 100
     figures["column"] = [_column(figure) for figure in figures.itertuples()]

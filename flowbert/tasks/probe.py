@@ -49,7 +49,7 @@ class Probe(Task):
         self._unit_of, premises = pd.factorize(pd.Index(data.splits["test"].premises))
         self.count = len(self._unit_of)
         self.strata = (len(premises),)
-        labels = [data.splits[split].labels for split in data.splits]
+        labels = [split.labels for split in data.splits.values()]
         self.digest = digest(self.kind, self.name, sentences_digest(texts), labels)
 
     def texts(self) -> Mapping[str, Sequence[str]]:
