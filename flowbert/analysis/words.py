@@ -122,7 +122,7 @@ def cosine_by_layer(
     network, tokenizer = encoder.backbone.network.eval(), encoder.backbone.tokenizer
     stream = Stream(seed, "sample")
     order = stream.rng().permutation(len(sentences)).tolist()
-    layers: list[list[Tensor]] = [[] for _ in range(encoder.num_layers + 1)]
+    batches: list[list[Tensor]] = []
     encoded = 0
     for start in range(0, len(order), BATCH_SIZE):
         features = tokenizer(
@@ -136,12 +136,12 @@ def cosine_by_layer(
         real = features.pop("special_tokens_mask") == 0  # padding is special, too
         with torch.no_grad():
             states = network(**features, output_hidden_states=True).hidden_states
-        for layer, state in zip(layers, states, strict=True):
-            layer.append(state[real].float().cpu())
+        batches.append([state[real].float().cpu() for state in states])
         encoded += int(real.sum())
         if encoded >= 10 * tokens:
             break
     drawn = torch.randperm(encoded, generator=stream.generator())[:tokens]
+    layers = zip(*batches, strict=True)
     return [mean_cosine(torch.cat(layer)[drawn]) for layer in layers]
 
 
@@ -170,12 +170,14 @@ def token_frames(
     ranked = sorted(counts, key=lambda token: (-counts[token], token))
     network: Any = encoder.backbone.network
     embeddings = network.get_input_embeddings().weight.detach()[ranked]
-    layers = {"input": mean_cosine(embeddings)}
-    for number, cosine in enumerate(cosine_by_layer(encoder, corpus, tokens, seed)):
-        layers[str(number)] = cosine
+    cosines = cosine_by_layer(encoder, corpus, tokens, seed)
+    layers = {
+        "layer": ["input", *map(str, range(len(cosines)))],
+        "mean_cosine": [mean_cosine(embeddings), *cosines],
+    }
     return {
         "lengths": sentence_lengths(tokens_of(encoder, sentences), counts, "tokens"),
         "buckets": word_buckets(embeddings),
         "words": word_points(embeddings),
-        "layers": pd.DataFrame(layers.items(), columns=["layer", "mean_cosine"]),
+        "layers": pd.DataFrame(layers),
     }

@@ -172,9 +172,9 @@ def _plain(value: Any) -> Any:
 
 
 def fingerprint(
-    config: Mapping[str, Any], device: str | torch.device, seed: int | None = None
+    config: Mapping[str, Any], device: str | torch.device
 ) -> dict[str, Any]:
-    """What a figure depends on beside its row: versions, configuration, device, time, seed."""
+    """What a figure depends on beside its row: versions, configuration, device, time."""
     device = torch.device(device)
     on_gpu = device.type == "cuda"
     return {
@@ -189,5 +189,4 @@ def fingerprint(
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seed": seed,
     }

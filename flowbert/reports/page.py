@@ -72,10 +72,8 @@ def report(
     if len(paths) == 1:
         run = read_run(paths[0])
     else:
-        names = short_names(map(str, paths)).values()
-        run = join_runs(
-            {n: read_run(path) for n, path in zip(names, paths, strict=True)}
-        )
+        names = short_names(map(str, paths))
+        run = join_runs({name: read_run(Path(path)) for path, name in names.items()})
     with write_folder_atomically(figures) as folder:
         pictures = dict(_pictures(run, folder))
     html = _template().render(

@@ -31,7 +31,8 @@ __all__ = [
     "uniformity",
 ]
 
-KINDS = ("sts", "lexical", "lexical-characters", "answers", "probe")
+UNITS = {"lexical": "words", "lexical-characters": "characters"}
+KINDS = ("sts", *UNITS, "answers", "probe")
 """Prefixes of tasks: ``KIND:SOURCE``; without one it is ``sts``."""
 
 
@@ -83,8 +84,7 @@ def load_tasks(
                 if kind == "sts":
                     loaded.append(STS(data, name, positive_above, uniformity_limit))
                 else:
-                    unit = "characters" if kind == "lexical-characters" else "words"
-                    loaded.append(Lexical(data, name, unit))
+                    loaded.append(Lexical(data, name, UNITS[kind]))
     known = set()
     for task in loaded:
         key = (task.kind, task.name, task.split, task.metrics)
