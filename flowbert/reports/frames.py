@@ -14,7 +14,7 @@ _VALIDATED = (
     r"(?P<method>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)"
     r"/(?P<metric>spearman_wmean|alignment|uniformity)"
 )
-_PLANE = ("alignment", "uniformity")
+_PLANE = ["alignment", "uniformity"]
 
 
 def intervals(run: Run) -> pd.DataFrame:
@@ -46,12 +46,12 @@ def plane(run: Run) -> pd.DataFrame:
     """
     points = mean_geometry(summarize(run.frame)).set_index(["label", "metric"])
     points = points["value"].unstack(sort=False).reset_index()
-    path = curve(run).groupby(["method", "step"])[list(_PLANE)].mean().reset_index()
+    path = curve(run).groupby(["method", "step"])[_PLANE].mean().reset_index()
     trained = path.groupby("method")["alignment"].transform("nunique") > 1
     path = path[trained].assign(label=path["method"] + ", training")
     columns = ["label", "step", *_PLANE]
     frame = pd.concat([points, path], ignore_index=True).reindex(columns=columns)
-    return frame.dropna(subset=list(_PLANE))
+    return frame.dropna(subset=_PLANE)
 
 
 def curve(run: Run) -> pd.DataFrame:

@@ -60,11 +60,9 @@ class AnswerRanking(Task):
 
         if not np.isfinite(items).all():
             return dict.fromkeys(self.metrics, np.nan)
-        auc = float(roc_auc_score(self.data.labels, items))
-        precision, rank = np.nanmean(self._by_question(items), axis=1)
-        return dict(
-            zip(self.metrics, (auc, float(precision), float(rank)), strict=True)
-        )
+        auc = roc_auc_score(self.data.labels, items)
+        figures = [auc, *np.nanmean(self._by_question(items), axis=1)]
+        return dict(zip(self.metrics, map(float, figures), strict=True))
 
     def _by_question(self, items: Floats) -> Floats:
         """Average precision and reciprocal rank ``(2, Q)``; NaN for a question without answer."""

@@ -160,5 +160,6 @@ class Task(ABC):
 
 def cosines(left: Tensor, right: Tensor) -> Floats:
     """Cosine of each pair of rows ``(K, D)``, float64, rounded to 10 decimals."""
-    products = (unit_rows(left) * unit_rows(right)).sum(dim=1)
-    return np.round(products.clamp(-1.0, 1.0).cpu().numpy(), COSINE_DECIMALS)
+    products = unit_rows(left) * unit_rows(right)
+    values = products.sum(dim=1).clamp(-1.0, 1.0)
+    return np.round(values.cpu().numpy(), COSINE_DECIMALS)

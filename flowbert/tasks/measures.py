@@ -39,7 +39,9 @@ def unit_rows(x: Array) -> Tensor:
 
 def varying(rows: Tensor) -> Tensor:
     """Whether each dimension of vectors ``(N, D)`` varies by more than rounding: ``(D,)``."""
-    return rows.std(dim=0, correction=0) > ROUNDING * rows.square().mean().sqrt()
+    deviations = rows.std(dim=0, correction=0)
+    size = rows.square().mean().sqrt()
+    return deviations > ROUNDING * size
 
 
 def no_spearman(x: Floats, y: Floats) -> str:
@@ -70,7 +72,6 @@ def spearman(x: Floats, y: Floats) -> float:
         >>> round(spearman(x, np.array([1.0, 2.0, 3.0, 4.0])), 4)
         0.9487
     """
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) != len(y):
         raise ValueError(
             f"spearman: received {len(x)} and {len(y)} values; expected equal numbers"
@@ -99,7 +100,8 @@ def alignment(x: Array, y: Array) -> float:
         Understanding Contrastive Representation Learning through Alignment and Uniformity on the
         Hypersphere (Wang and Isola, 2020). https://arxiv.org/abs/2005.10242
     """
-    return float((unit_rows(x) - unit_rows(y)).square().sum(dim=1).mean())
+    differences = unit_rows(x) - unit_rows(y)
+    return float(differences.square().sum(dim=1).mean())
 
 
 def mean_cosine(x: Array) -> float:
@@ -108,7 +110,8 @@ def mean_cosine(x: Array) -> float:
     count = len(unit)
     if count < 2:
         return math.nan
-    return (float(unit.sum(dim=0).square().sum()) - count) / (count * (count - 1))
+    total = float(unit.sum(dim=0).square().sum())
+    return (total - count) / (count * (count - 1))
 
 
 def uniformity(

@@ -95,8 +95,8 @@ class Probe(Task):
 
     def _features(self, rows: Tensor, split: str) -> Floats:
         first, second = rows[self._rows(split)].chunk(2)
-        features = torch.cat([(first - second).abs(), first * second], dim=1)
-        return features.numpy()
+        distance, product = (first - second).abs(), first * second
+        return torch.cat([distance, product], dim=1).numpy()
 
     def _rows(self, split: str) -> NDArray[np.int64]:
         """Rows of the first sentences, then of the second ones."""

@@ -106,7 +106,8 @@ class STS(PairTask):
 
     def _split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of the pairs of each subset."""
-        return np.split(values, np.cumsum(self.strata)[:-1], axis=-1)
+        ends = np.cumsum(self.strata)
+        return np.split(values, ends[:-1], axis=-1)
 
     def _by_subset(self, items: Floats) -> Iterator[tuple[Floats, Floats]]:
         """Items and gold scores of each subset."""

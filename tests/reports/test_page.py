@@ -150,7 +150,7 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     path = save(tmp_path, rows, verdicts=[NASTY], differences=differences)
     page = Page(report(path))
     assert page.tags["script"] == 0
-    assert page.texts.count(NASTY) > 8
+    assert page.texts.count(NASTY) >= 8
     assert page.tags["img"] == 2
 
 
