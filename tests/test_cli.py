@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flowbert.cli import main
-from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, option_names
+from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, load, option_names
 from flowbert.cli.parser import make_parser
 
 ROOT = Path(__file__).parents[1]
@@ -110,12 +110,7 @@ def test_mistakes_are_one_line(
 def test_names_are_those_of_the_parser(command: str, method: str) -> None:
     if command not in TRAINED and method != "flow":
         return
-    file, name = COMMANDS[command]
-    module = "flowbert." + file.removesuffix(".py").replace("/", ".")
-    function = getattr(
-        sys.modules.get(module) or __import__(module, fromlist=["x"]), name
-    )
-    parser = make_parser(command, function, method)
+    parser = make_parser(command, load(COMMANDS[command]), method)
     names = {action.dest for action in parser._actions if action.option_strings}
     nested = {name for name in names if name.endswith(".help")} | {"trainer"}
     assert set(option_names(command, method)) == names - nested | {"help", "quiet"}

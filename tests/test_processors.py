@@ -19,7 +19,7 @@ from flowbert.encoders import EmbeddingCache, SentenceEncoder
 from flowbert.io import digest_file, load_tensors, save_tensors, sentences_digest
 from flowbert.maps import Moments, Whitening, load_map, save_map
 from flowbert.seeding import Stream
-from flowbert.tasks.bootstrap import Block
+from flowbert.tasks.bootstrap import draw_counts
 
 OTHER_PROCESSOR = {
     "ATEN_CPU_CAPABILITY": "default",
@@ -87,7 +87,7 @@ def exact(folder: Path) -> dict[str, Tensor]:
         "tokens": torch.randint(2000, (1000,), generator=generator),
         "dropout": dropout,
         "multiplicities": torch.from_numpy(
-            Block(10, (300, 200), Stream(0, "bootstrap")).counts()
+            draw_counts((300, 200), 10, Stream(0, "bootstrap"))
         ),
         "files": torch.tensor([ord(letter) for text in texts for letter in text]),
         "cached": torch.from_numpy(

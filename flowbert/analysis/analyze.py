@@ -23,7 +23,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
-from flowbert.evaluation.methods import Method, fit_map, parse_methods
+from flowbert.evaluation.methods import fit_map, parse_methods
 from flowbert.maps import Flow, check_map, flaw_of
 from flowbert.progress import bar
 from flowbert.seeding import Stream
@@ -104,7 +104,15 @@ def analyze(
             f"corpus: received {len(distinct)} distinct sentences; expected {FEWEST} or more"
         )
     opened = open_encoder(encoder, loaded.sentences, device)
-    _check(chosen, opened)
+    for method in chosen:
+        if method.encoder is not None:
+            check_same_encoder(method.encoder.identity, opened.identity, method.name)
+        if method.needs_fit and method.supervised:
+            raise UserError(
+                f"methods: received {method.name}, which learns from labels; expected others"
+            )
+        if method.needs_fit:
+            check_map(method.map, opened.dim)
     order = Stream(seed, "sample").rng().permutation(len(distinct))
     sentences = [distinct[row] for row in order]
     held_out = min(limit, len(distinct) // 2)
@@ -116,7 +124,9 @@ def analyze(
     x, y = (torch.from_numpy(cache.embed(opened, part)) for part in (fitting, measured))
     vectors: dict[str, Tensor] = {}
     bits: dict[str, float] = {}
-    cosines: dict[STS, dict[str, Floats]] = {task: {} for task in scored}
+    pairs: dict[str, tuple[Floats, dict[str, Floats]]] = {
+        f"{task.name} {task.split}": (task.gold, {}) for task in scored
+    }
     for method in bar(chosen, "Fitting", unit="methods"):
         fitted, flaw = method.map, flaw_of(method.map)
         if not method.fitted:
@@ -124,39 +134,24 @@ def analyze(
         if flaw is not None:
             raise UserError(f"methods: {method.name}: {flaw}")
         vectors[method.name] = fitted.transform(y)
-        for task in scored:
+        for task, (_, cosines) in zip(scored, pairs.values(), strict=True):
             rows = torch.from_numpy(cache.embed(opened, task.sentences))
-            cosines[task][method.name] = task.items(fitted.transform(rows))
+            cosines[method.name] = task.items(fitted.transform(rows))
         if isinstance(fitted, Flow):
             bits = density_bits(fitted.flow_, x, y)
-    tokens: dict[str, Any] = {"tokens": word_lengths(measured, loaded.sentences)}
+    words = {"lengths": word_lengths(measured, loaded.sentences)}
     if isinstance(opened, SentenceEncoder):
-        tokens = token_frames(opened, measured, loaded.sentences, seed=seed)
+        words = token_frames(opened, measured, loaded.sentences, seed=seed)
     analysis = analyze_vectors(
         measured,
         vectors,
         setting=opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)},
         bits=bits,
-        pairs={
-            f"{task.name} {task.split}": (task.gold, values)
-            for task, values in cosines.items()
-        },
+        pairs=pairs,
         kind=map,
         seed=seed,
-        **tokens,
+        **words,
     )
     if output is not None:
         analysis.to_json(output)
     return analysis
-
-
-def _check(methods: Sequence[Method], encoder: Encoder) -> None:
-    for method in methods:
-        if method.encoder is not None:
-            check_same_encoder(method.encoder.identity, encoder.identity, method.name)
-        if method.needs_fit and method.supervised:
-            raise UserError(
-                f"methods: received {method.name}, which learns from labels; expected others"
-            )
-        if method.needs_fit:
-            check_map(method.map, encoder.dim)

@@ -30,14 +30,12 @@ def gold_bounds(gold: Floats) -> Floats:
         return np.array([low, high])
     step = 10.0 ** math.floor(math.log10(high - low))
     # Rounding must not leave a score outside.
-    low, high = (
-        min(low, math.floor(low / step) * step),
-        max(high, math.ceil(high / step) * step),
-    )
-    return np.linspace(low, high, BANDS + 1)
+    first = min(low, math.floor(low / step) * step)
+    last = max(high, math.ceil(high / step) * step)
+    return np.linspace(first, last, BANDS + 1)
 
 
-def gold_bands(gold: Floats, cosines: Floats) -> tuple[pd.DataFrame, pd.DataFrame]:
+def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
     """Quartiles and histograms of cosines by band of the gold score.
 
     A score on a bound belongs to the band above, the highest one to the last band. Pairs without
@@ -53,7 +51,7 @@ def gold_bands(gold: Floats, cosines: Floats) -> tuple[pd.DataFrame, pd.DataFram
 
     Example:
         >>> gold, cosines = np.array([0.0, 2.0, 5.0]), np.array([-0.5, 0.5, 0.7])
-        >>> gold_bands(gold, cosines)[0]["median"].tolist()
+        >>> gold_bands(gold, cosines)["bands"]["median"].tolist()
         [-0.5, nan, 0.5, nan, 0.7]
     """
     bounds = gold_bounds(gold)
@@ -61,27 +59,22 @@ def gold_bands(gold: Floats, cosines: Floats) -> tuple[pd.DataFrame, pd.DataFram
     records, histograms = [], []
     for band, (low, high) in enumerate(pairwise(bounds)):
         chosen = cosines[(band_of_pair == band) & ~np.isnan(cosines)]
-        quartiles = (
-            np.quantile(chosen, (0.25, 0.5, 0.75)) if len(chosen) else [math.nan] * 3
-        )
-        records.append((low, high, len(chosen), *quartiles))
+        bounds_of_band = {"gold_from": low, "gold_to": high}
+        lower, median, upper = pd.Series(chosen).quantile([0.25, 0.5, 0.75])
+        record = {
+            **bounds_of_band,
+            "pairs": len(chosen),
+            "lower_quartile": lower,
+            "median": median,
+            "upper_quartile": upper,
+        }
         counts, edges = np.histogram(chosen, BINS, (-1, 1))
         histogram = {
-            "gold_from": low,
-            "gold_to": high,
+            **bounds_of_band,
             "cosine_from": edges[:-1],
             "cosine_to": edges[1:],
             "pairs": counts,
         }
+        records.append(record)
         histograms.append(pd.DataFrame(histogram))
-    columns = [
-        "gold_from",
-        "gold_to",
-        "pairs",
-        "lower_quartile",
-        "median",
-        "upper_quartile",
-    ]
-    return pd.DataFrame(records, columns=columns), pd.concat(
-        histograms, ignore_index=True
-    )
+    return {"bands": pd.DataFrame(records), "band_cosines": pd.concat(histograms)}

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -12,14 +11,13 @@ from sklearn.covariance import ShrunkCovariance
 from torch import Tensor
 
 from flowbert.flows import Glow
-from flowbert.tasks.measures import Array, to_rows
-
-ROUNDING = 1e-6
-"""Standard deviation, relative to the vectors' size, below which a dimension holds rounding alone:
-a dead dimension of an encoder has 2e-8, one in use 7e-4 or more."""
+from flowbert.tasks.measures import Array, to_rows, varying
 
 RANK_TOLERANCE = 1e-10
 """Smallest eigenvalue relative to the largest with which a Gaussian has a density."""
+
+BINS = 40
+"""Bins of the histogram of norms."""
 
 GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
 """Gaussians to compare a flow with, and their shrinkage."""
@@ -35,7 +33,7 @@ def dimension_moments(z: Array) -> pd.DataFrame:
         Columns ``dimension`` (from 0), ``skewness``, ``excess_kurtosis``.
     """
     rows = to_rows(z)
-    varies = rows.std(dim=0, correction=0) > ROUNDING * rows.square().mean().sqrt()
+    varies = varying(rows)
     alive = rows[:, varies].cpu().numpy()
     return pd.DataFrame(
         {
@@ -78,7 +76,7 @@ def gaussianity(z: Array) -> dict[str, float]:
     }
 
 
-def norm_histogram(z: Array, bins: int = 40) -> pd.DataFrame:
+def norm_histogram(z: Array) -> pd.DataFrame:
     r"""Histogram of the norms of vectors ``(N, D)``, divided by :math:`\sqrt D`.
 
     Returns:
@@ -87,18 +85,13 @@ def norm_histogram(z: Array, bins: int = 40) -> pd.DataFrame:
     rows = to_rows(z)
     dim = rows.shape[1]
     norms = rows.norm(dim=1) / math.sqrt(dim)
-    counts, edges = np.histogram(norms.cpu().numpy(), bins)
+    counts, edges = np.histogram(norms.cpu().numpy(), BINS)
     return pd.DataFrame(
         {"dim": dim, "norm_from": edges[:-1], "norm_to": edges[1:], "vectors": counts}
     )
 
 
-def density_bits(
-    flow: Glow,
-    fitting: Array,
-    held_out: Array,
-    shrinkage: Mapping[str, float] = GAUSSIANS,
-) -> dict[str, float]:
+def density_bits(flow: Glow, fitting: Array, held_out: Array) -> dict[str, float]:
     """Bits per dimension of held-out embeddings under a flow and under Gaussians.
 
     Lower is better. The difference between the flow and the best Gaussian is what whitening
@@ -108,12 +101,11 @@ def density_bits(
         flow: The fitted flow.
         fitting: Embeddings that it was fitted on, ``(N, D)``.
         held_out: Other embeddings, ``(M, D)``.
-        shrinkage: Gaussians by name, with their shrinkage s: the covariance is
-            (1 - s) C + s m I, m being the mean eigenvalue of C.
 
     Returns:
         ``flow``; ``flow, couplings off``: its networks' outputs set to 0; ``diagonal Gaussian``;
-        and the other Gaussians; those that have no density are left out.
+        and :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their shrinkage s, m being
+        the mean eigenvalue of C. Those that have no density are left out.
 
     Example:
         >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * 3
@@ -135,8 +127,8 @@ def density_bits(
     if variances.min() > RANK_TOLERANCE * variances.max():
         normal = stats.norm(x.mean(axis=0), np.sqrt(variances))
         bits["diagonal Gaussian"] = -float(normal.logpdf(y).mean()) / math.log(2)
-    for name, amount in shrinkage.items():
-        gaussian = ShrunkCovariance(shrinkage=amount).fit(x)
+    for name, shrinkage in GAUSSIANS.items():
+        gaussian = ShrunkCovariance(shrinkage=shrinkage).fit(x)
         eigenvalues = np.linalg.eigvalsh(gaussian.covariance_)
         if eigenvalues[0] > RANK_TOLERANCE * eigenvalues[-1]:
             bits[name] = -float(gaussian.score(y)) / (flow.dim * math.log(2))

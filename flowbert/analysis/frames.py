@@ -30,22 +30,23 @@ COLUMNS = {
 """Columns of each frame, separated by spaces; with the types below the schema of a file."""
 
 TYPES = {
-    "density": "str",
-    "dim": "int64",
-    "dimension": "int64",
-    "direction": "int64",
-    "layer": "str",
-    "length": "int64",
-    "method": "str",
+    **dict.fromkeys(
+        (
+            "density",
+            "layer",
+            "method",
+            "neighbour",
+            "ranks",
+            "sentence",
+            "task",
+            "unit",
+        ),
+        "str",
+    ),
+    **dict.fromkeys(
+        ("dim", "dimension", "direction", "length", "pairs", "rank", "vectors"), "int64"
+    ),
     "moved": "bool",
-    "neighbour": "str",
-    "pairs": "int64",
-    "rank": "int64",
-    "ranks": "str",
-    "sentence": "str",
-    "task": "str",
-    "unit": "str",
-    "vectors": "int64",
 }
 """Types of columns; the others are float64."""
 

@@ -10,6 +10,8 @@ from sklearn.neighbors import NearestNeighbors
 from flowbert.tasks.measures import Array, Floats, to_rows
 
 RAW = "raw"
+NEIGHBOURS = 5
+SHOWN = 5  # sentences
 
 
 def nearest_neighbours(
@@ -40,22 +42,22 @@ def nearest_neighbours(
 
 
 def sentence_neighbours(
-    sentences: Sequence[str], vectors: Mapping[str, Array], k: int = 5, shown: int = 5
+    sentences: Sequence[str], vectors: Mapping[str, Array]
 ) -> pd.DataFrame:
-    """Nearest neighbours by cosine of the first sentences, under every method.
+    """The five nearest neighbours by cosine of the first five sentences, under every method.
 
     Args:
-        sentences: N sentences.
+        sentences: N sentences, N above 5.
         vectors: Their vectors by method, ``(N, D)``.
-        k: Number of neighbours, below N.
-        shown: Number of sentences.
 
     Returns:
         The frame ``neighbours`` of :class:`~flowbert.analysis.Analysis`.
     """
-    nearest = {method: nearest_neighbours(x, k)[1] for method, x in vectors.items()}
+    nearest = {
+        method: nearest_neighbours(x, NEIGHBOURS)[1] for method, x in vectors.items()
+    }
     records = []
-    for i, sentence in enumerate(sentences[:shown]):
+    for i, sentence in enumerate(sentences[:SHOWN]):
         for method, neighbours in nearest.items():
             for rank, j in enumerate(neighbours[i], start=1):
                 moved = RAW in nearest and j not in nearest[RAW][i]

@@ -13,7 +13,7 @@ from flowbert.analysis.density import dimension_moments, gaussianity, norm_histo
 from flowbert.analysis.frames import Analysis
 from flowbert.analysis.lengths import norm_correlations, word_lengths
 from flowbert.analysis.neighbours import RAW, sentence_neighbours
-from flowbert.analysis.spaces import check_kind, corpus_map, space_measures, spectrum
+from flowbert.analysis.spaces import corpus_map, space_measures, spectrum
 from flowbert.tasks.measures import Floats, to_rows
 
 DRAWN_SENTENCES = 400
@@ -25,12 +25,12 @@ def analyze_vectors(
     vectors: Mapping[str, Tensor],
     *,
     setting: Mapping[str, Any],
-    tokens: pd.DataFrame | None = None,
-    words: Mapping[str, pd.DataFrame] | None = None,
+    lengths: pd.DataFrame | None = None,
     bits: Mapping[str, float] | None = None,
     pairs: Mapping[str, tuple[Floats, Mapping[str, Floats]]] | None = None,
     kind: str = "pca",
     seed: int = 0,
+    **words: pd.DataFrame,
 ) -> Analysis:
     """Measure the vectors of sentences under every method.
 
@@ -39,13 +39,13 @@ def analyze_vectors(
         vectors: Their vectors by method, ``(N, D)``, D at least 2; all but ``raw`` are compared
             with a standard normal.
         setting: What the vectors are of, see :class:`Analysis`.
-        tokens: Lengths and frequencies, from :func:`sentence_lengths`; by default in words,
+        lengths: Lengths and frequencies, from :func:`sentence_lengths`; by default in words,
             counted in the sentences.
-        words: Word space of the encoder, from :func:`token_frames`.
         bits: Bits per dimension by density, from :func:`density_bits`.
         pairs: Gold scores ``(P,)`` and cosines by method, ``(P,)``, for each task.
         kind: Kind of the map: ``pca`` or ``umap``.
         seed: Seed of UMAP.
+        **words: Word space of the encoder, from :func:`token_frames`.
 
     Raises:
         UserError: If the map is unknown, or its package is not installed.
@@ -59,26 +59,24 @@ def analyze_vectors(
         >>> len(analysis.spectra), len(analysis.neighbours)
         (4, 25)
     """
-    check_kind(kind)
     for method, rows in vectors.items():
         if len(rows) != len(sentences):
             raise ValueError(
                 f"{method}: received {len(rows)} vectors; expected {len(sentences)}"
             )
-    if tokens is None:
-        tokens = word_lengths(sentences, sentences)
+    if lengths is None:
+        lengths = word_lengths(sentences, sentences)
     parts: dict[str, list[pd.DataFrame]] = defaultdict(list)
     for method, rows in vectors.items():
-        frames = _space_frames(to_rows(rows), sentences, tokens, kind, seed)
+        frames = _space_frames(to_rows(rows), sentences, lengths, kind, seed)
         if method != RAW:
             frames |= _latent_frames(rows)
         for name, frame in frames.items():
             parts[name].append(frame.assign(method=method))
     for task, (gold, cosines) in (pairs or {}).items():
         for method, values in cosines.items():
-            quartiles, histogram = gold_bands(gold, values)
-            parts["bands"].append(quartiles.assign(task=task, method=method))
-            parts["band_cosines"].append(histogram.assign(task=task, method=method))
+            for name, frame in gold_bands(gold, values).items():
+                parts[name].append(frame.assign(task=task, method=method))
     frames = {name: pd.concat(each, ignore_index=True) for name, each in parts.items()}
     if bits:
         frames["bits"] = pd.DataFrame(bits.items(), columns=["density", "bits"])
@@ -86,7 +84,7 @@ def analyze_vectors(
         {**setting, "sentences": len(sentences), "map": kind},
         neighbours=sentence_neighbours(sentences, vectors),
         **frames,
-        **(words or {}),
+        **words,
     )
 
 

@@ -25,7 +25,7 @@ POINTS = 200  # of a bucket
 BATCH_SIZE = 64
 
 
-def word_buckets(embeddings: Array, bounds: Sequence[int] = BUCKETS) -> pd.DataFrame:
+def word_buckets(embeddings: Array) -> pd.DataFrame:
     """Norms and neighbours of word embeddings by frequency rank: table 1 of the paper.
 
     Neighbours are the nearest by Euclidean distance among all words below the last bound; the
@@ -37,70 +37,59 @@ def word_buckets(embeddings: Array, bounds: Sequence[int] = BUCKETS) -> pd.DataF
 
     Args:
         embeddings: Word embeddings ``(W, D)``, the most frequent word first, W at least 8.
-        bounds: Bounds of the ranks, from 0; a bucket without words is left out.
 
     Returns:
-        The frame ``buckets`` of :class:`~flowbert.analysis.Analysis`.
+        The frame ``buckets`` of :class:`~flowbert.analysis.Analysis`; a bucket without words is
+        left out.
 
     Example:
         >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
-        >>> word_buckets(x, bounds=(0, 100, 300, 500))["ranks"].tolist()
+        >>> word_buckets(x)["ranks"].tolist()
         ['0 to 99', '100 to 299']
     """
-    rows = to_rows(embeddings).cpu()[: bounds[-1]]
+    rows = to_rows(embeddings).cpu()[: BUCKETS[-1]]
     distances, neighbours = nearest_neighbours(rows, max(NEIGHBOURS), "euclidean")
     columns = [(rows * rows[column]).sum(dim=1) for column in neighbours.T]
     products = torch.stack(columns, dim=1).numpy()
-    words = pd.DataFrame({"ranks": _ranks(len(rows), bounds), "norm": rows.norm(dim=1)})
+    words = pd.DataFrame({"ranks": _ranks(len(rows)), "norm": rows.norm(dim=1)})
     for k in NEIGHBOURS:
         words[f"distance_{k}"] = distances[:, :k].mean(axis=1)
         words[f"product_{k}"] = products[:, :k].mean(axis=1)
     return words.groupby("ranks", sort=False).mean().reset_index()
 
 
-def principal_projection(embeddings: Array) -> Tensor:
-    """Coordinates on the first two right singular vectors of the embeddings, uncentred: ``(W, 2)``.
+def word_points(embeddings: Array) -> pd.DataFrame:
+    """Some words of each bucket, evenly spaced by rank, on two right singular vectors of all.
+
+    The vectors are those of the largest singular values of the uncentred embeddings.
 
     References:
         Representation Degeneration Problem in Training Natural Language Generation Models
         (Gao et al., 2019), figure 1. https://arxiv.org/abs/1907.12009
 
     Args:
-        embeddings: Word embeddings, ``(W, D)``.
-
-    Example:
-        >>> principal_projection(torch.tensor([[3.0, 0.0, 0.0], [0.0, -2.0, 0.0]])).abs()
-        tensor([[3., 0.],
-                [0., 2.]], dtype=torch.float64)
-    """
-    rows = to_rows(embeddings)
-    directions: Tensor = torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -2:].flip(1)
-    return rows @ directions
-
-
-def word_points(embeddings: Array, bounds: Sequence[int] = BUCKETS) -> pd.DataFrame:
-    """Some words of each bucket, evenly spaced by rank, on the first two singular directions.
-
-    Args:
         embeddings: Word embeddings ``(W, D)``, the most frequent word first.
-        bounds: Bounds of the ranks.
 
     Returns:
         The frame ``words`` of :class:`~flowbert.analysis.Analysis`.
     """
-    projection = principal_projection(embeddings).cpu()[: bounds[-1]]
-    x, y = projection.T
-    ranks = _ranks(len(projection), bounds)
-    words = pd.DataFrame({"ranks": ranks, "rank": range(len(x)), "x": x, "y": y})
-    buckets = [bucket for _, bucket in words.groupby("ranks", sort=False)]
-    points = [bucket[:: math.ceil(len(bucket) / POINTS)] for bucket in buckets]
+    rows = to_rows(embeddings)
+    directions = torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -2:].flip(1)
+    x, y = (rows @ directions).cpu()[: BUCKETS[-1]].T
+    words = pd.DataFrame(
+        {"ranks": _ranks(len(x)), "rank": range(len(x)), "x": x, "y": y}
+    )
+    points = [
+        bucket[:: math.ceil(len(bucket) / POINTS)]
+        for _, bucket in words.groupby("ranks", sort=False)
+    ]
     return pd.concat(points, ignore_index=True)
 
 
-def _ranks(words: int, bounds: Sequence[int]) -> list[str]:
+def _ranks(words: int) -> list[str]:
     """Name of the bucket of each word."""
     names: list[str] = []
-    for low, high in pairwise(bounds):
+    for low, high in pairwise(BUCKETS):
         last = min(high, words) - 1
         names += [f"{low} to {last}"] * (last + 1 - low)
     return names
@@ -133,7 +122,7 @@ def cosine_by_layer(
     network, tokenizer = encoder.backbone.network.eval(), encoder.backbone.tokenizer
     stream = Stream(seed, "sample")
     order = stream.rng().permutation(len(sentences)).tolist()
-    layers: list[list[Tensor]] = [[] for _ in range(encoder.num_layers + 1)]
+    batches: list[list[Tensor]] = []
     encoded = 0
     for start in range(0, len(order), BATCH_SIZE):
         features = tokenizer(
@@ -147,12 +136,12 @@ def cosine_by_layer(
         real = features.pop("special_tokens_mask") == 0  # padding is special, too
         with torch.no_grad():
             states = network(**features, output_hidden_states=True).hidden_states
-        for layer, state in zip(layers, states, strict=True):
-            layer.append(state[real].float().cpu())
+        batches.append([state[real].float().cpu() for state in states])
         encoded += int(real.sum())
         if encoded >= 10 * tokens:
             break
     drawn = torch.randperm(encoded, generator=stream.generator())[:tokens]
+    layers = zip(*batches, strict=True)
     return [mean_cosine(torch.cat(layer)[drawn]) for layer in layers]
 
 
@@ -162,7 +151,7 @@ def token_frames(
     corpus: Sequence[str],
     tokens: int = 2000,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, pd.DataFrame]:
     """Lengths of sentences in tokens, and the word space with the frequencies of a corpus.
 
     Args:
@@ -174,19 +163,21 @@ def token_frames(
         seed: Seed of the draws.
 
     Returns:
-        The arguments ``tokens`` and ``words`` of :func:`~flowbert.analysis.analyze_vectors`.
+        The arguments ``lengths`` and ``**words`` of
+        :func:`~flowbert.analysis.vectors.analyze_vectors`.
     """
     counts = Counter(chain.from_iterable(tokens_of(encoder, corpus)))
     ranked = sorted(counts, key=lambda token: (-counts[token], token))
     network: Any = encoder.backbone.network
     embeddings = network.get_input_embeddings().weight.detach()[ranked]
-    layers = {"input": mean_cosine(embeddings)}
-    for number, cosine in enumerate(cosine_by_layer(encoder, corpus, tokens, seed)):
-        layers[str(number)] = cosine
-    words = {
+    cosines = cosine_by_layer(encoder, corpus, tokens, seed)
+    layers = {
+        "layer": ["input", *map(str, range(len(cosines)))],
+        "mean_cosine": [mean_cosine(embeddings), *cosines],
+    }
+    return {
+        "lengths": sentence_lengths(tokens_of(encoder, sentences), counts, "tokens"),
         "buckets": word_buckets(embeddings),
         "words": word_points(embeddings),
-        "layers": pd.DataFrame(layers.items(), columns=["layer", "mean_cosine"]),
+        "layers": pd.DataFrame(layers),
     }
-    lengths = sentence_lengths(tokens_of(encoder, sentences), counts, "tokens")
-    return {"tokens": lengths, "words": words}

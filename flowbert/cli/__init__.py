@@ -49,9 +49,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _help() -> str:
-    lines = {
-        name: f"  {name:<18}{summary(name).replace('``', '')}" for name in COMMANDS
-    }
+    lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
     return HELP.format(
         version=__version__,
         trained="\n".join(lines[name] for name in TRAINED),

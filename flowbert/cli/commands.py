@@ -1,14 +1,13 @@
 """Each command: its function is called with the options, and what it returns is printed."""
 
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jsonargparse import Namespace
 
-from flowbert.cli.options import COMMANDS, TRAINED, CommandLine
+from flowbert.cli.options import COMMANDS, TRAINED, CommandLine, load
 from flowbert.cli.parser import Parser, help_text, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
@@ -32,9 +31,7 @@ def run(command: str, line: CommandLine) -> None:
     Raises:
         UserError: For a mistake in the options or files.
     """
-    file, name = COMMANDS[command]
-    module = import_module("flowbert." + file.removesuffix(".py").replace("/", "."))
-    function = getattr(module, name)
+    function = load(COMMANDS[command])
     parser = make_parser(command, function, line.method)
     if line.help is not None:
         print(help_text(parser, line.help))

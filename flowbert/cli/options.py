@@ -2,9 +2,9 @@
 
 import ast
 import difflib
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,25 +17,32 @@ from flowbert.errors import UserError, choices
 TRAINED = ("fit", "validate", "test", "predict")
 
 COMMANDS = {
-    **dict.fromkeys(TRAINED, ("training.py", "Run")),
-    "compare": ("evaluation/compare.py", "compare"),
-    "advise": ("analysis/advise.py", "advise"),
-    "analyze": ("analysis/analyze.py", "analyze"),
-    "reproduce": ("evaluation/reproduce.py", "reproduce"),
-    "report": ("reports/page.py", "report"),
-    "encode": ("encoding.py", "encode"),
-    "export": ("exports/export.py", "export"),
-    "import_whitening": ("exports/imports.py", "import_whitening"),
+    **dict.fromkeys(TRAINED, "flowbert.training.Run"),
+    "compare": "flowbert.evaluation.compare.compare",
+    "advise": "flowbert.analysis.advise.advise",
+    "analyze": "flowbert.analysis.analyze.analyze",
+    "reproduce": "flowbert.evaluation.reproduce.reproduce",
+    "report": "flowbert.reports.page.report",
+    "encode": "flowbert.encoding.encode",
+    "export": "flowbert.exports.export.export",
+    "import_whitening": "flowbert.exports.imports.import_whitening",
 }
-"""File and name of the function, or class, of each command."""
+"""Function, or class, of each command."""
 
 MODULES = {
-    "flow": ("modules/flow.py", "FlowModule"),
-    "simcse": ("modules/simcse.py", "SimCSEModule"),
-    "sbert": ("modules/sbert.py", "SBERTModule"),
-    "mlm": ("modules/mlm.py", "MLMModule"),
+    "flow": "flowbert.modules.flow.FlowModule",
+    "simcse": "flowbert.modules.simcse.SimCSEModule",
+    "sbert": "flowbert.modules.sbert.SBERTModule",
+    "mlm": "flowbert.modules.mlm.MLMModule",
 }
-"""The same for the module of each method that a Trainer trains."""
+"""Module of each method that a Trainer trains."""
+
+_TRAINED_MODULE = "flowbert.modules.trained.TrainedModule"
+_ROWS = "flowbert.modules.rows.RowsDataModule"
+_TEXT = "flowbert.modules.text.TextDataModule"
+_EXAMPLES = "flowbert.modules.examples.make_examples"
+_CHECKPOINTS = "flowbert.modules.checkpoints.checkpoint_callbacks"
+_TRAINER = "pytorch_lightning.trainer.trainer.Trainer"
 
 POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
 """Arguments without a name."""
@@ -137,39 +144,32 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str | None, Any]]:
     """Options with their values, None for none; None with each word that is no option's."""
-    waiting: str | None = None
-    for word in words:
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UserError(f"options: received {word!r}; expected UTF-8 text")
-        is_option = word.startswith("--") or word in ("-c", "-h")
-        if waiting is not None and not is_option:
-            yield waiting, word
-            waiting = None
-            continue
-        if waiting is not None:
-            yield waiting, None
-            waiting = None
-        if not is_option:
+        if not _is_option(word):
             yield None, word
             continue
         name, equals, value = word.removeprefix("--").partition("=")
         name = {"-c": "config", "-h": "help"}.get(name, name)
         if equals:
             yield name, value
-        elif name in FLAGS:
+        elif name in FLAGS or not waiting or _is_option(waiting[0]):
             yield name, None
         else:
-            waiting = name
-    if waiting is not None:
-        yield waiting, None
+            yield name, waiting.pop(0)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--") or word in ("-c", "-h")
 
 
 def _check_name(name: str, names: Sequence[str], where: str) -> None:
     name = name.removesuffix("+")
-    known = name in names or name in _NESTED
-    if known or any(
-        name.startswith(f"{option}.") for option in names if _nests(option)
-    ):
+    nested = [f"{option}." for option in names if option.startswith(_NESTED)]
+    if name in (*names, *_NESTED) or name.startswith(tuple(nested)):
         return
     group, _, last = name.rpartition(".")
     inside = [option for option in names if option.startswith(f"{name}.")]
@@ -179,10 +179,6 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
     named.sort(key=lambda option: not option.startswith(f"{group}."))
     hint = [f" (did you mean --{option}?)" for option in [*inside, *named][:1]]
     raise UserError(f"{where}: no such option{''.join(hint)}; see --help")
-
-
-def _nests(option: str) -> bool:
-    return option.startswith(_NESTED)
 
 
 def _config_file(name: str | None) -> Path:
@@ -248,74 +244,76 @@ def option_names(command: str, method: str = "flow") -> list[str]:
         method: Method of ``fit`` and so on, whose options are those of its module.
     """
     names: list[str] = []
-    for name in parameters(*COMMANDS[command]):
+    for name in parameters(COMMANDS[command]):
         if command in TRAINED and name in (*SET_BY_RUN, "resume"):
             continue
         if name == POSITIONAL.get(command):
             continue
         if name == "encoder" and command not in _PATH_ENCODER:
-            fields = parameters("encoders/options.py", "EncoderOptions")
+            fields = parameters("flowbert.encoders.options.EncoderOptions")
             names += [f"encoder.{field}" for field in fields]
         else:
             names.append(name)
     if command in TRAINED:
-        names += _training_options(method)
+        for group, source in [*training_sources(method), ("trainer", _TRAINER)]:
+            inner = [
+                name for name in parameters(source) if name not in SET_BY_RUN[group]
+            ]
+            names += [f"{group}.{name}" for name in inner]
     if command == "reproduce":
         names.append("explain")
-    return [*names, "config", "help", *FLAGS]
+    return list(dict.fromkeys([*names, "config", "help", *FLAGS]))
 
 
-def _training_options(method: str) -> Iterator[str]:
-    sources: dict[str, list[tuple[str, str]]] = {}
-    if method in MODULES:
-        sources["model"] = [MODULES[method]]
-        sources["data"] = [("modules/rows.py", "RowsDataModule")]
-    if method in MODULES and method != "flow":
-        sources["model"].append(("modules/trained.py", "TrainedModule"))
-        text = (
-            ("modules/text.py", "TextDataModule"),
-            ("modules/examples.py", "make_examples"),
-        )
-        sources["data"] = list(text)
-    sources["checkpoint"] = [("modules/checkpoints.py", "checkpoint_callbacks")]
-    lightning = find_spec("pytorch_lightning")
-    if lightning is not None and lightning.origin is not None:
-        trainer = Path(lightning.origin).parent / "trainer" / "trainer.py"
-        sources["trainer"] = [(str(trainer), "Trainer")]
-    for group, files in sources.items():
-        names = itertools.chain.from_iterable(parameters(*each) for each in files)
-        for name in dict.fromkeys(names):
-            if name not in SET_BY_RUN[group]:
-                yield f"{group}.{name}"
+def training_sources(method: str) -> list[tuple[str, str]]:
+    """Groups of a training's options, and the functions or classes that they are parameters of."""
+    sources = [("checkpoint", _CHECKPOINTS)]
+    if method == "flow":
+        sources = [("model", MODULES[method]), ("data", _ROWS), *sources]
+    elif method in MODULES:
+        model = [("model", MODULES[method]), ("model", _TRAINED_MODULE)]
+        sources = [*model, ("data", _TEXT), ("data", _EXAMPLES), *sources]
+    return sources
 
 
 @cache
-def parameters(file: str, name: str) -> tuple[str, ...]:
-    """Parameters of a function, or of a class, in a file of the package."""
-    node = _definition(file, name)
+def parameters(source: str) -> tuple[str, ...]:
+    """Parameters of a function, or of a class, by its full name; it is not imported."""
+    node = _definition(source)
     if isinstance(node, ast.ClassDef):
-        fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-        constructors = [each for each in methods if each.name == "__init__"]
-        if not constructors:
+        constructor = _find("__init__", node)
+        if constructor is None:
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
             return tuple(ast.unparse(field.target) for field in fields)
-        node = constructors[0]
+        node = constructor
     arguments = [*node.args.args, *node.args.kwonlyargs]
     return tuple(each.arg for each in arguments if each.arg != "self")
 
 
 def summary(command: str) -> str:
     """What a command does: the first line of the docstring."""
-    node = _definition(*COMMANDS[command])
+    node = _definition(COMMANDS[command])
     if isinstance(node, ast.ClassDef):
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-        node = next(each for each in methods if each.name == command)
-    return (ast.get_docstring(node) or "").splitlines()[0]
+        node = _find(command, node)
+    return (ast.get_docstring(node) or "").splitlines()[0].replace("``", "")
 
 
-def _definition(file: str, name: str) -> ast.FunctionDef | ast.ClassDef:
-    tree = ast.parse((_PACKAGE / file).read_text(encoding="utf-8"))
-    for node in tree.body:
+def _definition(source: str) -> Any:
+    module, _, name = source.rpartition(".")
+    package: Any = find_spec(module.partition(".")[0])
+    file = Path(package.origin).parents[1] / f"{module.replace('.', '/')}.py"
+    return _find(name, ast.parse(file.read_text(encoding="utf-8")))
+
+
+def _find(name: str, within: ast.Module | ast.ClassDef) -> Any:
+    """A function or class by its name; None if there is none."""
+    for node in within.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return node
-    raise ValueError(f"{file} has no {name}")
+    return None
+
+
+def load(source: str) -> Any:
+    """A function or class by its full name."""
+    module, _, name = source.rpartition(".")
+    return getattr(import_module(module), name)

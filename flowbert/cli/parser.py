@@ -4,45 +4,28 @@ import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import jsonargparse
 from docstring_parser import parse as parse_docstring
 
-from flowbert.cli.options import POSITIONAL, SET_BY_RUN, TRAINED, option_names
+from flowbert.cli.options import (
+    POSITIONAL,
+    SET_BY_RUN,
+    TRAINED,
+    load,
+    option_names,
+    summary,
+    training_sources,
+)
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 
-TEXT = str | None
-LIST = str | list[str]
+_TEXT = str | None
+_TYPES: dict[str, Any] = {"vectors": _TEXT}
+"""Types of arguments on the command line, where that of a call does not say."""
 
-TYPES: dict[str, Any] = {
-    "cache": TEXT,
-    "ckpt_path": TEXT,
-    "columns": LIST | None,
-    "corpus": LIST,
-    "device": str,
-    "encoder": TEXT,
-    "input": TEXT,
-    "log_to": LIST,
-    "methods": Any,
-    "model": str,
-    "output": TEXT,
-    "results": TEXT,
-    "rows": LIST | None,
-    "run_dir": TEXT,
-    "score_range": list[float] | None,
-    "seeds": int | list[int],
-    "sentences": list[str] | None,
-    "source": str,
-    "split": LIST,
-    "tasks": LIST,
-    "to": str,
-    "vectors": TEXT,
-}
-"""Types of arguments on the command line, where a call allows more."""
-
-_OPTIONAL = {("encode", "model"): TEXT}
 _HELP = {
     "config": "YAML file of options, or the name of one that comes with flowbert (quickstart); "
     "several are allowed, and what stands on the line wins.",
@@ -84,24 +67,16 @@ class Parser(jsonargparse.ArgumentParser):
         texts: dict[str, str] = {}
         for each in parse_docstring(inspect.getdoc(function) or "").params:
             texts.setdefault(each.arg_name, " ".join((each.description or "").split()))
-        owner: Any = function
-        if inspect.isclass(function) and "__init__" in vars(function):
-            owner = function.__init__
-        hints = get_type_hints(owner)
-        for name, parameter in inspect.signature(function).parameters.items():
+        signature = inspect.signature(function, eval_str=True)
+        for name, parameter in signature.parameters.items():
             option = f"{group}.{name}" if group else name
             known = {action.dest for action in self._actions}
-            variadic = parameter.kind in (
-                parameter.VAR_KEYWORD,
-                parameter.VAR_POSITIONAL,
-            )
+            variadic = parameter.kind is parameter.VAR_KEYWORD
             if name in skip or option in known or variadic:
                 continue
-            kind = hints.get(name, Any)
-            if not group:
-                kind = TYPES.get(name, kind)
+            kind = _TYPES.get(name, parameter.annotation)
             options: dict[str, Any] = {
-                "type": _OPTIONAL.get((command, name), kind),
+                "type": kind if group else _given(kind),
                 "help": texts.get(name, "").replace("``", "").replace("%", "%%"),
             }
             options["help"] = re.sub(r":\w+:`~?([^`]*)`", r"\1", options["help"])
@@ -130,15 +105,29 @@ class Parser(jsonargparse.ArgumentParser):
         return message.removeprefix("argument ")
 
     def _expected(self, option: str) -> str:
-        kinds: list[Any] = []
+        words: list[str] = []
         for action in self._actions:
             if action.dest == option:
-                hint = getattr(action, "_typehint", str)
-                kinds = list(getattr(hint, "__args__", ())) or [hint]
-                if getattr(hint, "__origin__", None) in (list, tuple):
-                    kinds = [hint]
-        words = [_WORDS.get(kind, "a list") for kind in kinds]
+                hint: Any = getattr(action, "_typehint", str)
+                kinds = get_args(hint) if _is_union(hint) else [hint]
+                words = [_WORDS.get(kind, "a list") for kind in kinds]
         return " or ".join(dict.fromkeys(words)) or "another value"
+
+
+def _given(hint: Any) -> Any:
+    """The part of a type that a command line can give; a call allows more."""
+    parts = get_args(hint)
+    if get_origin(hint) is Sequence:
+        return list[_given(parts[0])]  # type: ignore[misc]
+    if _is_union(hint):
+        given = [_given(part) for part in parts]
+        kept = [part for part in given if part in _WORDS or get_origin(part) is list]
+        return Union[tuple(kept)]  # noqa: UP007
+    return hint
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType)
 
 
 class _HelpFormatter(jsonargparse.DefaultHelpFormatter):
@@ -171,15 +160,11 @@ def make_parser(
         function: The function, or :class:`flowbert.training.Run`.
         method: Method of ``fit`` and so on.
     """
-    described: Any = function
-    if command in TRAINED:
-        described = getattr(function, command)
-    summary = (inspect.getdoc(described) or "").splitlines()[0].replace("``", "")
     positional = POSITIONAL.get(command, "")
     parser = Parser(
         prog=f"train.py {command}",
         usage=f"train.py {command} {positional.upper()} [options]".replace("  ", " "),
-        description=summary,
+        description=summary(command),
         formatter_class=_HelpFormatter,
         add_help=False,
     )
@@ -191,7 +176,9 @@ def make_parser(
     if "encoder" in skip:
         parser.add_parameters(EncoderOptions, group="encoder")
     if command == "reproduce":
-        parser.add_argument("--explain", type=TEXT, default=None, help=_HELP["explain"])
+        parser.add_argument(
+            "--explain", type=_TEXT, default=None, help=_HELP["explain"]
+        )
     if command in TRAINED:
         _add_training(parser, method)
     elif "device" in inspect.signature(function).parameters:
@@ -203,26 +190,10 @@ def _add_training(parser: Parser, method: str) -> None:
     """Options of the module, its data, the checkpoints and the Trainer."""
     from pytorch_lightning import Trainer  # other commands do not wait for it
 
-    from flowbert.modules import (
-        RowsDataModule,
-        TextDataModule,
-        checkpoint_callbacks,
-        make_examples,
-    )
-    from flowbert.modules.trained import TrainedModule
-    from flowbert.training import MODULES, TRAINER_DEFAULTS
+    from flowbert.training import TRAINER_DEFAULTS
 
-    groups: list[tuple[str, Callable[..., Any]]] = []
-    if method in MODULES:
-        groups = [("model", MODULES[method]), ("data", RowsDataModule)]
-    if method in MODULES and method != "flow":
-        groups[1:] = [
-            ("model", TrainedModule),
-            ("data", TextDataModule),
-            ("data", make_examples),
-        ]
-    for group, function in [*groups, ("checkpoint", checkpoint_callbacks)]:
-        parser.add_parameters(function, group=group, skip=SET_BY_RUN[group])
+    for group, source in training_sources(method):
+        parser.add_parameters(load(source), group=group, skip=SET_BY_RUN[group])
     parser.add_class_arguments(
         Trainer,
         "trainer",

@@ -116,7 +116,7 @@ def load_sts(
     senteval: str | Path | None = None,
     *,
     columns: Sequence[str] | None = None,
-    score_range: tuple[float, float] | None = None,
+    score_range: Sequence[float] | None = None,
 ) -> STSData:
     r"""Load a task from a SentEval folder, the hub, the built-in sample or a file of pairs.
 

@@ -29,12 +29,16 @@ from flowbert.maps import AffineMap, AnyMap, Moments, Raw, check_map, flaw_of
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import POSITIVE_ABOVE, STS, Measured, Task, load_tasks
+from flowbert.tasks.measures import Floats
 
 SAMPLE_SIZE = 1000
 """Sentences whose vectors are kept for the analysis of a comparison."""
 
 _KIND = "cell of a comparison"
 _OWN = ("target", "train_only")
+
+Finished = tuple[Measured, Tensor | None]
+"""Figures of a cell, and vectors ``(S, k)`` of a sample of its sentences for the analysis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +80,6 @@ class Cell:
             "supervised": self.method.supervised,
             "cell": self.key,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """What a cell gave.
-
-    Attributes:
-        measured: Its figures.
-        sample: Vectors of a sample of the task's sentences, ``(S, k)``, for the analysis.
-    """
-
-    measured: Measured
-    sample: Tensor | None = None
 
 
 def compare(
@@ -158,15 +149,13 @@ def compare(
         True
     """
     seeds = check_options(seeds, bootstrap, output)
-    if score_range is not None and len(score_range) != 2:
-        raise UserError(f"score_range: received {score_range}; expected two numbers")
     chosen = parse_methods(methods)
     measured = load_tasks(
         tasks,
         senteval,
         split=split,
         columns=columns,
-        score_range=None if score_range is None else (score_range[0], score_range[1]),
+        score_range=score_range,
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
     )
@@ -193,8 +182,7 @@ def compare(
         learned = _labels(labels, senteval, columns, measured, drop_overlap)
     cells = plan_cells(encoders, chosen, corpora, learned, seeds)
     results = compute(cells, cache, output, device)
-    add_intervals(results, measured, bootstrap, bootstrap_seed)
-    results.tasks = measured
+    add_intervals(results, bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
         if results.vectors and os.environ.get("FLOWBERT_REPORT") != "0":
@@ -306,9 +294,9 @@ def compute(
     finished = {key: _read(file) for key, file in files.items() if file.is_file()}
     pending = [cell for cell in cells if cell.key not in finished]
     _encode(pending, cache)
-    by_fit: dict[str, list[Cell]] = {}
+    by_fit: dict[str, list[Cell]] = defaultdict(list)
     for cell in pending:
-        by_fit.setdefault(cell.fit_key, []).append(cell)
+        by_fit[cell.fit_key].append(cell)
     sampled = _sampled(cells)
     encoder = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
@@ -322,21 +310,19 @@ def compute(
             if cell.task not in embedded:
                 rows = cache.embed(encoder, cell.task.sentences)
                 embedded[cell.task] = torch.from_numpy(rows)
-            vectors = embedded[cell.task]
+            vectors, sample = embedded[cell.task], None
             if flaw is None:
                 vectors = fitted.transform(vectors)
-            sample = None
-            if flaw is None and cell in sampled:
-                sample = vectors[_sample(cell.task)]
-            finished[cell.key] = Finished(cell.task.measure(vectors, flaw), sample)
+                sample = vectors[_sample(cell.task)] if cell in sampled else None
+            finished[cell.key] = cell.task.measure(vectors, flaw), sample
             if files:
-                _write(files[cell.key], finished[cell.key])
+                _write(files[cell.key], *finished[cell.key])
     results = _results(cells, finished, device)
     for cell in sampled:
         results.sentences = [cell.task.sentences[row] for row in _sample(cell.task)]
-        kept = finished[cell.key].sample
-        if kept is not None:
-            results.vectors[cell.method.name] = kept
+        _, sample = finished[cell.key]
+        if sample is not None:
+            results.vectors[cell.method.name] = sample
     return results
 
 
@@ -410,21 +396,19 @@ def _results(
 ) -> Results:
     """Rows of all cells, and of what is no method but stands in the same table."""
     rows = []
-    items = {}
+    items: dict[Task, dict[str, Floats]] = defaultdict(dict)
     for cell in cells:
-        measured = finished[cell.key].measured
-        items[cell.key] = measured.items
+        measured, _ = finished[cell.key]
+        items[cell.task][cell.key] = measured.items
         rows += _rows(cell.columns(), measured)
-    for task in dict.fromkeys(cell.task for cell in cells):
+    for task, own in items.items():
         for name, values in task.references.items():
             key = digest(task.digest, name)
-            items[key] = values
+            own[key] = values
+            settings = ("encoder", "layers", "pooling", "corpus")
             columns = {
-                "encoder": "none",
-                "layers": "none",
-                "pooling": "none",
+                **dict.fromkeys(settings, "none"),
                 "method": name,
-                "corpus": "none",
                 "seed": None,
                 "task": task.name,
                 "split": task.split,
@@ -437,7 +421,7 @@ def _results(
     encoders = dict.fromkeys(cell.encoder for cell in cells)
     record["encoders"] = [encoder.describe() for encoder in encoders]
     results = Results(rows, record)
-    results.items = items
+    results.items = dict(items)
     return results
 
 
@@ -450,15 +434,14 @@ def _rows(columns: Mapping[str, Any], measured: Measured) -> list[dict[str, Any]
     return rows
 
 
-def _write(file: Path, finished: Finished) -> None:
-    measured = finished.measured
+def _write(file: Path, measured: Measured, sample: Tensor | None) -> None:
     scores = [
         [*metric, None if np.isnan(value) else value]
         for metric, value in measured.scores.items()
     ]
     tensors: dict[str, Any] = {"items": measured.items}
-    if finished.sample is not None:
-        tensors["sample"] = finished.sample
+    if sample is not None:
+        tensors["sample"] = sample
     save_tensors(file, _KIND, tensors, scores=scores, reason=measured.reason)
 
 
@@ -469,5 +452,4 @@ def _read(file: Path) -> Finished:
         for metric, aggregation, value in metadata["scores"]
     }
     items = tensors["items"].numpy()
-    measured = Measured(items, scores, metadata["reason"])
-    return Finished(measured, tensors.get("sample"))
+    return Measured(items, scores, metadata["reason"]), tensors.get("sample")

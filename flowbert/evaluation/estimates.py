@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from flowbert.tasks.measures import Floats
 
 _TAIL = (1 - 0.95) / 2
 
@@ -59,12 +58,22 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(value, np.mean([each.replicates for each in estimates], axis=0))
 
 
-def verdict(estimates: Mapping[str, Estimate], baseline: str = "raw") -> str:
-    """Which method to use, in one line.
+def differences(estimates: Mapping[str, Estimate]) -> list[list[str]]:
+    """Row minus column of any two, with the interval."""
+    return [
+        [
+            "" if first is second else (first - second).text()
+            for second in estimates.values()
+        ]
+        for first in estimates.values()
+    ]
+
+
+def verdict(estimates: Mapping[str, Estimate]) -> str:
+    """Which method to use, in one line; others are compared with raw, or else with the first one.
 
     Args:
         estimates: At least two methods that exist, in the order of preference at equal merit.
-        baseline: The method that others are compared with; the first one if it is missing.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -72,7 +81,7 @@ def verdict(estimates: Mapping[str, Estimate], baseline: str = "raw") -> str:
         >>> verdict({"raw": raw, "whitening": whitening}).split(" by")[0]
         'whitening is better than raw'
     """
-    base = baseline if baseline in estimates else next(iter(estimates))
+    base = "raw" if "raw" in estimates else next(iter(estimates))
     best = max(estimates, key=lambda method: estimates[method].value)
     lead = estimates[best] - estimates[base]
     close = [

@@ -16,7 +16,6 @@ from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.io import digest, digest_tensors
 from flowbert.maps import (
-    AffineMap,
     AnyMap,
     Flow,
     Map,
@@ -139,7 +138,7 @@ def fit_map(
     Args:
         template: The map with its parameters.
         rows: Embeddings to fit on, ``(N, D)``.
-        moments: Their moments, if they are known.
+        moments: Their moments, if they are known and the map is affine.
         pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
         seed: Seed of a flow.
         device: Device of a flow.
@@ -153,7 +152,7 @@ def fit_map(
             accelerator = _ACCELERATORS[torch.device(device).type]
             step.set_params(random_state=seed or 0, accelerator=accelerator)
     try:
-        if isinstance(fitted, AffineMap) and moments is not None:
+        if moments is not None:
             fitted.fit_moments(moments)
         else:
             fitted.fit(rows[:] if isinstance(fitted, Pipeline) else rows)

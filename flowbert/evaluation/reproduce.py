@@ -3,6 +3,7 @@
 import fnmatch
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -32,7 +33,6 @@ from flowbert.tasks import Task, load_tasks
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 """Tasks of the published rows."""
 
-_NUMBERS = ["published", "ours", "low", "high", "std", "difference", "inside"]
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
@@ -149,7 +149,7 @@ def reproduce(
         raise UserError("; ".join(dict.fromkeys(failures)))
     distinct = {cell.key: cell for own in cells.values() for cell in own}
     results = compute(list(distinct.values()), cache, output, device)
-    estimates = estimate_rows(results, measured, bootstrap, bootstrap_seed)
+    estimates = estimate_rows(results, bootstrap, bootstrap_seed)
     results.frame[["low", "high"]] = [estimate.interval for estimate in estimates]
     figures = results.frame.assign(estimate=estimates)
     figures = figures[figures["metric"] == "spearman"]
@@ -176,7 +176,7 @@ def reproduction_text(comparison: pd.DataFrame) -> str:
     """
     tables = []
     for (row, note), lines in comparison.groupby(["row", "note"], sort=False):
-        numbers = lines.set_index("task")[_NUMBERS]
+        numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
         numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
         text = numbers.T.to_string(float_format="{:.2f}".format, na_rep="-")
         tables.append(f"{row}\n{note}\n{text}\n")
@@ -225,21 +225,15 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     )
 
 
+@dataclass
 class _Plan:
     """Cells of published rows; each network and corpus is loaded once."""
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        nli: str,
-        seeds: Sequence[int],
-        device: str | torch.device,
-    ) -> None:
-        self.tasks = tasks
-        self.nli = nli
-        self.seeds = seeds
-        self.device = device
-        self.networks: dict[tuple[str, str], SentenceEncoder] = {}
+    tasks: Sequence[Task]
+    nli: str
+    seeds: Sequence[int]
+    device: str | torch.device
+    networks: dict[tuple[str, str], SentenceEncoder] = field(default_factory=dict)
 
     @cached_property
     def nli_corpus(self) -> Corpus:
@@ -296,23 +290,21 @@ def _compare(
     figures: pd.DataFrame,
 ) -> Iterator[dict[str, Any]]:
     """A line for each task of a published row, and for their average."""
-    estimates: dict[str, Estimate] = {}
+    tasks = [task for task in tasks if np.isfinite(getattr(row, task))]
+    estimates = []
     for task in tasks:
-        figure = getattr(row, task)
-        if np.isnan(figure):
-            continue
         own = figures[figures["task"] == task]
-        estimates[task] = Estimate(np.nan, np.full(1, np.nan))
-        if len(own):
-            estimates[task] = average(list(own["estimate"]))
+        missing = Estimate(np.nan, np.full(1, np.nan))
+        estimate = average(list(own["estimate"])) if len(own) else missing
+        estimates.append(estimate)
         notes = [row.note, *own["reason"].unique()]
-        yield _line(row, task, figure, estimates[task]) | {
+        yield _line(row, task, getattr(row, task), estimate) | {
             "std": 100 * own["value"].std(),
             "note": "; ".join(filter(None, notes)),
         }
-    if len(estimates) > 1:
-        figure = float(np.mean([getattr(row, task) for task in estimates]))
-        yield _line(row, AVERAGE, figure, average(list(estimates.values())))
+    if len(tasks) > 1:
+        figure = float(np.mean([getattr(row, task) for task in tasks]))
+        yield _line(row, AVERAGE, figure, average(estimates))
 
 
 def _line(row: Any, task: str, figure: float, estimate: Estimate) -> dict[str, Any]:

@@ -53,6 +53,11 @@ _LIBRARIES = (
 )
 
 
+def aggregation_of(metric: str) -> str:
+    """The aggregation of a metric that is shown first."""
+    return AGGREGATION if metric == "spearman" else "all"
+
+
 class Results:
     """Figures of methods on tasks.
 
@@ -64,10 +69,9 @@ class Results:
         frame: One row per figure (pandas), in long form. ``low`` and ``high`` are the ends of
             the 95% interval; the task ``average`` is the mean over the tasks of a split.
         record: As the argument.
-        items: Items of each cell (method on a task), ``(K,)``, of a run in this process.
+        items: Items ``(K,)`` of each cell (method on a task) by task, of a run in this process.
         vectors: Vectors of a sample of sentences by method, for the analysis of the run.
         sentences: The sentences of this sample.
-        tasks: The measured tasks, of a run in this process.
     """
 
     def __init__(
@@ -75,10 +79,9 @@ class Results:
     ) -> None:
         self.frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
         self.record = dict(record)
-        self.items: dict[str, Floats] = {}
+        self.items: dict[Task, dict[str, Floats]] = {}
         self.vectors: dict[str, torch.Tensor] = {}
         self.sentences: list[str] = []
-        self.tasks: list[Task] = []
 
     @property
     def verdicts(self) -> list[str]:
@@ -93,9 +96,8 @@ class Results:
         Raises:
             UserError: If there is none.
         """
-        chosen = {"method": method, "task": task, "metric": metric, **columns}
-        if metric == "spearman":
-            chosen = {"aggregation": AGGREGATION, **chosen}
+        chosen = {"method": method, "task": task, "metric": metric}
+        chosen |= {"aggregation": aggregation_of(metric), **columns}
         rows = self.frame
         for name, value in chosen.items():
             if value not in set(rows[name]):
@@ -114,8 +116,7 @@ class Results:
             metric: Metric.
             aggregation: Aggregation; None for ``wmean`` of Spearman, else ``all``.
         """
-        if aggregation is None:
-            aggregation = AGGREGATION if metric == "spearman" else "all"
+        aggregation = aggregation or aggregation_of(metric)
         rows = self.frame
         rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
         index = ["encoder", "layers", "pooling", "corpus", "method"]
@@ -127,11 +128,8 @@ class Results:
         """Write ``results.json`` (records and fingerprint), and the frame as .csv beside it."""
         path = Path(path)
         frame = self.frame.astype({"seed": "Int64"})
-        records = [
-            {name: _plain(value) for name, value in row.items()}
-            for row in frame.to_dict("records")
-        ]
-        write_json(path, {"rows": records, "record": _plain(self.record)})
+        content = {"rows": frame.to_dict("records"), "record": self.record}
+        write_json(path, _plain(content))
         with write_atomically(path.with_suffix(".csv")) as temporary:
             frame.to_csv(temporary, index=False)
 
@@ -174,9 +172,9 @@ def _plain(value: Any) -> Any:
 
 
 def fingerprint(
-    config: Mapping[str, Any], device: str | torch.device, seed: int | None = None
+    config: Mapping[str, Any], device: str | torch.device
 ) -> dict[str, Any]:
-    """What a figure depends on beside its row: versions, configuration, device, time, seed."""
+    """What a figure depends on beside its row: versions, configuration, device, time."""
     device = torch.device(device)
     on_gpu = device.type == "cuda"
     return {
@@ -191,5 +189,4 @@ def fingerprint(
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seed": seed,
     }

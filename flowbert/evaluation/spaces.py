@@ -6,7 +6,7 @@ import numpy as np
 
 from flowbert.analysis import Analysis
 from flowbert.analysis.vectors import analyze_vectors
-from flowbert.evaluation.results import Results
+from flowbert.evaluation.results import AVERAGE, Results
 from flowbert.tasks import STS
 
 FEWEST = 11
@@ -22,20 +22,19 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
 
     Args:
         results: The results.
-        **parts: Further arguments of :func:`flowbert.analysis.analyze_vectors`.
+        **parts: Further arguments of :func:`flowbert.analysis.vectors.analyze_vectors`.
     """
-    measured = results.frame[results.frame["cell"].isin(list(results.items))]
-    measured = measured[measured["metric"] == STS.headline]
+    measured = results.frame[results.frame["metric"] == STS.headline]
+    measured = measured[measured["task"] != AVERAGE]
     measured = measured.drop_duplicates(["task", "split", "method"])
     pairs = {}
-    for task in results.tasks:
+    for task, items in results.items.items():
         if isinstance(task, STS):
-            own = measured[measured["task"] == task.name]
-            own = own[own["split"] == task.split]
+            own = measured[measured["cell"].isin(list(items))]
             cosines = {
-                method: results.items[cell]
+                method: items[cell]
                 for method, cell in zip(own["method"], own["cell"], strict=True)
-                if np.isfinite(results.items[cell]).all()
+                if np.isfinite(items[cell]).all()
             }
             pairs[f"{task.name} {task.split}"] = task.gold, cosines
     setting = {}

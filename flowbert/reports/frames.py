@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from flowbert.evaluation.results import AGGREGATION
+from flowbert.evaluation.results import aggregation_of
 from flowbert.reports.runs import Run
 from flowbert.reports.tables import GEOMETRY, mean_geometry, summarize
 
@@ -14,7 +14,7 @@ _VALIDATED = (
     r"(?P<method>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)"
     r"/(?P<metric>spearman_wmean|alignment|uniformity)"
 )
-_PLANE = ("alignment", "uniformity")
+_PLANE = ["alignment", "uniformity"]
 
 
 def intervals(run: Run) -> pd.DataFrame:
@@ -24,8 +24,8 @@ def intervals(run: Run) -> pd.DataFrame:
     facets are alike.
     """
     figures = summarize(run.frame).dropna(subset="value")
-    other = (figures["metric"] == "spearman") & (figures["aggregation"] != AGGREGATION)
-    figures = figures[~other & ~figures["metric"].isin(GEOMETRY)]
+    shown = figures["aggregation"] == figures["metric"].map(aggregation_of)
+    figures = figures[shown & ~figures["metric"].isin(GEOMETRY)]
     if figures["split"].nunique() > 1:
         columns = figures["column"] + " " + figures["split"]
         figures = figures.assign(column=columns)
@@ -46,12 +46,12 @@ def plane(run: Run) -> pd.DataFrame:
     """
     points = mean_geometry(summarize(run.frame)).set_index(["label", "metric"])
     points = points["value"].unstack(sort=False).reset_index()
-    path = curve(run).groupby(["method", "step"])[list(_PLANE)].mean().reset_index()
+    path = curve(run).groupby(["method", "step"])[_PLANE].mean().reset_index()
     trained = path.groupby("method")["alignment"].transform("nunique") > 1
     path = path[trained].assign(label=path["method"] + ", training")
     columns = ["label", "step", *_PLANE]
     frame = pd.concat([points, path], ignore_index=True).reindex(columns=columns)
-    return frame.dropna(subset=list(_PLANE))
+    return frame.dropna(subset=_PLANE)
 
 
 def curve(run: Run) -> pd.DataFrame:

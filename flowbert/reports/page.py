@@ -16,7 +16,7 @@ from flowbert.io import write_atomically, write_folder_atomically
 from flowbert.reports.drawing import save_picture
 from flowbert.reports.plots import PLOTS
 from flowbert.reports.runs import Run, attempt, join_runs, read_run
-from flowbert.reports.tables import Table, notes, result_tables, short_names
+from flowbert.reports.tables import Table, make_table, notes, result_tables, short_names
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -72,10 +72,8 @@ def report(
     if len(paths) == 1:
         run = read_run(paths[0])
     else:
-        names = short_names(map(str, paths)).values()
-        run = join_runs(
-            {n: read_run(path) for n, path in zip(names, paths, strict=True)}
-        )
+        names = short_names(map(str, paths))
+        run = join_runs({name: read_run(Path(path)) for path, name in names.items()})
     with write_folder_atomically(figures) as folder:
         pictures = dict(_pictures(run, folder))
     html = _template().render(
@@ -170,13 +168,12 @@ def _space(run: Run) -> Section:
 
 def _neighbours(run: Run) -> Section:
     """The nearest neighbours of some sentences, a table for each."""
-    tables = []
-    for sentence, rows in run.analysis.neighbours.groupby("sentence", sort=False):
-        cells = rows.set_index(["rank", "method"])
-        text = cells["neighbour"].unstack(fill_value="", sort=False)
-        moved = cells["moved"].unstack(fill_value=False, sort=False)
-        text = text.rename_axis(index=None, columns=None)
-        tables.append(Table(str(sentence), text, moved, words=True))
+    names = {"rank": "label", "method": "column", "neighbour": "text", "moved": "bold"}
+    neighbours = run.analysis.neighbours.rename(columns=names)
+    tables = [
+        make_table(str(sentence), cells, words=True)
+        for sentence, cells in neighbours.groupby("sentence", sort=False)
+    ]
     return Section(["Bold: not among the neighbours under raw."], tables)
 
 

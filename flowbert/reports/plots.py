@@ -148,6 +148,11 @@ def _colour(frame: pd.DataFrame) -> str:
     return colour
 
 
+def _scatter(ax: "Axes", points: pd.DataFrame, **look: Any) -> None:
+    """Many small points; in an SVG they are one image."""
+    ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
+
+
 def plot_norms(ax: "Axes", frame: pd.DataFrame, by: str = "length") -> None:
     """Norm of each sentence's vector, with medians of eight groups of sentences.
 
@@ -158,8 +163,7 @@ def plot_norms(ax: "Axes", frame: pd.DataFrame, by: str = "length") -> None:
         by: ``length`` or ``frequency``.
     """
     points = pd.DataFrame({"x": frame[by], "y": frame["norm"] / frame["norm"].mean()})
-    look: dict[str, Any] = {"s": 5, "color": _colour(frame), "alpha": 0.5}
-    ax.scatter(points["x"], points["y"], rasterized=True, **look)
+    _scatter(ax, points, color=_colour(frame), alpha=0.5)
     medians = points.groupby(pd.qcut(points["x"], 8, duplicates="drop")).median()
     ax.plot(medians["x"], medians["y"], color=INK)
     text = f"Spearman {frame[f'{by}_correlation'].iloc[0]:.2f}"
@@ -178,10 +182,7 @@ def plot_map(ax: "Axes", frame: pd.DataFrame) -> None:
     groups = frame.groupby(pd.qcut(frame["length"], 4, duplicates="drop"))
     for colour, (_, rows) in zip(_ORDINAL, groups, strict=False):
         lengths = f"{rows['length'].min()} to {rows['length'].max()}"
-        label = f"{lengths} {rows['unit'].iloc[0]}"
-        ax.scatter(
-            rows["x"], rows["y"], s=5, color=colour, label=label, rasterized=True
-        )
+        _scatter(ax, rows, color=colour, label=f"{lengths} {rows['unit'].iloc[0]}")
     ax.set(xticks=[], yticks=[])
 
 
@@ -193,8 +194,14 @@ def plot_latent_norms(ax: "Axes", frame: pd.DataFrame) -> None:
         frame: Columns method, dim, norm_from, norm_to (divided by the root of dim) and vectors.
     """
     edges = [*frame["norm_from"], frame["norm_to"].iloc[-1]]
-    look: dict[str, Any] = {"color": _colour(frame), "alpha": 0.6}
-    ax.hist(frame["norm_from"], edges, weights=frame["vectors"], density=True, **look)
+    ax.hist(
+        frame["norm_from"],
+        edges,
+        weights=frame["vectors"],
+        density=True,
+        color=_colour(frame),
+        alpha=0.6,
+    )
     dim = frame["dim"].iloc[0]
     root = math.sqrt(dim)
     x = np.linspace(max(0.01, 1 - 4 / root), 1 + 4 / root, 80)
@@ -225,10 +232,7 @@ def plot_words(ax: "Axes", frame: pd.DataFrame) -> None:
     """
     buckets = frame.groupby("ranks", sort=False)
     for colour, (ranks, rows) in zip(_ORDINAL, buckets, strict=False):
-        label = f"rank {ranks}"
-        ax.scatter(
-            rows["x"], rows["y"], s=5, color=colour, label=label, rasterized=True
-        )
+        _scatter(ax, rows, color=colour, label=f"rank {ranks}")
     ax.set(xlabel="first singular direction", ylabel="second singular direction")
 
 

@@ -14,7 +14,7 @@ from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.results import Results
 
-_NO_SETTINGS = ("verdicts", "differences", "published", "time", "command")
+_NO_SETTINGS = ("verdicts", "differences", "published", "time")
 _UNFINISHED = "There are no results yet: the run was interrupted, or goes on."
 _T = TypeVar("_T")
 
@@ -78,7 +78,7 @@ def read_run(path: Path) -> Run:
         message = f"runs: received {path}; expected a run folder or a file of results"
         raise UserError(message)
     options: dict[str, Any] = _load(config, _read_options, {})
-    command = str(results.record.get("command", ""))
+    command = ""
     if config.is_file():
         command = _command(path, config, resume=not file.is_file())
     # metrics-1.csv, metrics-2.csv, ... were written before the run was resumed.

@@ -106,10 +106,9 @@ def summarize(frame: pd.DataFrame) -> pd.DataFrame:
         low=("low", "first"),
         high=("high", "first"),
     ).reset_index()
-    one_seed = figures["std"].isna()
-    for end, sign in (("low", -1), ("high", 1)):
-        deviation = figures["value"] + sign * figures["std"]
-        figures[end] = figures[end].where(one_seed, deviation)
+    # Of one seed there is no standard deviation.
+    figures["low"] = (figures["value"] - figures["std"]).fillna(figures["low"])
+    figures["high"] = (figures["value"] + figures["std"]).fillna(figures["high"])
     scaled = ~figures["metric"].isin(GEOMETRY)
     figures.loc[scaled, ["value", "std", "low", "high"]] *= 100
     figures["column"] = [_column(figure) for figure in figures.itertuples()]
@@ -152,18 +151,25 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
         geometry["table"] = _MAIN if one_task else _OTHERS
         figures = pd.concat([figures, geometry], ignore_index=True)
         for name, rows in figures.groupby("table", sort=False):
+            texts = [_cell(figure) for figure in rows.itertuples()]
+            cells = rows.assign(text=texts, bold=_best(rows))
             folded = name not in (_MAIN, _OTHERS)
-            tables.append(_table(f"{name}, {split} split", rows, folded))
+            tables.append(make_table(f"{name}, {split} split", cells, folded=folded))
     return sorted(tables, key=attrgetter("folded"))
 
 
-def _table(title: str, figures: pd.DataFrame, folded: bool) -> Table:
-    texts = [_cell(figure) for figure in figures.itertuples()]
-    cells = figures.assign(text=texts, bold=_best(figures))
+def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
+    """A table from its cells in long form.
+
+    Args:
+        title: Its caption.
+        cells: Columns label, column, text and bold.
+        **look: ``folded`` and ``words`` of :class:`Table`.
+    """
     cells = cells.set_index(["label", "column"])
     text = cells["text"].unstack(fill_value="", sort=False)
     bold = cells["bold"].unstack(fill_value=False, sort=False)
-    return Table(title, text.rename_axis(index=None, columns=None), bold, folded)
+    return Table(title, text.rename_axis(index=None, columns=None), bold, **look)
 
 
 def _cell(figure: Any) -> str:

@@ -31,7 +31,8 @@ __all__ = [
     "uniformity",
 ]
 
-KINDS = ("sts", "lexical", "lexical-characters", "answers", "probe")
+UNITS = {"lexical": "words", "lexical-characters": "characters"}
+KINDS = ("sts", *UNITS, "answers", "probe")
 """Prefixes of tasks: ``KIND:SOURCE``; without one it is ``sts``."""
 
 
@@ -41,7 +42,7 @@ def load_tasks(
     *,
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
-    score_range: tuple[float, float] | None = None,
+    score_range: Sequence[float] | None = None,
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
 ) -> list[Task]:
@@ -60,6 +61,8 @@ def load_tasks(
     Raises:
         UserError: If a task is unknown, cannot be read, or is named twice.
     """
+    if score_range is not None and len(score_range) != 2:
+        raise UserError(f"score_range: received {score_range}; expected two numbers")
     splits = as_list(split, "split")
     loaded: list[Task] = []
     for text in as_list(tasks, "tasks"):
@@ -81,8 +84,7 @@ def load_tasks(
                 if kind == "sts":
                     loaded.append(STS(data, name, positive_above, uniformity_limit))
                 else:
-                    unit = "characters" if kind == "lexical-characters" else "words"
-                    loaded.append(Lexical(data, name, unit))
+                    loaded.append(Lexical(data, name, UNITS[kind]))
     known = set()
     for task in loaded:
         key = (task.kind, task.name, task.split, task.metrics)

@@ -1,15 +1,15 @@
 """Answer ranking: candidate answers ranked by their cosine with the question."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
 from flowbert.data.answers import AnswerData
-from flowbert.data.corpus import Corpus
 from flowbert.io import digest, sentences_digest
-from flowbert.tasks.base import Metric, Task, cosines, own_corpus
+from flowbert.tasks.base import Metric, Task, cosines
 from flowbert.tasks.bootstrap import Counts, Floats
 
 
@@ -35,10 +35,9 @@ class AnswerRanking(Task):
         self.count = len(data.answers)
         self.strata = (len(data.questions),)
         self.sentences = list(dict.fromkeys([*data.questions, *data.answers]))
-        rows = {sentence: row for row, sentence in enumerate(self.sentences)}
         asked, answered = self.pairs()
-        self.left = np.array([rows[text] for text in asked])
-        self.right = np.array([rows[text] for text in answered])
+        rows = pd.Index(self.sentences)
+        self.left, self.right = rows.get_indexer(asked), rows.get_indexer(answered)
         texts = sentences_digest([*asked, *answered])
         self.digest = digest(self.kind, self.name, texts, data.labels.tolist())
 
@@ -51,11 +50,9 @@ class AnswerRanking(Task):
         questions = [self.data.questions[number] for number in self.data.question_of]
         return questions, self.data.answers
 
-    def corpus(self, name: str) -> Corpus:
-        """The corpus ``target``."""
-        return own_corpus(
-            self.name, name, {"test": [*self.data.questions, *self.data.answers]}
-        )
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Questions and candidates."""
+        return {"test": [*self.data.questions, *self.data.answers]}
 
     def score(self, items: Floats) -> dict[Metric, float]:
         """AUC over the pairs, MAP and MRR over the questions that have an answer."""
@@ -63,11 +60,9 @@ class AnswerRanking(Task):
 
         if not np.isfinite(items).all():
             return dict.fromkeys(self.metrics, np.nan)
-        auc = float(roc_auc_score(self.data.labels, items))
-        precision, rank = np.nanmean(self._by_question(items), axis=1)
-        return dict(
-            zip(self.metrics, (auc, float(precision), float(rank)), strict=True)
-        )
+        auc = roc_auc_score(self.data.labels, items)
+        figures = [auc, *np.nanmean(self._by_question(items), axis=1)]
+        return dict(zip(self.metrics, map(float, figures), strict=True))
 
     def _by_question(self, items: Floats) -> Floats:
         """Average precision and reciprocal rank ``(2, Q)``; NaN for a question without answer."""
@@ -91,19 +86,8 @@ class AnswerRanking(Task):
 
     def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
         """The same figures on resamples of the questions."""
-        methods = [
-            self._resampled(values) if np.isfinite(values).all() else None
-            for values in items
-        ]
-
-        def estimate(counts: Counts) -> Floats:
-            nothing = np.full((len(self.metrics), len(counts)), np.nan)
-            figures = [
-                nothing if method is None else method(counts) for method in methods
-            ]
-            return np.stack(figures, axis=1)
-
-        return estimate
+        methods = [self._resampled(values) for values in items]
+        return lambda counts: np.stack([each(counts) for each in methods], axis=1)
 
     def _resampled(self, items: Floats) -> Callable[[Counts], Floats]:
         by_question = self._by_question(items)
@@ -116,9 +100,8 @@ class AnswerRanking(Task):
             weights = counts[:, question_of].astype(np.float64)
             positive = np.add.reduceat(weights * labels, starts, axis=1)
             negative = np.add.reduceat(weights * ~labels, starts, axis=1)
-            below = (
-                np.cumsum(negative, axis=1) - negative / 2
-            )  # equal scores count by half
+            # Equal scores count by half.
+            below = np.cumsum(negative, axis=1) - negative / 2
             drawn = counts[:, answered].astype(np.float64)
             with np.errstate(invalid="ignore"):  # a resample may have no answer
                 auc = (positive * below).sum(axis=1)

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,8 @@ from torch import Tensor
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
-from flowbert.tasks.bootstrap import Counts, Floats, resample_blocks
+from flowbert.seeding import Stream
+from flowbert.tasks.bootstrap import Counts, Floats, draw_counts
 from flowbert.tasks.measures import unit_rows
 from flowbert.threads import in_threads
 
@@ -20,6 +22,7 @@ Metric = tuple[str, str]
 """Name and aggregation, such as ``("spearman", "wmean")``."""
 
 COSINE_DECIMALS = 10  # equal texts have equal cosines on every machine
+_BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,27 @@ class Task(ABC):
         """A function from multiplicities ``(R, units)`` to figures ``(metrics, methods, R)``."""
 
     @abstractmethod
-    def corpus(self, name: str) -> Corpus:
-        """The task's own corpus ``target`` or ``train_only``."""
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Every occurrence of every sentence, by split."""
 
     @abstractmethod
     def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
         """First and second sentences that are measured: no method may learn from these pairs."""
+
+    def corpus(self, name: str) -> Corpus:
+        """The task's own corpus ``target`` (all splits) or ``train_only``.
+
+        Raises:
+            UserError: If the task has no train split.
+        """
+        texts = self.texts()
+        if name == "target":
+            return Corpus.of(name, chain.from_iterable(texts.values()))
+        if "train" not in texts:
+            raise UserError(
+                f"corpus: received {name!r}; the task {self.name} has no train split"
+            )
+        return Corpus.of(name, texts["train"])
 
     def labels(self) -> Sequence[Subset]:
         """Labelled pairs of the task that a supervised method may learn from."""
@@ -104,10 +122,11 @@ class Task(ABC):
 
     def measure(self, vectors: Tensor, flaw: str | None = None) -> Measured:
         """All figures of vectors ``(M, k)``; NaN with the reason where ``flaw`` names one."""
-        if flaw is not None or not bool(vectors.isfinite().all()):
+        if flaw is None and not bool(vectors.isfinite().all()):
+            flaw = "embeddings are NaN or infinite"
+        if flaw is not None:
             items = np.full(self.count, math.nan)
-            reason = flaw or "embeddings are NaN or infinite"
-            return Measured(items, dict.fromkeys(self.metrics, math.nan), reason)
+            return Measured(items, dict.fromkeys(self.metrics, math.nan), flaw)
         items = self.items(vectors)
         scores = self.score(items) | self.extras(vectors, items)
         return Measured(items, scores, self.reason(items))
@@ -118,7 +137,7 @@ class Task(ABC):
         """Bootstrap the figures of several methods on the same resamples.
 
         Args:
-            items: Items by method.
+            items: Items by method, all finite.
             resamples: Number of resamples R.
             seed: Seed.
 
@@ -126,30 +145,21 @@ class Task(ABC):
             Figures ``(methods, R)`` by metric.
         """
         estimate = self.estimator(list(items.values()))
-        blocks = list(
-            resample_blocks(self.name, self.strata, self.count, resamples, seed)
-        )
-        with in_threads(lambda block: estimate(block.counts()), blocks) as parts:
+        size = max(1, _BLOCK_VALUES // self.count)
+
+        def block(start: int) -> Floats:
+            # Numbered: a block is the same whatever the order in which they are computed.
+            stream = Stream(seed, "bootstrap", batch=start // size, of=self.name)
+            drawn = min(size, resamples - start)
+            return estimate(draw_counts(self.strata, drawn, stream))
+
+        with in_threads(block, range(0, resamples, size)) as parts:
             figures = np.concatenate(list(parts), axis=-1)
         return dict(zip(self.metrics, figures, strict=True))
 
 
 def cosines(left: Tensor, right: Tensor) -> Floats:
     """Cosine of each pair of rows ``(K, D)``, float64, rounded to 10 decimals."""
-    products = (unit_rows(left) * unit_rows(right)).sum(dim=1)
-    return np.round(products.clamp(-1.0, 1.0).cpu().numpy(), COSINE_DECIMALS)
-
-
-def own_corpus(task: str, name: str, sentences: Mapping[str, Sequence[str]]) -> Corpus:
-    """The corpus ``target`` (all splits) or ``train_only`` of a task.
-
-    Raises:
-        UserError: If the task has no train split.
-    """
-    if name == "target":
-        return Corpus.of(name, [text for texts in sentences.values() for text in texts])
-    if name not in ("train_only",) or "train" not in sentences:
-        raise UserError(
-            f"corpus: received {name!r}; the task {task} has no train split"
-        )
-    return Corpus.of(name, sentences["train"])
+    products = unit_rows(left) * unit_rows(right)
+    values = products.sum(dim=1).clamp(-1.0, 1.0)
+    return np.round(values.cpu().numpy(), COSINE_DECIMALS)

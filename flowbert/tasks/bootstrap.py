@@ -1,6 +1,6 @@
 """Bootstrap resamples as multiplicities, and Spearman on them without sorting again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,47 +12,23 @@ Counts = NDArray[np.int32]
 """How often each unit is drawn in each resample, ``(R, units)``."""
 Floats = NDArray[np.float64]
 
-_BLOCK_VALUES = (
-    1 << 16
-)  # resamples x values at a time: they stay in the processor's cache
 
-
-def resample_blocks(
-    task: str, strata: Sequence[int], values: int, resamples: int, seed: int
-) -> Iterator["Block"]:
-    """Blocks of resamples of a task; the same whatever the order in which they are computed.
+def draw_counts(strata: Sequence[int], resamples: int, stream: Stream) -> Counts:
+    """Draw with replacement from each stratum: multiplicities ``(R, units)``.
 
     Args:
-        task: Name of the task.
         strata: Sizes of the groups of units that are resampled separately.
-        values: Number of values that each resample is computed from.
         resamples: Number of resamples R.
-        seed: Seed.
+        stream: Their random numbers.
     """
-    size = max(1, _BLOCK_VALUES // values)
-    for number, start in enumerate(range(0, resamples, size)):
-        stream = Stream(seed, "bootstrap", batch=number, of=task)
-        yield Block(min(size, resamples - start), tuple(strata), stream)
-
-
-class Block:
-    """Consecutive resamples with their stream of random numbers."""
-
-    def __init__(self, resamples: int, strata: Sequence[int], stream: Stream) -> None:
-        self.resamples = resamples
-        self.strata = strata
-        self.stream = stream
-
-    def counts(self) -> Counts:
-        """Draw with replacement from each stratum: multiplicities ``(R, units)``."""
-        rng = self.stream.rng()
-        drawn = []
-        for size in self.strata:
-            units = rng.integers(0, size, (self.resamples, size))
-            units += np.arange(self.resamples)[:, None] * size
-            counts = np.bincount(units.ravel(), minlength=self.resamples * size)
-            drawn.append(counts.astype(np.int32).reshape(self.resamples, size))
-        return np.concatenate(drawn, axis=1)
+    rng = stream.rng()
+    drawn = []
+    for size in strata:
+        units = rng.integers(0, size, (resamples, size))
+        units += np.arange(resamples)[:, None] * size
+        counts = np.bincount(units.ravel(), minlength=resamples * size)
+        drawn.append(counts.astype(np.int32).reshape(resamples, size))
+    return np.concatenate(drawn, axis=1)
 
 
 class ResampledSpearman:
@@ -62,31 +38,28 @@ class ResampledSpearman:
     drawn: each variable is sorted once, and a resample takes a cumulative sum.
 
     Args:
-        methods: Similarities of M methods, each ``(N,)``.
+        methods: Similarities of M methods, each ``(N,)``, finite.
         target: Gold scores ``(N,)``.
     """
 
     def __init__(self, methods: Sequence[Floats], target: Floats) -> None:
         self._target = _Sorted(target)
-        self._methods = [
-            _Sorted(values) if np.isfinite(values).all() else None for values in methods
-        ]
+        self._methods = [_Sorted(values) for values in methods]
 
     def __call__(self, counts: Counts) -> Floats:
         """Correlations ``(M, R)`` for multiplicities ``(R, N)``; NaN where one does not exist."""
         cubes = _sum_of_cubes(counts)
         target, target_norms = self._target.ranks(counts, cubes)
         weighted: Floats = counts.astype(np.float64) * target
-        correlations = np.full((len(self._methods), len(counts)), np.nan)
-        for row, method in enumerate(self._methods):
-            if method is not None:
-                ranks, norms = method.ranks(counts, cubes)
-                # Squared norms of doubled ranks are whole numbers: below 1/2 means a constant.
-                exists = (norms > 0.5) & (target_norms > 0.5)
-                norm = np.sqrt(np.where(exists, norms * target_norms, np.nan))
-                product = np.vecdot(weighted, ranks.astype(np.float64))
-                correlations[row] = np.clip(product / norm, -1.0, 1.0)
-        return correlations
+        correlations = []
+        for method in self._methods:
+            ranks, norms = method.ranks(counts, cubes)
+            # Squared norms of doubled ranks are whole numbers: below 1/2 means a constant.
+            exists = (norms > 0.5) & (target_norms > 0.5)
+            norm = np.sqrt(np.where(exists, norms * target_norms, np.nan))
+            product = np.vecdot(weighted, ranks.astype(np.float64))
+            correlations.append(np.clip(product / norm, -1.0, 1.0))
+        return np.stack(correlations)
 
 
 class _Sorted:

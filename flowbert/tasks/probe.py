@@ -2,25 +2,23 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.data.corpus import Corpus
 from flowbert.data.entailment import EntailmentData
-from flowbert.data.nli import LABELS, NLIData
+from flowbert.data.nli import LABELS
 from flowbert.io import digest, sentences_digest
-from flowbert.tasks.base import Metric, Task, own_corpus
+from flowbert.tasks.base import Metric, Task
 from flowbert.tasks.bootstrap import Counts, Floats
+from flowbert.tasks.measures import varying
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
 """L2 penalties beside the mean loss, of which the dev split chooses one."""
-
-_ROUNDING = (
-    1e-6  # of the size of the numbers: dimensions that vary less hold rounding alone
-)
 
 
 class Probe(Task):
@@ -42,33 +40,26 @@ class Probe(Task):
     def __init__(self, data: EntailmentData) -> None:
         self.data = data
         self.name = data.name
-        texts = [text for split in data.splits for text in self._texts(split)]
+        texts = list(chain.from_iterable(self.texts().values()))
         self.sentences = list(dict.fromkeys(texts))
-        self._row = {sentence: row for row, sentence in enumerate(self.sentences)}
-        self._classes = [name for name in LABELS if name in data.splits["train"].labels]
-        tested = data.splits["test"].premises
-        units = {
-            premise: number for number, premise in enumerate(dict.fromkeys(tested))
-        }
-        self._unit_of = np.array([units[premise] for premise in tested])
-        self.count = len(tested)
-        self.strata = (len(units),)
-        labels = [data.splits[split].labels for split in data.splits]
+        self._index = pd.Index(self.sentences)
+        trained = data.splits["train"].labels
+        self._classes = pd.Index([name for name in LABELS if name in trained])
+        # Pairs of one first sentence are resampled together.
+        self._unit_of, premises = pd.factorize(pd.Index(data.splits["test"].premises))
+        self.count = len(self._unit_of)
+        self.strata = (len(premises),)
+        labels = [split.labels for split in data.splits.values()]
         self.digest = digest(self.kind, self.name, sentences_digest(texts), labels)
 
-    def _texts(self, split: str) -> list[str]:
-        data = self.data.splits[split]
-        return [*data.premises, *data.hypotheses]
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """First and second sentences by split."""
+        splits = self.data.splits.items()
+        return {split: [*data.premises, *data.hypotheses] for split, data in splits}
 
     def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
         """First and second sentences of the test split."""
         return self.data.splits["test"].premises, self.data.splits["test"].hypotheses
-
-    def corpus(self, name: str) -> Corpus:
-        """The corpus ``target`` (sentences of all splits) or ``train_only``."""
-        return own_corpus(
-            self.name, name, {split: self._texts(split) for split in self.data.splits}
-        )
 
     @property
     def references(self) -> Mapping[str, Floats]:
@@ -83,19 +74,12 @@ class Probe(Task):
         from sklearn.preprocessing import StandardScaler
 
         rows = vectors.detach().cpu().double()
-        train_rows = rows[self._rows(self.data.splits["train"])]
-        varies = (
-            train_rows.std(dim=0, correction=0)
-            > _ROUNDING * rows.square().mean().sqrt()
-        )
-        features = {
-            split: self._features(rows[:, varies], data)
-            for split, data in self.data.splits.items()
-        }
-        scaler = StandardScaler().fit(features["train"])
-        train, dev, test = (
-            scaler.transform(features[split]) for split in ("train", "dev", "test")
-        )
+        varies = varying(rows[self._rows("train")])
+        features = [
+            self._features(rows[:, varies], split) for split in ("train", "dev", "test")
+        ]
+        scaler = StandardScaler().fit(features[0])
+        train, dev, test = map(scaler.transform, features)
         model = LogisticRegression(max_iter=1000, tol=1e-5, warm_start=True)
         best, predicted = -1.0, np.empty(0)
         for penalty in PENALTIES:
@@ -109,22 +93,21 @@ class Probe(Task):
         correct: Floats = (predicted == self._labels("test")).astype(np.float64)
         return correct
 
-    def _features(self, rows: Tensor, data: NLIData) -> Floats:
-        first, second = torch.split(rows[self._rows(data)], len(data.premises))
-        features: Floats = torch.cat(
-            [(first - second).abs(), first * second], dim=1
-        ).numpy()
-        return features
+    def _features(self, rows: Tensor, split: str) -> Floats:
+        first, second = rows[self._rows(split)].chunk(2)
+        distance, product = (first - second).abs(), first * second
+        return torch.cat([distance, product], dim=1).numpy()
 
-    def _rows(self, data: NLIData) -> list[int]:
-        return [self._row[text] for text in (*data.premises, *data.hypotheses)]
+    def _rows(self, split: str) -> NDArray[np.int64]:
+        """Rows of the first sentences, then of the second ones."""
+        rows: NDArray[np.int64] = self._index.get_indexer(self.texts()[split])
+        return rows
 
     def _labels(self, split: str) -> NDArray[np.int64]:
         """Index of each label among the classes of the train split; -1 for another one."""
-        index = {name: number for number, name in enumerate(self._classes)}
-        return np.array(
-            [index.get(label, -1) for label in self.data.splits[split].labels]
-        )
+        given = self.data.splits[split].labels
+        labels: NDArray[np.int64] = self._classes.get_indexer(given)
+        return labels
 
     def score(self, items: Floats) -> dict[Metric, float]:
         """Share of the test pairs that get their label."""

@@ -1,17 +1,18 @@
 """Tasks of sentence pairs: semantic textual similarity and lexical similarity."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
-from flowbert.errors import UserError, choices
 from flowbert.io import digest, sentences_digest
-from flowbert.tasks.base import Metric, Task, cosines, own_corpus
+from flowbert.tasks.base import Metric, Task, cosines
 from flowbert.tasks.bootstrap import Counts, Floats, ResampledSpearman
 from flowbert.tasks.measures import (
     alignment,
@@ -44,10 +45,9 @@ class PairTask(Task):
         self.strata = tuple(len(subset) for subset in self.subsets)
         self.count = sum(self.strata)
         self.sentences = list(dict.fromkeys(data.sentences([split])))
-        rows = {sentence: row for row, sentence in enumerate(self.sentences)}
         first, second = self.pairs()
-        self.left = np.array([rows[text] for text in first])
-        self.right = np.array([rows[text] for text in second])
+        rows = pd.Index(self.sentences)
+        self.left, self.right = rows.get_indexer(first), rows.get_indexer(second)
         self.gold = np.concatenate([subset.scores for subset in self.subsets])
         texts = sentences_digest([*first, *second])
         subsets = [[subset.name, len(subset)] for subset in self.subsets]
@@ -69,10 +69,9 @@ class PairTask(Task):
         """The train split, unless it is measured."""
         return self.data.splits.get("train", ()) if self.split != "train" else ()
 
-    def corpus(self, name: str) -> Corpus:
-        """The corpus ``target`` (sentences of all splits) or ``train_only``."""
-        splits = {split: self.data.sentences([split]) for split in self.data.splits}
-        return own_corpus(self.name, name, splits)
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """First and second sentences of each split."""
+        return {split: self.data.sentences([split]) for split in self.data.splits}
 
 
 class STS(PairTask):
@@ -104,17 +103,19 @@ class STS(PairTask):
         self.positive_above = positive_above
         self.uniformity_limit = uniformity_limit
         self.digest = digest(self.digest, positive_above, uniformity_limit)
-        ends = np.cumsum(self.strata)
-        self._slices = [
-            slice(end - size, end) for end, size in zip(ends, self.strata, strict=True)
-        ]
 
-    def _by_subset(self, items: Floats) -> list[float]:
-        return [spearman(items[part], self.gold[part]) for part in self._slices]
+    def _split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Values of the pairs of each subset."""
+        ends = np.cumsum(self.strata)
+        return np.split(values, ends[:-1], axis=-1)
+
+    def _by_subset(self, items: Floats) -> Iterator[tuple[Floats, Floats]]:
+        """Items and gold scores of each subset."""
+        return zip(self._split(items), self._split(self.gold), strict=True)
 
     def score(self, items: Floats) -> dict[Metric, float]:
         """Spearman under each aggregation."""
-        subsets = self._by_subset(items)
+        subsets = [spearman(*subset) for subset in self._by_subset(items)]
         figures = (
             spearman(items, self.gold),
             float(np.mean(subsets)),
@@ -136,14 +137,14 @@ class STS(PairTask):
         }
         extras = {(name, "all"): value for name, value in figures.items()}
         if len(self.subsets) > 1:
-            values = zip(self.subsets, self._by_subset(items), strict=True)
-            extras |= {("spearman", subset.name): value for subset, value in values}
+            for subset, part in zip(self.subsets, self._by_subset(items), strict=True):
+                extras["spearman", subset.name] = spearman(*part)
         return extras
 
     def reason(self, items: Floats) -> str:
         """The first subset without a correlation, and why."""
-        for subset, part in zip(self.subsets, self._slices, strict=True):
-            problem = no_spearman(items[part], self.gold[part])
+        for subset, part in zip(self.subsets, self._by_subset(items), strict=True):
+            problem = no_spearman(*part)
             if problem:
                 return f"{subset.name}: {problem}"
         return ""
@@ -155,15 +156,16 @@ class STS(PairTask):
             return lambda counts: np.repeat(
                 whole(counts)[None], len(AGGREGATIONS), axis=0
             )
+        parts = zip(*map(self._split, items), strict=True)
         subsets = [
-            ResampledSpearman([values[part] for values in items], self.gold[part])
-            for part in self._slices
+            ResampledSpearman(part, gold)
+            for part, gold in zip(parts, self._split(self.gold), strict=True)
         ]
         weights = np.divide(self.strata, self.count)
 
         def estimate(counts: Counts) -> Floats:
-            pairs = zip(subsets, self._slices, strict=True)
-            figures = np.array([subset(counts[:, part]) for subset, part in pairs])
+            drawn = zip(subsets, self._split(counts), strict=True)
+            figures = np.array([subset(part) for subset, part in drawn])
             weighted = np.tensordot(weights, figures, axes=1)
             return np.stack([whole(counts), figures.mean(axis=0), weighted])
 
@@ -184,12 +186,9 @@ class Lexical(PairTask):
     """
 
     kind = "lexical"
-    UNITS = ("words", "characters")
 
     def __init__(self, data: STSData, split: str = "test", unit: str = "words") -> None:
         super().__init__(data, split)
-        if unit not in self.UNITS:
-            raise UserError(f"lexical: received {unit!r}; {choices(self.UNITS, unit)}")
         self.unit = unit
         self.metrics = ((f"edit_distance_{unit}", "all"),)
         self.digest = digest(self.digest, unit)

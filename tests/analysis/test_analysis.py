@@ -40,7 +40,9 @@ def whole() -> Analysis:
         texts(),
         vectors(),
         setting={"encoder": "bert", "layers": [1, 12]},
-        words={"buckets": word_buckets(x), "words": word_points(x), "layers": layers},
+        buckets=word_buckets(x),
+        words=word_points(x),
+        layers=layers,
         bits={"flow": -1.5, "Gaussian": math.inf},
         pairs={"STSB dev": (rng.uniform(0, 4, 30), cosines)},
     )

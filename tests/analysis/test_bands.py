@@ -13,7 +13,7 @@ from flowbert.analysis.bands import BINS, gold_bands, gold_bounds
 def test_counts_and_quartiles() -> None:
     rng = np.random.default_rng(0)
     gold, cosines = rng.uniform(0, 5, 1000), rng.uniform(-1, 1, 1000)
-    bands, histogram = gold_bands(gold, cosines)
+    bands, histogram = gold_bands(gold, cosines).values()
     assert bands["gold_from"].tolist() == [0, 1, 2, 3, 4]
     assert bands["gold_to"].tolist() == [1, 2, 3, 4, 5]
     for band in bands.itertuples():
@@ -28,15 +28,15 @@ def test_counts_and_quartiles() -> None:
 
 
 def test_bounds_belong_to_the_band_above_and_the_highest_to_the_last() -> None:
-    bands, histogram = gold_bands(np.arange(6.0), np.array([-1.0, 0, 0, 0, 1, 1]))
+    frames = gold_bands(np.arange(6.0), np.array([-1.0, 0, 0, 0, 1, 1]))
+    bands, histogram = frames.values()
     assert bands["pairs"].tolist() == [1, 1, 1, 1, 2]
     assert histogram["pairs"].iloc[[0, -1]].tolist() == [1, 2]
 
 
 def test_pairs_without_cosine_and_bands_without_pairs() -> None:
-    bands, histogram = gold_bands(
-        np.array([0.0, 0.0, 1.0]), np.array([0.3, math.nan, 0.9])
-    )
+    frames = gold_bands(np.array([0.0, 0.0, 1.0]), np.array([0.3, math.nan, 0.9]))
+    bands, histogram = frames.values()
     assert bands["pairs"].tolist() == [1, 0, 0, 0, 1]
     assert math.isnan(bands["median"][1])
     assert len(histogram) == 5 * BINS
@@ -65,4 +65,4 @@ def test_every_score_is_in_a_band(scores: list[float]) -> None:
     bounds = gold_bounds(gold)
     assert bounds[0] <= gold.min()
     assert gold.max() <= bounds[-1]
-    assert gold_bands(gold, np.zeros(len(gold)))[0]["pairs"].sum() == len(gold)
+    assert gold_bands(gold, np.zeros(len(gold)))["bands"]["pairs"].sum() == len(gold)

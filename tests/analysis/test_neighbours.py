@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from flowbert.analysis import neighbours
 from flowbert.analysis.neighbours import nearest_neighbours, sentence_neighbours
 
 
@@ -19,22 +20,24 @@ def test_all_distances_agree(count: int, metric: str) -> None:
         unit = torch.nn.functional.normalize(x, dim=1)
         expected = 1 - unit @ unit.T
     expected.fill_diagonal_(torch.inf)
-    distances, neighbours = nearest_neighbours(x, 3, metric)
+    distances, nearest = nearest_neighbours(x, 3, metric)
     np.testing.assert_allclose(distances, expected.topk(3, largest=False).values)
-    np.testing.assert_array_equal(neighbours, expected.topk(3, largest=False).indices)
+    np.testing.assert_array_equal(nearest, expected.topk(3, largest=False).indices)
 
 
-def test_neighbours_that_moved() -> None:
+def test_neighbours_that_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "NEIGHBOURS", 2)
+    monkeypatch.setattr(neighbours, "SHOWN", 1)
     angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))
     raw = torch.stack([angles.cos(), angles.sin()], dim=1)
     reordered = raw[[0, 3, 1, 2, 4]]
     vectors = {"raw": raw, "flow": reordered}
-    frame = sentence_neighbours(["a", "b", "c", "d", "e"], vectors, k=2, shown=1)
+    frame = sentence_neighbours(["a", "b", "c", "d", "e"], vectors)
     assert frame.values.tolist() == [
         ["a", "raw", 1, "b", False],
         ["a", "raw", 2, "c", False],
         ["a", "flow", 1, "c", False],
         ["a", "flow", 2, "d", True],
     ]
-    alone = sentence_neighbours(["a", "b", "c", "d", "e"], {"flow": reordered}, k=2)
+    alone = sentence_neighbours(["a", "b", "c", "d", "e"], {"flow": reordered})
     assert not alone["moved"].any()

@@ -17,7 +17,6 @@ from flowbert.analysis.lengths import (
 )
 from flowbert.analysis.words import (
     cosine_by_layer,
-    principal_projection,
     token_frames,
     word_buckets,
     word_points,
@@ -35,12 +34,12 @@ def encoder() -> SentenceEncoder:
 
 def test_buckets_of_words_on_a_line() -> None:
     # Words at 0, 1, 2, ...: the seven neighbours of one inside are at 1, 1, 2, 2, 3, 3, 4.
-    x = torch.zeros(90, 3)
-    x[:, 0] = torch.arange(90)
-    buckets = word_buckets(x, bounds=(0, 10, 80, 200, 300)).set_index("ranks")
-    assert buckets.index.tolist() == ["0 to 9", "10 to 79", "80 to 89"]
-    assert buckets["norm"].tolist() == [4.5, 44.5, 84.5]
-    inner = buckets.loc["10 to 79"]
+    x = torch.zeros(540, 3)
+    x[:, 0] = torch.arange(540)
+    buckets = word_buckets(x).set_index("ranks")
+    assert buckets.index.tolist() == ["0 to 99", "100 to 499", "500 to 539"]
+    assert buckets["norm"].tolist() == [49.5, 299.5, 519.5]
+    inner = buckets.loc["100 to 499"]
     expected = {"distance_3": 4 / 3, "distance_5": 9 / 5, "distance_7": 16 / 7}
     assert inner[list(expected)].to_dict() == pytest.approx(expected)
     assert buckets["distance_3"].iloc[0] > inner["distance_3"]
@@ -50,16 +49,19 @@ def test_projection_is_that_of_the_singular_vectors() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(50, 6, generator=generator, dtype=torch.float64) + 2
     u, s, _ = torch.linalg.svd(x, full_matrices=False)
-    torch.testing.assert_close(principal_projection(x).abs(), (u[:, :2] * s[:2]).abs())
+    points = torch.tensor(word_points(x)[["x", "y"]].to_numpy())
+    torch.testing.assert_close(points.abs(), (u[:, :2] * s[:2]).abs())
 
 
 def test_points_are_evenly_spaced_ranks_of_each_bucket() -> None:
     x = torch.diag(torch.tensor([9.0, 5.0])).repeat(500, 1)
-    points = word_points(x, bounds=(0, 100, 1000))
-    assert points["rank"].tolist() == [*range(100), *range(100, 1000, 5)]
+    points = word_points(x)
+    expected = [*range(100), *range(100, 500, 2), *range(500, 1000, 3)]
+    assert points["rank"].tolist() == expected
     assert points["ranks"].value_counts().to_dict() == {
         "0 to 99": 100,
-        "100 to 999": 180,
+        "100 to 499": 200,
+        "500 to 999": 167,
     }
     assert points[["x", "y"]].abs().values[:2].ravel() == pytest.approx([9, 0, 0, 5])
 
@@ -112,10 +114,10 @@ def test_token_frames_rank_tokens_by_frequency(encoder: SentenceEncoder) -> None
     counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
     ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
     frames = token_frames(encoder, TEXTS[:2], TEXTS, tokens=10)
-    lengths, words = frames["tokens"], frames["words"]
+    lengths = frames["lengths"]
     assert lengths["unit"].tolist() == ["tokens"] * 2
     assert lengths["length"].tolist() == [n - 2 for n in encoder.lengths(TEXTS[:2])]
-    pd.testing.assert_frame_equal(words["buckets"], word_buckets(ranked))
-    pd.testing.assert_frame_equal(words["words"], word_points(ranked))
-    assert words["layers"]["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
-    assert words["layers"]["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))
+    pd.testing.assert_frame_equal(frames["buckets"], word_buckets(ranked))
+    pd.testing.assert_frame_equal(frames["words"], word_points(ranked))
+    assert frames["layers"]["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
+    assert frames["layers"]["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))

@@ -77,11 +77,11 @@ def test_fitted_methods_are_used_as_they_are(
     results = compare(
         encoder, {"own": method}, tasks=pairs[0], bootstrap=0, cache=cache
     )
-    (task,) = results.tasks
+    ((task, items),) = results.items.items()
     vectors = torch.from_numpy(cache.embed(own, task.sentences))
     mapped = vectors if kind == "encoder" else fitted.transform(vectors)
     (row,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
-    np.testing.assert_array_equal(results.items[row["cell"]], task.items(mapped))
+    np.testing.assert_array_equal(items[row["cell"]], task.items(mapped))
     assert row["corpus"] == "given"
     assert row["encoder"] == own.columns()["encoder"]
     assert results.record["encoders"] == [own.describe()]

@@ -26,13 +26,9 @@ def analysis() -> Analysis:
         [f"sentence number {i}" * (1 + i % 7) for i in range(60)],
         {"raw": x + 2, "whitening": x - x.mean(dim=0), "flow": x},
         setting={"encoder": "bert", "corpus": "target"},
-        words={
-            "buckets": word_buckets(x),
-            "words": word_points(x),
-            "layers": pd.DataFrame(
-                {"layer": ["input", "0"], "mean_cosine": [0.5, 0.1]}
-            ),
-        },
+        buckets=word_buckets(x),
+        words=word_points(x),
+        layers=pd.DataFrame({"layer": ["input", "0"], "mean_cosine": [0.5, 0.1]}),
         bits={"flow": -1.5, "Gaussian": -1.0},
         pairs={"STSB test": (rng.uniform(0, 4.9, 40), cosines)},
     )

@@ -93,13 +93,10 @@ def save(
 
 
 def test_results_without_run_folder(tmp_path: Path) -> None:
-    path = save(
-        tmp_path, sts_rows("raw", "STSB"), "mine.json", command="flowbert compare"
-    )
+    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
     page = report(str(path))
     assert page.name == "mine.html"
     assert (tmp_path / "mine.figures" / "intervals.svg").is_file()
-    assert "flowbert compare" in Page(page).texts
 
 
 def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
@@ -150,12 +147,10 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     differences = {
         NASTY: {"methods": [NASTY, "b"], "cells": [[NASTY, ""], ["", NASTY]]}
     }
-    path = save(
-        tmp_path, rows, verdicts=[NASTY], differences=differences, command=NASTY
-    )
+    path = save(tmp_path, rows, verdicts=[NASTY], differences=differences)
     page = Page(report(path))
     assert page.tags["script"] == 0
-    assert page.texts.count(NASTY) > 8
+    assert page.texts.count(NASTY) >= 8
     assert page.tags["img"] == 2
 
 

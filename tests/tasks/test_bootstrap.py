@@ -3,18 +3,14 @@
 import numpy as np
 import pytest
 
-from flowbert.tasks.bootstrap import Counts, ResampledSpearman, resample_blocks
+from flowbert.seeding import Stream
+from flowbert.tasks import load_task
+from flowbert.tasks.bootstrap import Counts, ResampledSpearman, draw_counts
 from flowbert.tasks.measures import spearman
 
 
-def draws(
-    strata: tuple[int, ...] = (30, 50),
-    resamples: int = 40,
-    seed: int = 0,
-    values: int = 80,
-) -> Counts:
-    blocks = resample_blocks("task", strata, values, resamples, seed)
-    return np.concatenate([block.counts() for block in blocks])
+def draws(strata: tuple[int, ...] = (30, 50), seed: int = 0) -> Counts:
+    return draw_counts(strata, 40, Stream(seed, "bootstrap", of="task"))
 
 
 def test_each_stratum_is_drawn_as_often_as_it_has_units() -> None:
@@ -27,9 +23,12 @@ def test_each_stratum_is_drawn_as_often_as_it_has_units() -> None:
 def test_draws_depend_on_the_seed_and_not_on_who_asks() -> None:
     assert np.array_equal(draws(), draws())
     assert not np.array_equal(draws(), draws(seed=1))
-    # Blocks are numbered: the first resamples do not depend on how many follow.
-    many = draws(values=20_000, resamples=9)
-    assert np.array_equal(many[:3], draws(values=20_000, resamples=3))
+    # Blocks are numbered: the first ones do not depend on how many follow.
+    task = load_task("SAMPLE")
+    items = {"one": np.random.default_rng(0).normal(size=task.count)}
+    block = 65  # of 65,536 values, 1,000 each
+    for metric, many in task.resample(items, 2 * block + 1).items():
+        assert np.array_equal(many[:, :block], task.resample(items, block)[metric])
 
 
 @pytest.mark.parametrize("levels", [3, 20, 10**6])
@@ -46,13 +45,6 @@ def test_spearman_on_multiplicities_equals_spearman_on_the_drawn_pairs(
         for resample, drawn in zip(found[row], counts, strict=True):
             expected = spearman(np.repeat(values, drawn), np.repeat(gold, drawn))
             assert resample == pytest.approx(expected, abs=1e-12)
-
-
-def test_a_method_without_finite_values_has_no_figures() -> None:
-    gold = np.arange(10.0)
-    found = ResampledSpearman([np.full(10, np.nan), gold], gold)(draws(strata=(10,)))
-    assert np.isnan(found[0]).all()
-    assert found[1] == pytest.approx(1)
 
 
 def test_a_resample_of_one_value_has_no_correlation() -> None:

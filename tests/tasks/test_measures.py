@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from flowbert.tasks.measures import (
     alignment,
     mean_cosine,
-    mid_ranks,
     no_spearman,
     spearman,
     uniformity,
@@ -36,7 +35,6 @@ def test_spearman_equals_scipy_with_ties(
         assert spearman(x, y) == pytest.approx(
             scipy.stats.spearmanr(x, y).statistic, abs=1e-13
         )
-        assert np.array_equal(mid_ranks(x), scipy.stats.rankdata(x))
 
 
 def test_spearman_is_exact_on_large_tied_data() -> None:
@@ -80,14 +78,11 @@ def test_uniformity_equals_the_sum_over_all_pairs(vectors: torch.Tensor) -> None
     )
 
 
-def test_uniformity_of_a_sample_depends_on_the_seed_alone(
+def test_uniformity_of_a_sample_is_always_that_of_the_same_one(
     vectors: torch.Tensor,
 ) -> None:
-    first, again, other = (
-        uniformity(vectors, limit=200, seed=seed) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
+    sampled = uniformity(vectors, limit=200)
+    assert sampled == uniformity(vectors, limit=200) != uniformity(vectors)
     assert uniformity(vectors, limit=700) == uniformity(vectors)
 
 
