@@ -52,6 +52,7 @@ from flowbert.modules.base import check_limits
 from flowbert.modules.examples import Examples
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
+from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_tasks
 
 MODULES: dict[str, type[LightningModule]] = {
@@ -73,6 +74,9 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 
 _RUN_DIR = "FLOWBERT_RUN_DIR"  # processes that Lightning starts write into the first one's folder
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
+_DENSITY_ROWS = (
+    20_000  # rows that Gaussians are fitted on, beside the density of the flow
+)
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
 
 
@@ -417,11 +421,13 @@ class Run:
                 self.encoder, results.sentences, corpus, 500, seed=self.seed
             )
         if self.method == "flow" and self.module.flaw is None:
-            fitting, held = self.data.likelihood_rows(), self.data.held_out_rows
-            if len(held) > 1 and len(fitting) > fitting.shape[1]:
+            rows, held = self.data.rows, self.data.held_out_rows
+            if len(held) > 1 and len(rows) > rows.shape[1]:
+                # Few rows would fit the Gaussians worse than the flow, which has seen all.
+                fitting = rows.sample(_DENSITY_ROWS, Stream(self.seed, "density"))
                 parts["bits"] = density_bits(
                     self.module.flow,
-                    torch.from_numpy(fitting[:]),
+                    torch.from_numpy(rows[fitting]),
                     torch.from_numpy(held[:]),
                 )
         analyze_results(results, **parts).to_json(self.folder / "analysis.json")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
+from flowbert.analysis.density import density_bits
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EmbeddingCache, EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
@@ -245,6 +246,22 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
     file.write_text("\n".join(sample_corpus()[:99]))
     run = Run("raw", corpus=str(file), run_dir=tmp_path / "run")
     assert run.sentences == sample_corpus()[:99]
+
+
+def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    monkeypatch.setattr("flowbert.modules.rows._LIKELIHOOD_SAMPLE", 140)
+    run = Run(**FLOW, data={"held_out": 0.1}, run_dir=tmp_path)
+    run.fit()
+    rows = torch.from_numpy(run.data.rows[:])
+    assert len(rows) > 140
+    held = torch.from_numpy(run.data.held_out_rows[:])
+    expected = density_bits(run.module.flow, rows, held)
+    analysis = json.loads((tmp_path / "analysis.json").read_text())
+    bits = pd.DataFrame(analysis["bits"])
+    assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
 
 
 def test_token_weights_are_those_of_the_corpus(tmp_path: Path) -> None:
