@@ -92,6 +92,12 @@ def encode(
         rows = open_vectors(vectors, column)
         saved = load_fitted(find_model(model), method) if model is not None else ()
         fitted = Model(None, *saved)
+        size = getattr(fitted.map, "n_features_in_", rows.shape[1])
+        if rows.shape[1] != size:
+            raise UserError(
+                f"vectors: received vectors of size {rows.shape[1]}; expected {size}, as those "
+                f"that {model} was fitted on"
+            )
         embed: Callable[[Any], Any] = fitted.transform
     else:
         rows = texts = sentences if sentences is not None else _read(str(input), column)
