@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import wandb
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 
 from flowbert.loggers import make_loggers
@@ -64,6 +65,7 @@ def test_a_fit_logs_its_results(
         log_to=["wandb", "tensorboard"],
         run_dir=run,
     )
+    wandb.teardown()  # its process writes behind run.finish()
     logged = "flow/SAMPLE/dev/spearman_wmean"
     assert pd.read_csv(run / "metrics.csv")[logged].notna().any()
     (events,) = run.glob("tensorboard/events.*")
