@@ -30,7 +30,15 @@ from flowbert.evaluation import Results, compare
 from flowbert.evaluation.methods import Method, fit_map
 from flowbert.evaluation.spaces import analyze_results
 from flowbert.loggers import LOG_TO, log_results, make_loggers
-from flowbert.maps import Flow, Ranges, Raw, check_map, make_map, open_vectors
+from flowbert.maps import (
+    Flow,
+    Ranges,
+    Raw,
+    check_map,
+    make_map,
+    map_names,
+    open_vectors,
+)
 from flowbert.model import Model
 from flowbert.modules import (
     AtomicCheckpointIO,
@@ -155,6 +163,8 @@ class Run:
         self.method, self.senteval = method, senteval
         self.ckpt_path = ckpt_path
         self.options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
+        if method.isalpha():  # no option, no number
+            check_choice("method", method, dict.fromkeys([*MODULES, *map_names()]))
         self.template = None if method in MODULES else make_map(method)
         self.baseline = None
         if baseline is not None and method == "flow":

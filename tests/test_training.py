@@ -275,6 +275,7 @@ def test_token_weights_are_those_of_the_corpus(tmp_path: Path) -> None:
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"method": "flw"}, "flw"),
+    ({"method": "simces"}, "did you mean 'simcse'"),
     ({"method": "whitening-999"}, "999"),
     ({"baseline": "flow2"}, "flow2"),
     ({"baseline": "whitening-999"}, "999"),

@@ -11,6 +11,7 @@ from flowbert.maps.registry import (
     load_map,
     make_map,
     map_name,
+    map_names,
     save_map,
     steps_of,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "load_map",
     "make_map",
     "map_name",
+    "map_names",
     "open_vectors",
     "quantize",
     "save_map",

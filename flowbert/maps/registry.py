@@ -21,6 +21,11 @@ from flowbert.spec import parse_spec
 _KIND = "map"
 
 
+def map_names() -> list[str]:
+    """Names of the maps that are fitted; a kernel comes from another program."""
+    return [name for name in MAPS if name != "kernel"]
+
+
 def make_map(text: str) -> AnyMap:
     """A new map from ``name[-NUMBER][:option=value]...``, or a pipeline of several joined by ``+``.
 
@@ -40,7 +45,7 @@ def make_map(text: str) -> AnyMap:
 
 
 def _make_step(text: str) -> Map:
-    spec = parse_spec(text, [name for name in MAPS if name != "kernel"], "methods")
+    spec = parse_spec(text, map_names(), "methods")
     kind = MAPS[spec.name]
     names = inspect.signature(kind).parameters
     return kind(**spec.arguments(names, kind.size_parameter))
