@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from flowbert.errors import FlowbertWarning
@@ -140,13 +141,14 @@ class Packing:
     def __init__(self, chunks: Sequence[Mapping[str, Tensor]], first: int = 0) -> None:
         self._chunks = chunks
         self._first = first
-        self.groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
+        self._groups = [_Group(chunk["attention_mask"]) for chunk in chunks]
+        self._sizes = [len(group.writing) for group in self._groups]
 
     def flatten(self, values: Sequence[Tensor]) -> Tensor:
         """A value per token, chunks of ``(b, l)``, as one row ``(1, N)``."""
         rows = [
-            value.flatten()[group.places]
-            for value, group in zip(values, self.groups, strict=True)
+            value.flatten()[group.writing]
+            for value, group in zip(values, self._groups, strict=True)
         ]
         return torch.cat(rows).unsqueeze(0)
 
@@ -158,7 +160,7 @@ class Packing:
             for name in names
         }
         positions = [
-            group.places % group.shape[1] + self._first for group in self.groups
+            group.writing % group.length + self._first for group in self._groups
         ]
         return {
             **features,
@@ -167,62 +169,104 @@ class Packing:
         }
 
     def unpack(self, hidden: Tensor) -> list[Tensor]:
-        """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``, zeros in padding."""
-        tokens = self.split(hidden.squeeze(0))
-        return [group.pad(own) for group, own in zip(self.groups, tokens, strict=True)]
+        """Token vectors ``(1, N, D)`` as chunks of ``(b, l, D)``, with any values in padding."""
+        tokens = torch.split(hidden.squeeze(0), self._sizes)
+        return [group.pad(own) for group, own in zip(self._groups, tokens, strict=True)]
 
-    def split(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        """Values ``(N, ...)`` by chunk, ``(n, ...)``."""
-        return torch.split(tokens, [len(group.places) for group in self.groups])
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float
+    ) -> Tensor:
+        """Attention of every sentence to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``."""
+        heads, width = query.shape[1], query.shape[3]
+        inputs = []
+        for states in (query * scaling, key, value):
+            rows = states.transpose(1, 2).reshape(-1, heads * width)
+            inputs.append(torch.split(rows, self._sizes))
+        contexts = []
+        for group, *own in zip(self._groups, *inputs, strict=True):
+            q, k, v = (group.pad_heads(rows, heads) for rows in own)
+            scores = q @ k.transpose(2, 3) + group.bias.to(q.dtype)
+            weights = functional.dropout(scores.softmax(dim=-1), dropout)
+            contexts.append(group.unpad((weights @ v).transpose(1, 2)))
+        return torch.cat(contexts).view(1, -1, heads, width)
 
 
 class _Group:
     """A chunk of b sentences with n tokens, the longest of l."""
 
     def __init__(self, mask: Tensor) -> None:
-        self.shape = mask.shape
-        # (n,): place of each token in the chunk
-        self.places = mask.flatten().nonzero().squeeze(1)
+        real = mask.bool()
+        self.sentences, self.length = real.shape
+        lengths = real.sum(dim=1, keepdim=True)
+        columns = torch.arange(self.length, device=real.device)
+        starts = lengths.cumsum(0) - lengths
+        # (b * l,): token at each place of the chunk; padding repeats its sentence's last token
+        self.reading = (starts + torch.minimum(columns, lengths - 1)).flatten()
+        # (n,): place of each token
+        self.writing = real.flatten().nonzero().squeeze(1)
+        # (b * l, 1): whether the place holds a token
+        self.real = real.view(-1, 1)
         # (b, 1, 1, l): 0 for a token, -inf for padding
-        bias = torch.zeros(mask.shape, device=mask.device)
-        self.bias = bias.masked_fill(mask == 0, -torch.inf)[:, None, None, :]
+        self.bias = torch.zeros(real.shape, device=real.device)
+        self.bias = self.bias.masked_fill(~real, -torch.inf)[:, None, None, :]
 
     def pad(self, tokens: Tensor) -> Tensor:
-        """``(n, ...)`` to ``(b, l, ...)``, zeros in padding."""
-        chunk = tokens.new_zeros(self.shape.numel(), *tokens.shape[1:])
-        return chunk.index_copy(0, self.places, tokens).view(
-            *self.shape, *chunk.shape[1:]
+        """``(n, D)`` to ``(b, l, D)``; gradients of padding must be zero, as behind the bias."""
+        rows: Tensor = _Select.apply(tokens, self.reading, self.writing, None)  # type: ignore[no-untyped-call]
+        return rows.view(self.sentences, self.length, -1)
+
+    def pad_heads(self, tokens: Tensor, heads: int) -> Tensor:
+        """``(n, H * d)`` to ``(b, H, l, d)``."""
+        return (
+            self.pad(tokens)
+            .view(self.sentences, self.length, heads, -1)
+            .transpose(1, 2)
         )
 
     def unpad(self, block: Tensor) -> Tensor:
-        """``(b, l, ...)`` to ``(n, ...)``."""
-        return block.flatten(0, 1).index_select(0, self.places)
+        """``(b, l, D)`` to ``(n, D)``; padding gets the gradient zero."""
+        rows = block.reshape(self.sentences * self.length, -1)
+        selected: Tensor = _Select.apply(rows, self.writing, self.reading, self.real)  # type: ignore[no-untyped-call]
+        return selected
+
+
+class _Select(torch.autograd.Function):
+    """Rows by index whose backward is a selection, too: cheaper than the sum torch must assume."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        rows: Tensor,
+        chosen: Tensor,
+        back: Tensor,
+        real: Tensor | None,
+    ) -> Tensor:
+        ctx.back, ctx.real = back, real  # type: ignore[attr-defined]
+        return rows.index_select(0, chosen)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        gradient = gradients[0].index_select(0, ctx.back)
+        if ctx.real is not None:
+            gradient = gradient.mul_(ctx.real.to(gradient.dtype))
+        return gradient, None, None, None
 
 
 def _attend(
-    _module: nn.Module,
+    module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    _mask: Tensor | None,
+    attention_mask: Tensor | None,
     *,
     packing: Packing,
-    scaling: float,
-    dropout: float,
+    scaling: float | None = None,
+    dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of every sentence to itself: ``(1, H, N, d)`` each to ``(1, N, H, d)``.
-
-    The arguments are those that transformers gives.
-    """
-    states = (query * scaling, key, value)
-    split = [packing.split(x.squeeze(0).transpose(0, 1)) for x in states]
-    contexts = []
+    """Attention of :class:`Packing` with the arguments that transformers gives."""
+    del module, attention_mask
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     # Autocast would convert the softmax to float32 and back, though it computes in float32 inside.
     with torch.autocast(query.device.type, enabled=False):
-        for group, *own in zip(packing.groups, *split, strict=True):
-            q, k, v = (group.pad(tokens).transpose(1, 2) for tokens in own)
-            scores = q @ k.transpose(2, 3) + group.bias.to(q.dtype)
-            weights = functional.dropout(scores.softmax(dim=-1), dropout)
-            contexts.append(group.unpad((weights @ v).transpose(1, 2)))
-    return torch.cat(contexts).unsqueeze(0), None
+        return packing.attend(query, key, value, scaling, dropout), None
