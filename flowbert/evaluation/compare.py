@@ -19,7 +19,13 @@ from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.data.overlap import without_overlap
 from flowbert.data.sts import Subset, load_sts
-from flowbert.encoders import EmbeddingCache, Encoder, EncoderOptions, open_encoders
+from flowbert.encoders import (
+    EmbeddingCache,
+    EmbeddingRows,
+    Encoder,
+    EncoderOptions,
+    open_encoders,
+)
 from flowbert.errors import UserError
 from flowbert.evaluation.intervals import add_intervals
 from flowbert.evaluation.methods import Method, fit_map, parse_methods
@@ -298,19 +304,14 @@ def compute(
     for cell in pending:
         by_fit[cell.fit_key].append(cell)
     sampled = _sampled(cells)
-    encoder = None
+    embedded = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
-        first = same[0]
-        if first.encoder is not encoder:  # memory holds the vectors of one encoder
-            encoder = first.encoder
-            moments: dict[str, Moments] = {}
-            embedded: dict[Task, Tensor] = {}
-        fitted, flaw = _fit(first, cache, moments, device)
+        encoder = same[0].encoder
+        if embedded is None or embedded.encoder is not encoder:
+            embedded = _Embedded(encoder, cache)
+        fitted, flaw = _fit(same[0], embedded, device)
         for cell in same:
-            if cell.task not in embedded:
-                rows = cache.embed(encoder, cell.task.sentences)
-                embedded[cell.task] = torch.from_numpy(rows)
-            vectors, sample = embedded[cell.task], None
+            vectors, sample = embedded.task(cell.task), None
             if flaw is None:
                 vectors = fitted.transform(vectors)
                 sample = vectors[_sample(cell.task)] if cell in sampled else None
@@ -342,37 +343,66 @@ def _encode(cells: Sequence[Cell], cache: EmbeddingCache) -> None:
         cache.fill(list(group), list(sentences[key]))
 
 
+class _Embedded:
+    """What all maps of an encoder share; memory holds that of one encoder."""
+
+    def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
+        self.encoder = encoder
+        self._cache = cache
+        self._rows: dict[str, EmbeddingRows] = {}
+        self._moments: dict[str, Moments] = {}
+        self._tasks: dict[Task, Tensor] = {}
+
+    def rows(self, corpus: Corpus) -> EmbeddingRows:
+        """Vectors of a corpus, ``(N, D)``."""
+        if corpus.digest not in self._rows:
+            rows = self._cache.rows(self.encoder, corpus.sentences)
+            self._rows[corpus.digest] = rows
+        return self._rows[corpus.digest]
+
+    def moments(self, corpus: Corpus) -> Moments:
+        """Moments of the vectors of a corpus."""
+        if corpus.digest not in self._moments:
+            rows = self.rows(corpus)
+            moments = Moments(rows.shape[1]).update_blocks(rows.blocks())
+            self._moments[corpus.digest] = moments
+        return self._moments[corpus.digest]
+
+    def task(self, task: Task) -> Tensor:
+        """Vectors of the sentences of a task, ``(M, D)``."""
+        if task not in self._tasks:
+            vectors = self._cache.embed(self.encoder, task.sentences)
+            self._tasks[task] = torch.from_numpy(vectors)
+        return self._tasks[task]
+
+    def pairs(self, subsets: Sequence[Subset]) -> tuple[Any, Any, Any] | None:
+        """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``; None without pairs."""
+        if not subsets:
+            return None
+        first = [text for subset in subsets for text in subset.sentences1]
+        second = [text for subset in subsets for text in subset.sentences2]
+        scores = np.concatenate([subset.scores for subset in subsets])
+        left = self._cache.embed(self.encoder, first)
+        right = self._cache.embed(self.encoder, second)
+        return left, right, scores
+
+
 def _fit(
-    cell: Cell,
-    cache: EmbeddingCache,
-    moments: dict[str, Moments],
-    device: str | torch.device,
+    cell: Cell, embedded: _Embedded, device: str | torch.device
 ) -> tuple[AnyMap, str | None]:
-    """The cell's map; the moments of a corpus are shared by all maps of it."""
     method = cell.method
     if method.fitted:
         return method.map, flaw_of(method.map)
     if cell.corpus is None:
         return Raw().fit(torch.zeros(1, cell.encoder.dim)), None
-    rows = cache.rows(cell.encoder, cell.corpus.sentences)
-    shared = None
-    if isinstance(method.map, AffineMap):
-        key = cell.corpus.digest
-        if key not in moments:
-            moments[key] = Moments(rows.shape[1]).update_blocks(rows.blocks())
-        shared = moments[key]
-    pairs = None
-    if cell.labels:
-        first = [text for subset in cell.labels for text in subset.sentences1]
-        second = [text for subset in cell.labels for text in subset.sentences2]
-        scores = np.concatenate([subset.scores for subset in cell.labels])
-        pairs = (
-            cache.embed(cell.encoder, first),
-            cache.embed(cell.encoder, second),
-            scores,
-        )
+    affine = isinstance(method.map, AffineMap)
     return fit_map(
-        method.map, rows, moments=shared, pairs=pairs, seed=cell.seed, device=device
+        method.map,
+        embedded.rows(cell.corpus),
+        moments=embedded.moments(cell.corpus) if affine else None,
+        pairs=embedded.pairs(cell.labels),
+        seed=cell.seed,
+        device=device,
     )
 
 
