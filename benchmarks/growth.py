@@ -7,10 +7,10 @@ writes 16 N vectors into the folder, prints a table, and removes the folder.
 
 import argparse
 import json
-import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -138,27 +138,55 @@ STAGES: dict[str, Callable[[Size], int]] = {
 
 
 def measure(stage: str, size: Size, threads: int = 1) -> dict[str, float]:
-    """Run a stage in this process: items, seconds, MB before and at the peak."""
+    """Run a stage in this process: items, seconds, MB."""
     import pytorch_lightning  # noqa: F401 - imports are no part of a stage
     import torch
 
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
-    before = peak()
     start, computing = time.perf_counter(), time.process_time()
-    items = STAGES[stage](size)
+    with Memory() as memory:
+        items = STAGES[stage](size)
     return {
         "items": items,
         "seconds": time.perf_counter() - start,
         "computing": time.process_time() - computing,
-        "before": before,
-        "peak": peak(),
+        "before": memory.before,
+        "own": memory.own,
+        "peak": memory.peak,
     }
 
 
-def peak() -> float:
-    """Largest memory of this process so far, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+class Memory:
+    """Memory of this process while a stage runs, MB.
+
+    Pages of mapped files, which the system takes back when it needs them, are in ``peak`` alone.
+    """
+
+    def __init__(self) -> None:
+        self.before = _status("RssAnon")
+        self.own = self.before
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> "Memory":
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._watcher.join()
+        self.peak = _status("VmHWM")
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.002):
+            self.own = max(self.own, _status("RssAnon"))
+
+
+def _status(name: str) -> float:
+    """An entry of /proc/self/status, MB; ``getrusage`` begins at the peak of the parent."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition(f"{name}:")[2].split()[0]) / 1000
 
 
 def main() -> None:
@@ -179,8 +207,8 @@ def main() -> None:
     from flowbert.maps import write_vectors
 
     options.folder.mkdir(parents=True)
-    print("| stage | items | seconds | of the processor | peak, MB | at the start |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print("| stage | items | s | s of CPU | MB at the start | MB | with files |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for times in TIMES:
         size = Size(options.folder, times * options.rows, options.dim)
         shape = size.rows, size.dim
@@ -194,7 +222,7 @@ def main() -> None:
             row = json.loads(output.stdout.splitlines()[-1])
             print(
                 f"| {stage} | {row['items']:,} | {row['seconds']:.1f} | {row['computing']:.1f} "
-                f"| {row['peak']:.0f} | {row['before']:.0f} |",
+                f"| {row['before']:.0f} | {row['own']:.0f} | {row['peak']:.0f} |",
                 flush=True,
             )
     shutil.rmtree(options.folder)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import mmap
 import os
 import secrets
 import shutil
@@ -91,6 +92,11 @@ def inside(folder: str | Path, name: str) -> Path:
 
 def digest(*parts: bytes | str | object) -> str:
     """BLAKE2b digest (128 bits, hexadecimal) of bytes, text and JSON values, one after another."""
+    return digest_stream(parts)
+
+
+def digest_stream(parts: Iterable[bytes | str | object]) -> str:
+    """:func:`digest` of parts of which one is in memory at a time."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         if not isinstance(part, bytes | bytearray | memoryview):
@@ -101,12 +107,8 @@ def digest(*parts: bytes | str | object) -> str:
 
 def sentences_digest(sentences: Iterable[str]) -> str:
     """Digest of sentences in order; each enters with its length, so that no two lists are alike."""
-    state = hashlib.blake2b(digest_size=16)
-    for sentence in sentences:
-        data = sentence.encode()
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.hexdigest()
+    encoded = (sentence.encode() for sentence in sentences)
+    return digest_stream(len(data).to_bytes(8, "little") + data for data in encoded)
 
 
 def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
@@ -200,6 +202,12 @@ def map_array(path: str | Path, name: str) -> "np.memmap[Any, Any]":
         entry = json.loads(file.read(length))[name]
     offset = 8 + length + entry["data_offsets"][0]
     return np.memmap(path, _DTYPES[entry["dtype"]], "r", offset, tuple(entry["shape"]))
+
+
+def release_pages(array: "np.ndarray[Any, Any]") -> None:
+    """Take the pages of a memory-mapped array out of memory; they are read again when needed."""
+    if isinstance(array.base, mmap.mmap):
+        array.base.madvise(mmap.MADV_DONTNEED)
 
 
 def _umask() -> int:

@@ -1,7 +1,6 @@
 """Vectors of sentences, computed once: in content-named files that runs and processes share."""
 
 import hashlib
-import mmap
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from flowbert.encoders.base import Encoder, Floats
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import digest, load_tensors, map_array, save_tensors
+from flowbert.io import digest, load_tensors, map_array, release_pages, save_tensors
 from flowbert.progress import bar
 
 Indices = NDArray[np.int64]
@@ -225,8 +224,7 @@ class _Table:
             block = self._blocks[number]
             array = _mapped(block) if isinstance(block, Path) else block
             result[chosen] = array[rows[chosen] - self._starts[number]]
-            if isinstance(array.base, mmap.mmap):
-                array.base.madvise(mmap.MADV_DONTNEED)
+            release_pages(array)
         return result
 
     def _block_of(self, rows: Indices) -> Indices:

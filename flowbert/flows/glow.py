@@ -16,7 +16,7 @@ from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.seeding import Stream
 
-_BLOCK = 8192  # embeddings in a forward pass: bounds the memory of the activations
+_BLOCK = 2048  # embeddings in a forward pass: bounds the memory of the activations
 _REMEDY = "lower the learning rate or clip the gradient"
 TensorOrFloat = TypeVar("TensorOrFloat", Tensor, float)
 

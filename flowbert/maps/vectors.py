@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.errors import UserError, choices
-from flowbert.io import digest, map_array, write_atomically
+from flowbert.io import digest_stream, map_array, release_pages, write_atomically
 
 Floats = NDArray[np.float32]
 
@@ -65,11 +66,14 @@ class VectorFile:
     @cached_property
     def digest(self) -> str:
         """Digest of the values."""
-        return digest(list(self.shape), *(block.tobytes() for block in self.blocks()))
+        values = (block.tobytes() for block in self.blocks())
+        return digest_stream(chain([list(self.shape)], values))
 
     def __getitem__(self, rows: Any) -> Floats:
         """Some rows, ``(n, D)``, float32; parquet is copied into a temporary .npy file first."""
-        return self._checked(self._rows[rows])
+        chosen = self._checked(self._rows[rows])
+        release_pages(self._rows)
+        return chosen
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Floats]:
         """All rows in order, in blocks ``(n, D)``, float32."""

@@ -1,5 +1,7 @@
 """Files of vectors, read and written block by block, and vectors of fewer bits."""
 
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,16 @@ import pytest
 import safetensors.numpy
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps import Ranges, Whitening, open_vectors, quantize, write_vectors
+from flowbert.maps import (
+    Moments,
+    Ranges,
+    Standardization,
+    Whitening,
+    open_vectors,
+    quantize,
+    write_vectors,
+)
+from flowbert.maps.vectors import BLOCK_ROWS
 from helpers import rows
 
 X = rows(50, 6).astype(np.float32)
@@ -163,3 +174,24 @@ def test_precisions_that_there_are_not() -> None:
         quantize(X, "int4")
     with pytest.raises(UserError, match="one vector"):
         quantize(X[:1], "int8")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda file: file.digest,
+        lambda file: Moments(file.shape[1]).update_blocks(file.blocks()),
+        lambda file: Standardization().fit(file),
+    ],
+)
+def test_memory_does_not_grow_with_the_rows(
+    read: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    vectors = rows(12 * BLOCK_ROWS, 16).astype(np.float32)
+    write_vectors(tmp_path / "x.npy", [vectors], vectors.shape, "float32")
+    tracemalloc.start()
+    read(open_vectors(tmp_path / "x.npy"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A block, and its bytes.
+    assert peak < 4 * BLOCK_ROWS * 16 * 4
