@@ -2,7 +2,8 @@
 
     python -m benchmarks.growth --rows 12500 --dim 384 --folder growth
 
-writes 16 N vectors into the folder, prints a table, and removes the folder.
+writes 16 N vectors into the folder, prints a table, and removes the folder. Linux only: memory is
+read from /proc.
 """
 
 import argparse

@@ -390,6 +390,7 @@ class _Embedded:
 def _fit(
     cell: Cell, embedded: _Embedded, device: str | torch.device
 ) -> tuple[AnyMap, str | None]:
+    """The cell's map, and why its results mean nothing (None if they do)."""
     method = cell.method
     if method.fitted:
         return method.map, flaw_of(method.map)

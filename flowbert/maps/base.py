@@ -21,7 +21,7 @@ from flowbert.maps.moments import Moments
 MAPS: dict[str, type["Map"]] = {}
 """Maps by name, in order of definition."""
 
-_BLOCK_ROWS = 2048
+_BLOCK_ROWS = 2048  # the activations of a flow on more fall out of the caches of a CPU
 _DTYPES = (np.float64, np.float32)
 
 
