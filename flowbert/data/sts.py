@@ -6,6 +6,7 @@ A new task is one function here, from the data folder to its rows, and its entry
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from pathlib import Path
 
@@ -51,6 +52,7 @@ _CHINESE = (*_CHINESE_BINARY, "STS-B")
 _CHINESE_SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
 _CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
+_RANGE = (0, 5)
 _RANGES = {"SICKR": (1, 5), **dict.fromkeys(_CHINESE_BINARY, (0, 1))}
 
 
@@ -82,10 +84,26 @@ class Subset:
 
 @dataclass(frozen=True, eq=False)
 class STSData:
-    """A task: a list of subsets for each of its splits (``train``, ``dev``, ``test``)."""
+    """A task: a list of subsets for each of its splits (``train``, ``dev``, ``test``).
+
+    Args:
+        name: Name of the task.
+        splits: Subsets by split.
+        limits: Lowest and highest score that there may be; None where nobody has said.
+    """
 
     name: str
     splits: dict[str, list[Subset]]
+    limits: tuple[float, float] | None = None
+
+    @cached_property
+    def score_range(self) -> tuple[float, float]:
+        """Lowest and highest score: the :attr:`limits`, or else those of all its scores."""
+        if self.limits is not None:
+            return self.limits
+        subsets = [subset for split in self.splits.values() for subset in split]
+        scores = np.concatenate([subset.scores for subset in subsets])
+        return float(scores.min()), float(scores.max())
 
     def split(self, name: str) -> list[Subset]:
         """Subsets of a split.
@@ -147,7 +165,8 @@ def load_sts(
         [0.4, 0.9]
     """
     if name == SAMPLE:
-        return STSData(name, {split: [_sample_subset(split)] for split in SPLITS})
+        splits = {split: [_sample_subset(split)] for split in SPLITS}
+        return STSData(name, splits, _RANGE)
     if is_table(name):
         columns = columns or _COLUMNS
         if len(set(columns)) != 3:
@@ -157,7 +176,7 @@ def load_sts(
         path = Path(name).expanduser()
         name = path.name.split(".")[0]
         parts: Iterable[Part] = [("test", name, read_table(path, columns))]
-        limits = score_range or (-math.inf, math.inf)
+        limits = None if score_range is None else (score_range[0], score_range[1])
     elif name not in TASKS:
         allowed = choices([*TASKS, SAMPLE], name.upper())
         raise UserError(f"tasks: received {name!r}; {allowed}, or a file")
@@ -169,10 +188,11 @@ def load_sts(
         hub = hub_name(senteval)
         root = Path(senteval).expanduser()
         parts = TASKS[name](root, name) if hub is None else _read_hub(hub, name)
-        limits = _RANGES.get(name, (0, 5))
-    data = STSData(name, {})
+        limits = _RANGES.get(name, _RANGE)
+    data = STSData(name, {}, limits)
+    low, high = limits or (-math.inf, math.inf)
     for split, subset, rows in parts:
-        data.splits.setdefault(split, []).append(_subset(subset, rows, *limits))
+        data.splits.setdefault(split, []).append(_subset(subset, rows, low, high))
     return data
 
 

@@ -91,3 +91,15 @@ def test_real_counts_are_those_of_the_protocol(real: Path, name: str) -> None:
     sentences = data.sentences()
     assert len(sentences) == 2 * sum(COUNTS[name])
     assert all(sentence == " ".join(sentence.split()) != "" for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(None, (0.2, 0.9)), ((0, 1), (0, 1))], ids=str
+)
+def test_the_score_range_is_that_given_or_that_of_the_scores(
+    given: tuple[float, float] | None, expected: tuple[float, float], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("sentence1,sentence2,score\na,b,0.2\nc,d,0.9\n")
+    assert load_sts(str(path), score_range=given).score_range == expected
+    assert load_sts("SAMPLE").score_range == (0, 5)
