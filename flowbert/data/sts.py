@@ -52,8 +52,9 @@ _CHINESE = (*_CHINESE_BINARY, "STS-B")
 _CHINESE_SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
 _CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
-_RANGE = (0, 5)
-_RANGES = {"SICKR": (1, 5), **dict.fromkeys(_CHINESE_BINARY, (0, 1))}
+_ZERO_TO_ONE = (0.0, 1.0)
+_ZERO_TO_FIVE = (0.0, 5.0)
+_RANGES = {"SICKR": (1.0, 5.0), **dict.fromkeys(_CHINESE_BINARY, _ZERO_TO_ONE)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +99,31 @@ class STSData:
 
     @cached_property
     def score_range(self) -> tuple[float, float]:
-        """Lowest and highest score: the :attr:`limits`, or else those of all its scores."""
+        """Lowest and highest score of the scale.
+
+        These are the :attr:`limits`; without any, 0 and 1 if all scores are between them, else 0
+        and 5, the scale of most such data sets, if all are between these, else the lowest and the
+        highest score that there is.
+        """
         if self.limits is not None:
             return self.limits
         subsets = [subset for split in self.splits.values() for subset in split]
         scores = np.concatenate([subset.scores for subset in subsets])
-        return float(scores.min()), float(scores.max())
+        lowest, highest = float(scores.min()), float(scores.max())
+        for low, high in (_ZERO_TO_ONE, _ZERO_TO_FIVE):
+            if low <= lowest and highest <= high:
+                return low, high
+        return lowest, highest
+
+    def relative(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores as shares of :attr:`score_range`: 0 the lowest, 1 the highest.
+
+        Example:
+            >>> STSData("own", {}, limits=(1, 5)).relative(np.array([1.0, 4.0, 5.0]))
+            array([0.  , 0.75, 1.  ])
+        """
+        low, high = self.score_range
+        return (scores - low) / (high - low)
 
     def split(self, name: str) -> list[Subset]:
         """Subsets of a split.
@@ -149,7 +169,9 @@ def load_sts(
             data sets (years without subsets; SICKR with its 9,927 pairs as test split); or
             ``"hub:FOLDER"`` for local copies of these in a folder.
         columns: Columns of a file of pairs; default ``sentence1, sentence2, score``.
-        score_range: Lowest and highest score of a file of pairs; default any finite number.
+        score_range: Lowest and highest score of a file of pairs; without it any finite number is
+            allowed, and the scale is that of :attr:`STSData.score_range`. The scale of SICKR is 1
+            to 5, of ATEC, BQ, LCQMC and PAWSX 0 to 1, and of all others 0 to 5.
 
     Raises:
         UserError: If the task is unknown, or a file is missing or damaged.
@@ -166,8 +188,9 @@ def load_sts(
     """
     if name == SAMPLE:
         splits = {split: [_sample_subset(split)] for split in SPLITS}
-        return STSData(name, splits, _RANGE)
+        return STSData(name, splits, _ZERO_TO_FIVE)
     if is_table(name):
+        limits = None if score_range is None else _limits(score_range)
         columns = columns or _COLUMNS
         if len(set(columns)) != 3:
             raise UserError(
@@ -176,7 +199,6 @@ def load_sts(
         path = Path(name).expanduser()
         name = path.name.split(".")[0]
         parts: Iterable[Part] = [("test", name, read_table(path, columns))]
-        limits = None if score_range is None else (score_range[0], score_range[1])
     elif name not in TASKS:
         allowed = choices([*TASKS, SAMPLE], name.upper())
         raise UserError(f"tasks: received {name!r}; {allowed}, or a file")
@@ -188,12 +210,27 @@ def load_sts(
         hub = hub_name(senteval)
         root = Path(senteval).expanduser()
         parts = TASKS[name](root, name) if hub is None else _read_hub(hub, name)
-        limits = _RANGES.get(name, _RANGE)
+        limits = _RANGES.get(name, _ZERO_TO_FIVE)
     data = STSData(name, {}, limits)
     low, high = limits or (-math.inf, math.inf)
     for split, subset, rows in parts:
         data.splits.setdefault(split, []).append(_subset(subset, rows, low, high))
     return data
+
+
+def _limits(score_range: Sequence[float]) -> tuple[float, float]:
+    """A score range as given, checked."""
+    values = list(score_range)
+    numbers = [
+        float(value)
+        for value in values
+        if isinstance(value, int | float) and math.isfinite(value)
+    ]
+    if len(values) != 2 or len(numbers) != 2 or numbers[0] >= numbers[1]:
+        raise UserError(
+            f"score_range: received {values}; expected two numbers, the lower one first"
+        )
+    return numbers[0], numbers[1]
 
 
 def _sample_subset(split: str) -> Subset:

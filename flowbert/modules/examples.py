@@ -17,9 +17,6 @@ from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, edit_w
 from flowbert.modules.base import check_limits
 from flowbert.seeding import Stream
 
-MAX_SCORE = 5.0
-"""Gold score of pairs whose cosine is to be 1."""
-
 POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment")
 """Where positives of SimCSE come from."""
 
@@ -97,7 +94,8 @@ def make_examples(
         hard_negatives: Of the positive ``entailment``: a premise's contradiction is its hard
             negative; premises without one are left out.
         objective: Of Sentence-BERT: ``softmax`` takes NLI pairs, ``triplet`` NLI triples,
-            ``cosine`` pairs with scores.
+            ``cosine`` pairs with scores, of which the cosine to reach is the share of the scores'
+            range: 0 for the lowest, 1 for the highest.
         drop_overlap: Leave out labelled pairs that are measured, in place of an error.
 
     Raises:
@@ -173,5 +171,6 @@ def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool) -> Examples:
         )
     first = tuple(text for subset in labels for text in subset.sentences1)
     second = tuple(text for subset in labels for text in subset.sentences2)
-    scores = np.concatenate([subset.scores for subset in labels]) / MAX_SCORE
-    return Examples(f"{task.name} train", (first, second), scores.astype(np.float32))
+    scores = np.concatenate([subset.scores for subset in labels])
+    targets = task.data.relative(scores)
+    return Examples(f"{task.name} train", (first, second), targets.astype(np.float32))

@@ -19,9 +19,10 @@ class SBERTModule(TrainedModule):
     r"""Train an encoder on labelled pairs or triples.
 
     ``softmax``: cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)` over entailment,
-    neutral and contradiction; ``cosine``: squared error of :math:`\cos(u, v)` against score / 5;
-    ``triplet``: :math:`\max(\lVert a - p \rVert - \lVert a - n \rVert + 1, 0)`. The defaults are
-    the published settings; the published batch has 16 examples.
+    neutral and contradiction; ``cosine``: squared error of :math:`\cos(u, v)` against the score as
+    a share of its range, which is score / 5 on STS-B; ``triplet``:
+    :math:`\max(\lVert a - p \rVert - \lVert a - n \rVert + 1, 0)`. The defaults are the published
+    settings; the published batch has 16 examples.
 
     References:
         Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).

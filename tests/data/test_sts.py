@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from flowbert.data.sts import STSData, load_sts
+from flowbert.errors import UserError
 
 from .conftest import write
 
@@ -94,12 +96,44 @@ def test_real_counts_are_those_of_the_protocol(real: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [(None, (0.2, 0.9)), ((0, 1), (0, 1))], ids=str
+    ("scores", "given", "expected"),
+    [
+        ("0.2 0.9", None, (0, 1)),
+        ("0 1.5", None, (0, 5)),
+        ("1 5", None, (0, 5)),
+        ("-1 1", None, (-1, 1)),
+        ("0 100", None, (0, 100)),
+        ("0 1", [0, 5], (0, 5)),
+        ("-1 1", [-2, 2], (-2, 2)),
+    ],
 )
-def test_the_score_range_is_that_given_or_that_of_the_scores(
-    given: tuple[float, float] | None, expected: tuple[float, float], tmp_path: Path
+def test_the_score_range_of_own_files(
+    scores: str,
+    given: list[float] | None,
+    expected: tuple[float, float],
+    tmp_path: Path,
 ) -> None:
-    path = tmp_path / "own.csv"
-    path.write_text("sentence1,sentence2,score\na,b,0.2\nc,d,0.9\n")
-    assert load_sts(str(path), score_range=given).score_range == expected
-    assert load_sts("SAMPLE").score_range == (0, 5)
+    lines = [f"a,b,{score}" for score in scores.split()]
+    path = write(tmp_path / "own.csv", "sentence1,sentence2,score", *lines)
+    data = load_sts(str(path), score_range=given)
+    assert data.score_range == expected
+    assert data.relative(np.array(expected)).tolist() == [0, 1]
+
+
+def test_the_score_range_of_named_tasks(senteval: Path) -> None:
+    write(senteval / "BQ" / "BQ.test.data", "a\tb\t1", "c\td\t0")
+    ranges = {
+        "SAMPLE": (0, 5),
+        "STS13": (0, 5),
+        "STSB": (0, 5),
+        "SICKR": (1, 5),
+        "BQ": (0, 1),
+    }
+    for name, expected in ranges.items():
+        assert load_sts(name, senteval).score_range == expected
+
+
+@pytest.mark.parametrize("given", [[1], [1, 1], [5, 0], [0, float("inf")], ["0", 1]])
+def test_wrong_score_ranges(given: list[float]) -> None:
+    with pytest.raises(UserError, match=r"score_range: received .*the lower one first"):
+        load_sts("own.csv", score_range=given)

@@ -9,11 +9,12 @@ import pytest
 
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
+from flowbert.data.sts import STSData, Subset
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.modules.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.modules.examples import OBJECTIVES, Examples, make_examples
 from flowbert.modules.mlm import MLMModule
-from flowbert.tasks import load_tasks
+from flowbert.tasks import STS, load_tasks
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
@@ -102,6 +103,28 @@ def test_objectives() -> None:
     assert cosine.columns == (labels.sentences1, labels.sentences2)
     np.testing.assert_array_equal(cosine.targets, (labels.scores / 5).astype("f4"))
     assert len(triplet.columns) == 3
+
+
+def scored(scores: list[float], limits: tuple[float, float]) -> Any:
+    """A task whose train split has these scores."""
+    texts = [tuple(f"{side} {n}" for n in range(len(scores))) for side in "abcd"]
+    splits = {
+        "train": [Subset("own", texts[0], texts[1], np.array(scores))],
+        "test": [Subset("own", texts[2], texts[3], np.array(scores))],
+    }
+    return STS(STSData("own", splits, limits), "test")
+
+
+@pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
+@pytest.mark.parametrize("width", [1.0, 4.0, 100.0])
+def test_targets_do_not_depend_on_the_scale_of_the_scores(
+    low: float, width: float
+) -> None:
+    shares = [0.0, 0.25, 1.0, 0.5]
+    task = scored([low + width * share for share in shares], (low, low + width))
+    made = make_examples("sbert", tasks=[task], objective="cosine")
+    assert made.targets is not None
+    assert made.targets.tolist() == shares
 
 
 def test_measured_pairs_are_no_labels() -> None:
