@@ -173,7 +173,9 @@ class Run:
         if ckpt_path is not None:
             model = match_checkpoint(method, model, ckpt_path, resume)
         self.seed = model["seed"]
-        self.task_names = [] if vectors is not None else as_list(tasks, "tasks")
+        self.task_names = (
+            [] if vectors is not None else as_list(tasks, "tasks", paths=True)
+        )
         self.tasks = load_tasks(self.task_names, senteval) if self.task_names else []
         self.cache = EmbeddingCache(cache)
         self.folder = choose_run_dir(run_dir, method)

@@ -11,12 +11,15 @@ from typing import Any
 from flowbert.errors import UserError, nearest
 
 
-def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
+def as_list(
+    value: str | Sequence[str] | None, argument: str, *, paths: bool = False
+) -> list[str]:
     """Items of a list or of comma-separated text, without repetitions; none for None.
 
     Args:
         value: The list, the text, or None.
         argument: Name of the argument, for the message.
+        paths: Whether items may be paths: text with commas that is a path is one item.
 
     Raises:
         UserError: If there is no item.
@@ -27,11 +30,32 @@ def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
     """
     if value is None:
         return []
-    items = value.split(",") if isinstance(value, str) else value
+    items: Sequence[str] = [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        items = _split_paths(value) if paths else value.split(",")
     names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not names:
         raise UserError(f"{argument}: received {value!r}; expected one name or more")
     return names
+
+
+def _split_paths(text: str) -> list[str]:
+    """Parts between commas; as many of them as make a path that exists are one."""
+    parts, items = text.split(","), []
+    while parts:
+        counts = range(len(parts), 1, -1)
+        found = [count for count in counts if _exists(",".join(parts[:count]))]
+        count = found[0] if found else 1
+        items.append(",".join(parts[:count]))
+        del parts[:count]
+    return items
+
+
+def _exists(text: str) -> bool:
+    """Whether text, or what follows its prefix such as ``answers:``, is a path that exists."""
+    names = (text.strip(), text.partition(":")[2].strip())
+    # Path.exists fails for long names.
+    return any(os.path.exists(os.path.expanduser(name)) for name in names if name)
 
 
 def check_file(path: Path) -> None:
@@ -58,15 +82,13 @@ def expand_files(spec: str | Path) -> list[Path]:
     Raises:
         UserError: If a path is missing or a glob matches no file.
     """
-    whole = Path(spec).expanduser()
-    if os.path.exists(whole):  # Path.exists fails for long lists
-        check_file(whole)
-        return [whole]
     files: list[Path] = []
-    for pattern in as_list(str(spec), "files"):
-        path = Path(pattern).expanduser()
-        matches = map(Path, sorted(glob.glob(str(path), recursive=True)))
-        found = [match for match in matches if match.is_file()]
+    for name in as_list(str(spec), "files", paths=True):
+        path = Path(name).expanduser()
+        matches: list[str] = []
+        if not _exists(name):
+            matches = sorted(glob.glob(str(path), recursive=True))
+        found = [match for match in map(Path, matches) if match.is_file()]
         if not found:
             check_file(path)
         files += found or [path]

@@ -66,7 +66,7 @@ def open_encoders(
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
     poolings = sorted(given, key=_has_pooler)
     encoders: list[Encoder] = []
-    for path in as_list(options.path, "path"):
+    for path in as_list(options.path, "path", paths=True):
         # The pooler is a layer of its own: with it, the network is another one.
         for _, group in groupby(poolings, _has_pooler):
             encoders += _open(path, options, list(group), count_over, device)

@@ -165,7 +165,7 @@ def compare(
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
     )
-    names = as_list(corpus, "corpus")
+    names = as_list(corpus, "corpus", paths=True)
     shared = {
         name: load_corpus(name, nli=nli, column=column)
         for name in names

@@ -65,7 +65,7 @@ def load_tasks(
         raise UserError(f"score_range: received {score_range}; expected two numbers")
     splits = as_list(split, "split")
     loaded: list[Task] = []
-    for text in as_list(tasks, "tasks"):
+    for text in as_list(tasks, "tasks", paths=True):
         prefix, _, rest = text.partition(":")
         kind, source = (prefix, rest) if prefix in KINDS else ("sts", text)
         if kind == "answers":

@@ -17,6 +17,18 @@ def test_lists_have_each_item_once() -> None:
     assert as_list(None, "methods") == []
 
 
+def test_paths_with_commas_are_one_item(tmp_path: Path) -> None:
+    folder = tmp_path / "a,b"
+    (folder / "c, d").mkdir(parents=True)
+    (folder / "e,f.csv").write_text("x\n")
+    inner, file = str(folder / "c, d"), str(folder / "e,f.csv")
+    task = f"answers:{file}"
+    for items in ([inner], [file, "x", inner], ["x", inner], ["x", "y"], [task, file]):
+        assert as_list(",".join(items), "path", paths=True) == items
+    assert as_list(inner, "methods") == inner.replace(", ", ",").split(",")
+    assert expand_files(f"{file},{file}") == [Path(file)]
+
+
 def test_files_of_globs_and_lists_in_order(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.txt", "sub/d.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
