@@ -5,7 +5,6 @@ import json
 import mmap
 import os
 import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,35 +34,15 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
         yield temporary
         # safetensors makes files that nobody else may read.
         temporary.chmod(0o666 & ~_umask())
-        _flush(temporary)
+        flush(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    _flush(path.parent)
+    flush(path.parent)
 
 
-@contextmanager
-def write_folder_atomically(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path`` at the end; an older one is replaced."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    temporary.mkdir()
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            _flush(file)
-        older = path.with_name(f".{path.name}.{secrets.token_hex(8)}.old")
-        if path.exists():
-            os.replace(path, older)
-        os.replace(temporary, path)
-        shutil.rmtree(older, ignore_errors=True)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    _flush(path.parent)
-
-
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
     with suppress(PermissionError):  # some file systems cannot flush folders
         handle = os.open(path, os.O_RDONLY)
         try:

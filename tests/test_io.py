@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,7 +29,6 @@ from flowbert.io import (
     save_tensors,
     sentences_digest,
     write_atomically,
-    write_folder_atomically,
     write_json,
 )
 
@@ -48,19 +47,6 @@ def write_file(path: Path, text: str) -> None:
         temporary.write_text(text)
 
 
-def write_folder(path: Path, text: str) -> None:
-    with write_folder_atomically(path) as temporary:
-        (temporary / "within").mkdir()
-        (temporary / "within" / "a.txt").write_text(text)
-
-
-def content(path: Path) -> str:
-    return (path / "within" / "a.txt" if path.is_dir() else path).read_text()
-
-
-WRITERS = [write_file, write_folder]
-
-
 @pytest.fixture(params=[0o022, 0o077])
 def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     before = os.umask(request.param)
@@ -68,12 +54,11 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     os.umask(before)
 
 
-@pytest.mark.parametrize("write", WRITERS)
-def test_written_whole(write: Callable[[Path, str], None], tmp_path: Path) -> None:
+def test_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "target"
     for text in ("first", "second"):
-        write(path, text)
-        assert content(path) == text
+        write_file(path, text)
+        assert path.read_text() == text
         assert [each.name for each in path.parent.iterdir()] == ["target"]
 
 
@@ -84,42 +69,35 @@ def test_permissions_are_those_of_the_umask(umask: int, tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-@pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_an_error_leaves_the_older_one(
-    write: Callable[[Path, str], None],
-    call: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    write(tmp_path / "target", "older")
+    write_file(tmp_path / "target", "older")
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="No space left"):
-        write(tmp_path / "target", "newer")
-    assert content(tmp_path / "target") == "older"
+        write_file(tmp_path / "target", "newer")
+    assert (tmp_path / "target").read_text() == "older"
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def kill_at_rename(path: Path, write: Callable[[Path, str], None]) -> None:
+def kill_at_rename(path: Path) -> None:
     os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    write(path, "newer")
+    write_file(path, "newer")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("write", WRITERS)
-def test_a_kill_leaves_the_older_one(
-    write: Callable[[Path, str], None], tmp_path: Path
-) -> None:
-    write(tmp_path / "target", "older")
-    arguments = tmp_path / "target", write
+def test_a_kill_leaves_the_older_one(tmp_path: Path) -> None:
+    write_file(tmp_path / "target", "older")
+    arguments = (tmp_path / "target",)
     process = get_context("fork").Process(target=kill_at_rename, args=arguments)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert content(tmp_path / "target") == "older"
+    assert (tmp_path / "target").read_text() == "older"
 
 
 def test_tensors_round_trip(tmp_path: Path) -> None:

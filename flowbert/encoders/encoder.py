@@ -38,7 +38,8 @@ from flowbert.encoders.token_weights import (
     weigh_tokens,
 )
 from flowbert.errors import UserError
-from flowbert.io import digest_tensors, write_folder_atomically
+from flowbert.folders import write_folder_atomically
+from flowbert.io import digest_tensors
 from flowbert.threads import in_threads
 
 Features = Mapping[str, Tensor]

@@ -14,9 +14,9 @@ from flowbert.errors import UserError, check_choice
 from flowbert.evaluation.results import Results
 from flowbert.exports.card import TEXTS, model_card
 from flowbert.exports.folder import encode_with_folder, write_folder
-from flowbert.exports.hub import create_repository, upload
+from flowbert.exports.hub import check_access, upload
 from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx, write_onnx_int8
-from flowbert.io import write_folder_atomically
+from flowbert.folders import write_folder_atomically
 from flowbert.model import Model
 
 
@@ -118,7 +118,7 @@ def export(
     if trained and measured is not None and len(measured.frame) > 0:
         name = measured.frame["method"].iloc[-1]
     if push_to is not None:
-        create_repository(push_to, private)
+        check_access(push_to)
     with write_folder_atomically(to) as folder:
         chosen.write(folder, opened)
         difference = _largest_difference(folder, opened, chosen.encode)
@@ -138,7 +138,7 @@ def export(
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
     if push_to is not None:
-        upload(to, push_to)
+        upload(to, push_to, private)
     return to
 
 

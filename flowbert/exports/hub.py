@@ -7,6 +7,7 @@ from pathlib import Path
 from flowbert import __version__
 from flowbert.encoders.files import first_line
 from flowbert.errors import UserError
+from flowbert.folders import MANIFEST
 
 # Files of an earlier export that a new one may lack; all others stay.
 _REPLACED = [
@@ -22,46 +23,54 @@ _REPLACED = [
 ]
 
 
-def create_repository(name: str, private: bool) -> None:
-    """Create a repository, or find out before any work that it cannot be written to.
+def check_access(name: str) -> None:
+    """Find out before any work that nothing can be uploaded; nothing is created.
 
     Args:
         name: ``owner/name``.
-        private: Make a new one private; one that exists stays as it is.
 
     Raises:
         UserError: If the hub cannot be reached, or refuses the name or the token.
     """
     from huggingface_hub import HfApi
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     with _one_line(name):
-        HfApi().create_repo(name, private=private, exist_ok=True)
+        validate_repo_id(name)
+        HfApi().whoami()
 
 
-def upload(folder: Path, name: str) -> None:
+def upload(folder: Path, name: str, private: bool) -> None:
     """Upload a folder, and delete what an earlier export has left in the repository.
+
+    Args:
+        folder: A whole export.
+        name: ``owner/name``; a repository that does not exist is created.
+        private: Make a new one private; one that exists stays as it is.
 
     Raises:
         UserError: If the hub cannot be reached or refuses.
     """
     from huggingface_hub import HfApi
 
-    with _one_line(name):
+    with _one_line(name, f"; {folder} is written"):
+        HfApi().create_repo(name, private=private, exist_ok=True)
         HfApi().upload_folder(
             repo_id=name,
             folder_path=folder,
             commit_message=f"flowbert {__version__}",
             delete_patterns=_REPLACED,
+            ignore_patterns=[MANIFEST],
         )
 
 
 @contextmanager
-def _one_line(name: str) -> Iterator[None]:
+def _one_line(name: str, done: str = "") -> Iterator[None]:
     try:
         yield
     # Names, tokens, rights and connections fail with a dozen unrelated types.
     except Exception as error:
         raise UserError(
             f"push_to: received {name!r}; expected owner/name on the hub, online, and a token that "
-            f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)})"
+            f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)}){done}"
         ) from error

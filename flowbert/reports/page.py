@@ -12,7 +12,8 @@ import pandas as pd
 
 from flowbert import __version__
 from flowbert.errors import UserError
-from flowbert.io import write_atomically, write_folder_atomically
+from flowbert.folders import write_files_atomically
+from flowbert.io import write_atomically
 from flowbert.reports.drawing import save_picture
 from flowbert.reports.plots import PLOTS
 from flowbert.reports.runs import Run, attempt, join_runs, read_run
@@ -20,6 +21,8 @@ from flowbert.reports.tables import Table, make_table, notes, result_tables, sho
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+_GENERATOR = b'<meta name="generator" content="flowbert '
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +45,15 @@ def report(
     Args:
         runs: A run folder of ``fit`` or a results file of ``compare``, or several of them.
         output: The page, a file ending in .html; its pictures and their data are written into a
-            folder beside it. None for ``report.html`` in a run folder, ``NAME.html`` beside
-            ``NAME.json``, and ``comparison.html`` for several runs.
+            folder beside it, in which files of others stay. None for ``report.html`` in a run
+            folder, ``NAME.html`` beside ``NAME.json``, and ``comparison.html`` for several runs.
 
     Returns:
         Path of the page.
 
     Raises:
-        UserError: If a path is no run, its results are damaged, or ``output`` is no .html file.
+        UserError: If a path is no run, its results are damaged, ``output`` is no .html file, or
+            there is a file at its place, or at that of a picture, that no page wrote.
 
     Example:
         >>> import tempfile
@@ -69,12 +73,13 @@ def report(
     figures = page.with_suffix(".figures")
     if page.name == "report.html":
         figures = page.with_name("figures")
+    _check_own(page)
     if len(paths) == 1:
         run = read_run(paths[0])
     else:
         names = short_names(map(str, paths))
         run = join_runs({name: read_run(Path(path)) for path, name in names.items()})
-    with write_folder_atomically(figures) as folder:
+    with write_files_atomically(figures) as folder:
         pictures = dict(_pictures(run, folder))
     html = _template().render(
         run=run,
@@ -87,6 +92,14 @@ def report(
     with write_atomically(page) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return page
+
+
+def _check_own(page: Path) -> None:
+    """Refuse to replace a page of something else."""
+    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
+        raise UserError(
+            f"output: received {page}, which is no page of flowbert; expected another file"
+        )
 
 
 def _page(paths: Sequence[Path]) -> Path:

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import huggingface_hub
+import numpy as np
 import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from exports.models import TEXTS, fit_map
+from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.exports import export
@@ -71,17 +72,30 @@ def test_a_folder_is_uploaded(
 def test_a_hub_that_refuses_leaves_nothing(
     error: Exception, hub: Hub, model: Model, tmp_path: Path
 ) -> None:
-    hub.refuses["create_repo"] = error
+    hub.refuses["whoami"] = error
     with pytest.raises(UserError, match=r"^push_to: received 'owner/name'.*HF_TOKEN"):
         export(model, tmp_path / "to", push_to="owner/name")
     assert not list(tmp_path.iterdir())
-    assert "upload_folder" not in hub.calls
+    assert list(hub.calls) == ["whoami"]
 
 
-def test_an_upload_that_fails_leaves_the_whole_folder(
+def test_no_repository_without_something_to_upload(
     hub: Hub, model: Model, tmp_path: Path
 ) -> None:
-    hub.refuses["upload_folder"] = ConnectionError()
-    with pytest.raises(UserError, match=r"^push_to: .*ConnectionError"):
+    unfit = Model(model.encoder, fit_map(f"{FLOW}:coupling=affine", np.ones((9, 128))))
+    with pytest.raises(UserError, match=r"^format: .*affine"):
+        export(unfit, tmp_path / "to", push_to="owner/name")
+    with pytest.raises(UserError, match=r"^push_to: received 'a/b/c'"):
+        export(model, tmp_path / "to", push_to="a/b/c")
+    assert "create_repo" not in hub.calls
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("call", ["create_repo", "upload_folder"])
+def test_an_upload_that_fails_leaves_the_whole_folder(
+    call: str, hub: Hub, model: Model, tmp_path: Path
+) -> None:
+    hub.refuses[call] = ConnectionError()
+    with pytest.raises(UserError, match=r"^push_to: .*ConnectionError.*to is written"):
         export(model, tmp_path / "to", push_to="owner/name")
     assert Model.load(tmp_path / "to").map_name == "whitening"

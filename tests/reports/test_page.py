@@ -12,6 +12,7 @@ import pytest
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.results import Results
+from flowbert.folders import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
 from flowbert.reports.plots import PLOTS
@@ -77,9 +78,8 @@ def test_the_page_of_a_run(written: Path, folder: Path) -> None:
 
 def test_pictures_lie_beside_the_page(written: Path) -> None:
     files = {file.name for file in (written.parent / "figures").iterdir()}
-    assert files == {
-        f"{name}.{kind}" for name in PLOTS for kind in ("svg", "png", "csv")
-    }
+    kinds = ("svg", "png", "csv")
+    assert files == {f"{name}.{kind}" for name in PLOTS for kind in kinds} | {MANIFEST}
 
 
 def save(
@@ -101,11 +101,31 @@ def test_results_without_run_folder(tmp_path: Path) -> None:
 
 def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
     path = save(tmp_path, sts_rows("raw", "STSB"))
-    (tmp_path / "results.figures").mkdir()
-    (tmp_path / "results.figures" / "spectra.svg").touch()
     report(path)
-    names = {file.stem for file in (tmp_path / "results.figures").iterdir()}
-    assert names == {"intervals", "plane"}
+    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)])
+    report(path)
+    names = {file.stem for file in (tmp_path / "results.figures").glob("*.*")}
+    assert names == {"intervals", MANIFEST}
+
+
+def test_files_of_the_user_stay(tmp_path: Path) -> None:
+    path = save(tmp_path, sts_rows("raw", "STSB"))
+    page = tmp_path / "paper" / "report.html"
+    own = page.with_name("figures") / "own.svg"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    for _ in range(2):
+        report(path, page)
+        assert own.read_text() == "mine"
+    picture = page.with_name("figures") / "intervals.svg"
+    picture.write_text("edited")
+    with pytest.raises(UserError, match=r"intervals\.svg: exists.*changed since"):
+        report(path, page)
+    assert picture.read_text() == "edited"
+    page.write_text("<html>my own page")
+    with pytest.raises(UserError, match=r"output: .*report\.html, which is no page"):
+        report(path, page)
+    assert page.read_text() == "<html>my own page"
 
 
 @pytest.mark.parametrize("rows", [[], sts_rows("raw", "STSB", math.nan, reason="none")])
