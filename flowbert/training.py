@@ -61,7 +61,7 @@ from flowbert.modules.examples import Examples
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, load_tasks
+from flowbert.tasks import STS, Task, load_tasks
 
 MODULES: dict[str, type[LightningModule]] = {
     "flow": FlowModule,
@@ -115,6 +115,7 @@ class Run:
         ckpt_path: Checkpoint to go on from, or to validate, test or predict with.
         resume: Whether a training goes on from the checkpoint; its hyper-parameters are binding
             then, and otherwise taken over.
+        split: Split that is measured: ``dev`` for :meth:`validate`.
         cache: Folder of the embedding cache.
 
     Attributes:
@@ -155,6 +156,7 @@ class Run:
         run_dir: str | Path | None = None,
         ckpt_path: str | Path | None = None,
         resume: bool = True,
+        split: str = "test",
         cache: str | None = None,
     ) -> None:
         self.log_to = as_list(log_to or None, "log_to")
@@ -176,7 +178,7 @@ class Run:
         self.task_names = (
             [] if vectors is not None else as_list(tasks, "tasks", paths=True)
         )
-        self.tasks = load_tasks(self.task_names, senteval) if self.task_names else []
+        self.tasks = self._load_tasks(split)
         self.cache = EmbeddingCache(cache)
         self.folder = choose_run_dir(run_dir, method)
         check_limits(seed=self.seed)
@@ -208,6 +210,11 @@ class Run:
         if method == "flow":
             data |= {"seed": self.seed, "name": self.corpus, "digest": self.digest}
             self.data = RowsDataModule(self.rows, **data)
+
+    def _load_tasks(self, split: str) -> list[Task]:
+        if not self.task_names:
+            return []
+        return load_tasks(self.task_names, self.senteval, split=split)
 
     def _check_maps(
         self, dim: int, model: Mapping[str, Any], data: Mapping[str, Any]
@@ -328,6 +335,7 @@ class Run:
 
     def validate(self) -> Results:
         """Log the likelihood or loss of a checkpoint, and compare on the development split."""
+        self._load_tasks("dev")  # a task without one is told before the pass
         self._call("validate")
         return self._compare(self._trained_methods(), "dev")
 

@@ -221,6 +221,21 @@ def test_test_validate_and_predict(run: Run, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(path), expected.transform(rows), atol=1e-4)
 
 
+def test_a_missing_split_is_told_before_any_pass(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("encoded")
+
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
+    options = {**FLOW, "ckpt_path": last(run.folder), "resume": False, "split": "dev"}
+    monkeypatch.setattr(EmbeddingCache, "fill", fail)
+    with pytest.raises(UserError, match="pairs has no 'dev'; expected test"):
+        Run(**options, tasks=str(pairs), run_dir=tmp_path / "validate")
+    assert not (tmp_path / "validate").exists()
+
+
 def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)

@@ -90,7 +90,8 @@ def _train(
     made["encoder"] = EncoderOptions(**made["encoder"])
     if quiet:
         made["trainer"]["enable_progress_bar"] = False
-    started = kind(**made, resume=command == "fit")
+    split = "dev" if command == "validate" else "test"
+    started = kind(**made, resume=command == "fit", split=split)
     first = started.trainer.is_global_zero
     if command == "fit" and first:
         _write_config(parser, config, started.folder)

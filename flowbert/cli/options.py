@@ -70,6 +70,9 @@ SET_BY_RUN = {
 }
 """Arguments in a group of options that a run sets by itself."""
 
+SET_BY_COMMAND = ("resume", "split")
+"""Arguments of a run that its command says."""
+
 _PATH_ENCODER = ("export", "reproduce")  # their encoder is a path, no group
 _NESTED = (
     "model.loss",
@@ -245,7 +248,7 @@ def option_names(command: str, method: str = "flow") -> list[str]:
     """
     names: list[str] = []
     for name in parameters(COMMANDS[command]):
-        if command in TRAINED and name in (*SET_BY_RUN, "resume"):
+        if command in TRAINED and name in (*SET_BY_RUN, *SET_BY_COMMAND):
             continue
         if name == POSITIONAL.get(command):
             continue

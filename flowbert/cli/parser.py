@@ -12,6 +12,7 @@ from docstring_parser import parse as parse_docstring
 
 from flowbert.cli.options import (
     POSITIONAL,
+    SET_BY_COMMAND,
     SET_BY_RUN,
     TRAINED,
     load,
@@ -169,7 +170,7 @@ def make_parser(
         add_help=False,
     )
     parser.add_argument("--config", action="config", help=_HELP["config"])
-    skip = [*SET_BY_RUN, "resume"] if command in TRAINED else []
+    skip = [*SET_BY_RUN, *SET_BY_COMMAND] if command in TRAINED else []
     if "encoder.path" in option_names(command):
         skip.append("encoder")
     parser.add_parameters(function, skip=skip, command=command)
