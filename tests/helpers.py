@@ -1,7 +1,11 @@
 """What tests of several rooms share."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from flowbert.maps import LabelledPairs
 
 Floats = NDArray[np.float64]
 
@@ -10,3 +14,14 @@ def rows(count: int = 200, dim: int = 6, seed: int = 0) -> Floats:
     """Rows with different variances, correlated, off the origin: ``(count, dim)``."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, dim)) @ rng.normal(size=(dim, dim)) + 3
+
+
+def pairs_of(x: Any) -> LabelledPairs:
+    """Halves of the rows as pairs with different scores."""
+    half = len(x) // 2
+    return x[:half], x[half : 2 * half], np.linspace(0, 5, half)
+
+
+def fit(estimator: Any, x: Any) -> Any:
+    """The map fitted on rows, and on labelled pairs where it learns from them."""
+    return estimator.fit(x, pairs=pairs_of(x) if estimator.supervised else None)

@@ -17,8 +17,7 @@ from torch import Tensor
 from flowbert import __version__
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
-from flowbert.data.overlap import without_overlap
-from flowbert.data.sts import Subset, load_sts
+from flowbert.data.sts import Subset
 from flowbert.encoders import (
     EmbeddingCache,
     EmbeddingRows,
@@ -28,10 +27,19 @@ from flowbert.encoders import (
 )
 from flowbert.errors import UserError
 from flowbert.evaluation.intervals import add_intervals
+from flowbert.evaluation.labels import embed_pairs, given_labels, labels_of
 from flowbert.evaluation.methods import Method, fit_map, parse_methods
 from flowbert.evaluation.results import Results, fingerprint
 from flowbert.io import digest, load_tensors, save_tensors
-from flowbert.maps import AffineMap, AnyMap, Moments, Raw, check_map, flaw_of
+from flowbert.maps import (
+    AffineMap,
+    AnyMap,
+    LabelledPairs,
+    Moments,
+    Raw,
+    check_map,
+    flaw_of,
+)
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import POSITIVE_ABOVE, STS, Measured, Task, load_tasks
@@ -185,7 +193,10 @@ def compare(
     encoders = open_encoders(encoder, count_over, device)
     learned = {}
     if any(method.supervised and method.needs_fit for method in chosen):
-        learned = _labels(labels, senteval, columns, measured, drop_overlap)
+        given = given_labels(labels, senteval, columns)
+        learned = {
+            task: labels_of(task, [task], given, drop_overlap) for task in measured
+        }
     cells = plan_cells(encoders, chosen, corpora, learned, seeds)
     results = compute(cells, cache, output, device)
     add_intervals(results, bootstrap, bootstrap_seed)
@@ -249,32 +260,6 @@ def plan_cells(
             for seed in seeds if method.seeded else [None]:
                 cells.append(Cell(encoder, method, task, corpus, seed, own))
     return list({tuple(cell.columns().values()): cell for cell in cells}.values())
-
-
-def _labels(
-    source: str | None,
-    senteval: str | None,
-    columns: str | Sequence[str] | None,
-    tasks: Sequence[Task],
-    drop_overlap: bool,
-) -> dict[Task, tuple[Subset, ...]]:
-    """Labelled pairs for each task, none of which is measured."""
-    given: Sequence[Subset] | None = None
-    if source is not None:
-        data = load_sts(source, senteval, columns=as_list(columns, "columns") or None)
-        given = data.splits.get("train") or data.split("test")
-    labelled = {}
-    for task in tasks:
-        labels = task.labels() if given is None else given
-        where = f"{task.name} {task.split}"
-        kept = without_overlap(labels, task.pairs(), where, drop_overlap)
-        if not kept:
-            raise UserError(
-                f"labels: received none to learn from for {where}; expected labelled pairs "
-                "that are not measured"
-            )
-        labelled[task] = tuple(kept)
-    return labelled
 
 
 def compute(
@@ -375,16 +360,11 @@ class _Embedded:
             self._tasks[task] = torch.from_numpy(vectors)
         return self._tasks[task]
 
-    def pairs(self, subsets: Sequence[Subset]) -> tuple[Any, Any, Any] | None:
-        """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``; None without pairs."""
-        if not subsets:
+    def pairs(self, labels: Sequence[Subset]) -> LabelledPairs | None:
+        """Vectors of labelled pairs; None without pairs."""
+        if not labels:
             return None
-        first = [text for subset in subsets for text in subset.sentences1]
-        second = [text for subset in subsets for text in subset.sentences2]
-        scores = np.concatenate([subset.scores for subset in subsets])
-        left = self._cache.embed(self.encoder, first)
-        right = self._cache.embed(self.encoder, second)
-        return left, right, scores
+        return embed_pairs(lambda texts: self._cache.embed(self.encoder, texts), labels)
 
 
 def _fit(

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from flowbert.data.files import as_list
@@ -18,10 +17,11 @@ from flowbert.io import digest, digest_tensors
 from flowbert.maps import (
     AnyMap,
     Flow,
+    LabelledPairs,
     Map,
     Moments,
     Raw,
-    flaw_of,
+    as_map,
     make_map,
     map_name,
     steps_of,
@@ -129,11 +129,11 @@ def fit_map(
     rows: Any,
     *,
     moments: Moments | None = None,
-    pairs: tuple[Any, Any, Any] | None = None,
+    pairs: LabelledPairs | None = None,
     seed: int | None = None,
     device: torch.device | str = "cpu",
 ) -> tuple[AnyMap, str | None]:
-    """Fit a copy of a map.
+    """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
 
     Args:
         template: The map with its parameters.
@@ -145,23 +145,22 @@ def fit_map(
 
     Returns:
         The fitted map, and why its results mean nothing (None if they do).
+
+    Raises:
+        UserError: If the map learns from labelled pairs and there are none.
     """
-    fitted: Any = clone(template)
+    fitted: Any = as_map(clone(template))
+    for step in steps_of(fitted):
+        step.check_pairs(pairs)
     for step in steps_of(fitted):
         if isinstance(step, Flow):
             accelerator = _ACCELERATORS[torch.device(device).type]
             step.set_params(random_state=seed or 0, accelerator=accelerator)
     try:
         if moments is not None:
-            fitted.fit_moments(moments)
+            fitted.fit_moments(moments, pairs)
         else:
-            fitted.fit(rows[:] if isinstance(fitted, Pipeline) else rows)
-        last = steps_of(fitted)[-1]
-        if pairs is not None:
-            left, right, scores = pairs
-            if isinstance(fitted, Pipeline):
-                left, right = fitted[:-1].transform(left), fitted[:-1].transform(right)
-            last.fit_pairs(left, right, scores)
+            fitted.fit(rows, pairs=pairs)
     except (UserError, ValueError) as error:
         return fitted, str(error)
-    return fitted, flaw_of(fitted)
+    return fitted, fitted.flaw

@@ -1,6 +1,7 @@
 """Maps of sentence embeddings, as scikit-learn estimators."""
 
-from flowbert.maps.base import MAPS, AffineMap, AnyMap, Map
+from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
+from flowbert.maps.chain import AnyMap, Chain, as_map
 from flowbert.maps.flow import Flow
 from flowbert.maps.moments import Moments
 from flowbert.maps.precision import PRECISIONS, Ranges, check_precision, quantize
@@ -31,8 +32,10 @@ __all__ = [
     "ZCA",
     "AffineMap",
     "AnyMap",
+    "Chain",
     "Flow",
     "KernelMap",
+    "LabelledPairs",
     "LearnedRemoval",
     "Map",
     "Moments",
@@ -44,6 +47,7 @@ __all__ = [
     "VectorFile",
     "Whitening",
     "affine_of",
+    "as_map",
     "check_map",
     "check_output",
     "check_precision",

@@ -11,7 +11,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
@@ -24,6 +23,9 @@ MAPS: dict[str, type["Map"]] = {}
 _BLOCK_ROWS = 2048  # the activations of a flow on more fall out of the caches of a CPU
 _DTYPES = (np.float64, np.float32)
 
+LabelledPairs = tuple[Any, Any, Any]
+"""Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``."""
+
 
 class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map of sentence embeddings as a scikit-learn transformer.
@@ -34,7 +36,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         name: Name of the map in tables and on the command line.
         size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
         seeded: Whether the fit draws random numbers (a parameter ``random_state``).
-        supervised: Whether it learns from labelled pairs (``fit_pairs``).
+        supervised: Whether it learns from labelled pairs: ``fit`` wants ``pairs`` then.
     """
 
     name: ClassVar[str] = ""
@@ -69,12 +71,30 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"{name}: received {getattr(self, name)!r}; expected {expected}"
             )
 
+    def check_pairs(self, pairs: LabelledPairs | None) -> None:
+        """Raise a UserError where labelled pairs are learned from and there are none."""
+        if self.supervised and pairs is None:
+            raise UserError(
+                f"{self.name}: received no labelled pairs; expected some to learn from "
+                "(fit with pairs=(left, right, scores))"
+            )
+
     def check_count(self, name: str, most: int) -> int:
         """Check a parameter that counts directions, None for all; their number."""
         value = getattr(self, name)
         valid = value is None or (isinstance(value, int) and 1 <= value <= most)
         self.check(name, valid, f"a whole number from 1 to {most}, or none")
         return most if value is None else int(value)
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
+        """Fit on rows ``(N, D)``; y is ignored. Returns self.
+
+        Args:
+            X: Rows to fit on.
+            y: Nothing.
+            pairs: Vectors of labelled pairs and their scores; used where :attr:`supervised`.
+        """
 
     @abstractmethod
     def get_state(self) -> dict[str, Tensor]:
@@ -90,29 +110,31 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""
-        check_is_fitted(self)
-        if not isinstance(X, Tensor):
-            X = validate_data(self, X, dtype=_DTYPES, reset=False)
-        return self._by_blocks(self._apply, X, self.n_features_in_)
+        return self._by_blocks(self._apply, self._rows(X), self.n_features_in_)
 
     def inverse_transform(self, X: Any) -> Any:
         """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
         check_is_fitted(self)
-        if not isinstance(X, Tensor):
-            X = check_array(X, dtype=_DTYPES)
-        return self._by_blocks(self._invert, X, self._n_features_out)
+        return self._by_blocks(self._invert, check_rows(X), self._n_features_out)
+
+    def _rows(self, X: Any) -> Any:
+        """Checked rows ``(N, D)`` for the fitted map, an array or a tensor."""
+        check_is_fitted(self)
+        if isinstance(X, Tensor):
+            return check_rows(X)
+        return validate_data(self, X, dtype=_DTYPES, reset=False)
 
     @property
     def _n_features_out(self) -> int:
         return self.output_dim(self.n_features_in_)
 
     def _by_blocks(self, function: Callable[[Tensor], Tensor], X: Any, dim: int) -> Any:
-        if X.ndim != 2 or X.shape[1] != dim:
+        if X.shape[1] != dim:
             raise ValueError(
                 f"X: received the shape {tuple(X.shape)}; expected (N, {dim})"
             )
         mapped = []
-        for start in range(0, max(len(X), 1), _BLOCK_ROWS):
+        for start in range(0, len(X), _BLOCK_ROWS):
             block = X[start : start + _BLOCK_ROWS]
             rows = block.detach() if isinstance(block, Tensor) else torch.tensor(block)
             # Apple's GPU has no float64.
@@ -129,12 +151,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self.n_features_in_ = X.shape[1]
             yield from map(torch.from_numpy, X.blocks())
         elif isinstance(X, Tensor):
-            if X.ndim != 2 or not len(X) or not bool(torch.isfinite(X).all()):
-                received = f"{X.dtype} of shape {tuple(X.shape)}"
-                raise ValueError(
-                    f"X: received {received}; expected finite (N, D), N at least 1"
-                )
-            self.n_features_in_ = X.shape[1]
+            self.n_features_in_ = check_rows(X).shape[1]
             yield from torch.split(X.detach(), _BLOCK_ROWS)
         else:
             rows = validate_data(
@@ -152,10 +169,6 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-AnyMap = Map | Pipeline
-"""A map, or a pipeline of maps."""
 
 
 class AffineMap(Map):
@@ -186,31 +199,48 @@ class AffineMap(Map):
             f"dimensions {effect}; use shrinkage, fewer directions or more sentences"
         )
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         moments = None
         for block in self._row_blocks(X):
             moments = (moments or Moments(block.shape[1])).update(block)
         if moments is None:
             raise UserError("fit: received no rows; expected at least 1")
-        return self.fit_moments(moments)
+        return self.fit_moments(moments, pairs)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows ``(N, D)``; y is ignored. Returns self."""
-        first = not hasattr(self, "moments_")
-        for block in self._row_blocks(X, reset=first):
-            if not hasattr(self, "moments_"):
-                self.moments_ = Moments(block.shape[1])
-            self.moments_.update(block)
-        self._solved = False
+        self.check_not_loaded()
+        known = getattr(self, "moments_", None)
+        # Another map may have the same moments.
+        moments = None if known is None else known.copy()
+        for block in self._row_blocks(X, reset=moments is None):
+            moments = (moments or Moments(block.shape[1])).update(block)
+        if moments is not None:
+            self.moments_ = moments
+            self._solved = False
         return self
 
-    def fit_moments(self, moments: Moments) -> Self:
+    def check_not_loaded(self) -> None:
+        """Raise a UserError for a map of a file, which has no moments to add to."""
+        if hasattr(self, "_solved") and not hasattr(self, "moments_"):
+            raise UserError(
+                f"{self.name}: received further rows for a loaded map, which does not know those "
+                "that it was fitted on; expected a new fit"
+            )
+
+    def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows whose moments are known, such as those of another map. Returns self."""
         self.output_dim(moments.dim)
+        self.check_pairs(pairs)
         self.moments_ = moments
         self.n_features_in_ = moments.dim
+        if pairs is not None:
+            self.learn(moments, pairs)
         return self._solve()
+
+    def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
+        """Learn from labelled pairs, before the map is solved; nothing where it does not."""
 
     def _solve(self) -> Self:
         solved = self.solve(self.moments_)
@@ -259,10 +289,28 @@ class AffineMap(Map):
         self.center_, self.weight_, self.inverse_ = (
             state[name] for name in ("center", "weight", "inverse")
         )
+        if hasattr(self, "moments_"):  # of what was fitted before
+            del self.moments_
         self.flaw_ = flaw
         self.n_features_in_ = len(self.center_)
         self._solved = True
         return self
+
+
+def check_rows(X: Any, name: str = "X") -> Any:
+    """Rows ``(N, D)``, an array or a tensor of finite numbers.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if not isinstance(X, Tensor):
+        return check_array(X, dtype=_DTYPES, input_name=name)
+    if X.ndim != 2 or not X.numel():
+        received = f"{X.dtype} of shape {tuple(X.shape)}"
+        raise ValueError(f"{name}: received {received}; expected (N, D), N at least 1")
+    if not bool(torch.isfinite(X).all()):
+        raise ValueError(f"{name}: received NaN or infinity; expected finite numbers")
+    return X
 
 
 def is_number(value: Any, low: float, high: float) -> bool:

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
-import numpy as np
 import torch
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps.base import Map, is_number
+from flowbert.maps.base import LabelledPairs, Map, is_number
 
 _TRAINING = (
     "epochs",
@@ -106,7 +104,7 @@ class Flow(Map):
         FlowModule(dim, **self.module_parameters())
         return dim
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""
         from flowbert.modules import FlowModule, RowsDataModule
         from flowbert.modules.trainer import quiet_trainer
@@ -174,10 +172,7 @@ class Flow(Map):
 
     def score_samples(self, X: Any) -> Any:
         """Log density of each row in nats: ``(N,)``."""
-        check_is_fitted(self)
-        rows = torch.from_numpy(
-            validate_data(self, np.asarray(X), dtype=np.float64, reset=False)
-        )
+        rows = torch.as_tensor(self._rows(X)).to("cpu", torch.float64)
         with torch.no_grad():
             return -self.flow_.cpu().nll(rows).numpy()
 

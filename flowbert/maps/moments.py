@@ -16,7 +16,8 @@ ROWS_PER_DIRECTION = 5
 class Moments:
     r"""Streaming moments :math:`n`, :math:`\bar x` and :math:`\sum (x - \bar x)(x - \bar x)^T`.
 
-    Sums are taken around the mean of the first rows, so that they do not cancel.
+    Sums are taken around the mean of the first rows, so that they do not cancel, and in blocks of
+    :data:`BLOCK_ROWS` rows, whatever the chunks: the same rows give the same bits.
 
     Args:
         dim: Embedding size D.
@@ -28,11 +29,14 @@ class Moments:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self.count = 0
+        self._added = 0
         self._shift = torch.zeros(dim, dtype=torch.float64)
         self._sum = torch.zeros(dim, dtype=torch.float64)
         self._products = torch.zeros(dim, dim, dtype=torch.float64)
+        self._waiting = torch.zeros(0, dim)  # rows that do not fill a block yet
         self._seen: set[bytes] = set()
         self._eigen: tuple[Tensor, Tensor] | None = None
+        self._complete: Moments | None = None
 
     @property
     def enough(self) -> int:
@@ -47,19 +51,47 @@ class Moments:
     def update(self, x: Tensor) -> "Moments":
         """Add rows ``(N, D)``. Returns self."""
         x = x.detach()
-        device = torch.device("cpu") if x.device.type == "mps" else x.device
-        products = torch.zeros_like(self._products, device=device)
+        if x.device.type == "mps":  # it has no float64
+            x = x.cpu()
+        self._eigen = self._complete = None
+        self.count += len(x)
         for block in torch.split(x, BLOCK_ROWS):
             self._count_distinct(block)
-            if not self.count:
-                self._shift = block.to("cpu", torch.float64).mean(dim=0)
-            rows = block.to(device) - self._shift.to(device)
-            self._sum += rows.sum(dim=0).cpu()
-            _add_products(products, rows)
-            self.count += len(rows)
-        self._products += products.triu_().cpu()
-        self._eigen = None
+        rows = x
+        if len(self._waiting):
+            rows = torch.cat([self._waiting.to(x.device), x])
+        whole = len(rows) - len(rows) % BLOCK_ROWS
+        for start in range(0, whole, BLOCK_ROWS):
+            self._add(rows[start : start + BLOCK_ROWS])
+        self._waiting = rows[whole:].clone()
         return self
+
+    def _add(self, block: Tensor) -> None:
+        if not self._added:
+            self._shift = block.to("cpu", torch.float64).mean(dim=0)
+        rows = block - self._shift.to(block.device)
+        self._sum += rows.sum(dim=0).cpu()
+        self._products = self._products.to(block.device)
+        _add_products(self._products, rows)
+        self._added += len(block)
+
+    def copy(self) -> "Moments":
+        """The same moments, to which rows can be added."""
+        other = Moments(self.dim)
+        vars(other).update(vars(self))
+        other._sum, other._products = self._sum.clone(), self._products.clone()
+        other._seen = set(self._seen)
+        return other
+
+    def _all(self) -> "Moments":
+        """These moments with the rows that wait."""
+        if not len(self._waiting):
+            return self
+        if self._complete is None:
+            self._complete = self.copy()
+            self._complete._add(self._waiting)
+            self._complete._waiting = self._waiting[:0]
+        return self._complete
 
     def update_blocks(self, blocks: Iterable[NDArray[np.float32]]) -> "Moments":
         """Add rows block by block. Returns self."""
@@ -78,16 +110,16 @@ class Moments:
     @property
     def mean(self) -> Tensor:
         """Mean of the rows, ``(D,)``, float64."""
-        return self._shift + self._sum / max(self.count, 1)
+        every = self._all()
+        return every._shift + every._sum / max(self.count, 1)
 
     def covariance(self) -> Tensor:
         """Covariance ``(D, D)``, divisor N - 1; zero for a single row."""
-        offset = self._sum / max(self.count, 1)
-        scatter = (
-            self._products
-            + self._products.triu(1).T
-            - self.count * torch.outer(offset, offset)
-        )
+        every = self._all()
+        offset = every._sum / max(self.count, 1)
+        upper = every._products.cpu().triu()
+        scatter = upper + upper.triu(1).T
+        scatter -= self.count * torch.outer(offset, offset)
         return scatter / max(self.count - 1, 1)
 
     def eigen(self) -> tuple[Tensor, Tensor]:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from flowbert import __version__
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.flows import Glow
 from flowbert.io import load_tensors, save_tensors
-from flowbert.maps.base import MAPS, AffineMap, AnyMap, Map
+from flowbert.maps.base import MAPS, AffineMap, Map
+from flowbert.maps.chain import AnyMap, Chain
 from flowbert.maps.flow import Flow
 from flowbert.spec import parse_spec
 
@@ -27,7 +28,7 @@ def map_names() -> list[str]:
 
 
 def make_map(text: str) -> AnyMap:
-    """A new map from ``name[-NUMBER][:option=value]...``, or a pipeline of several joined by ``+``.
+    """A new map from ``name[-NUMBER][:option=value]...``, or a chain of several joined by ``+``.
 
     Args:
         text: Such as ``whitening-128:shrinkage=0.1`` or ``whitening-64+flow:epochs=1``.
@@ -41,7 +42,7 @@ def make_map(text: str) -> AnyMap:
     """
     # A plus sign inside a number (1e+3) separates nothing.
     steps = [_make_step(step) for step in re.split(r"\+(?=\s*[A-Za-z])", text)]
-    return steps[0] if len(steps) == 1 else make_pipeline(*steps)
+    return steps[0] if len(steps) == 1 else Chain.of(*steps)
 
 
 def _make_step(text: str) -> Map:
@@ -104,15 +105,7 @@ def flaw_of(fitted: AnyMap) -> str | None:
 
 def affine_of(steps: Sequence[Map]) -> tuple[Tensor, Tensor]:
     """Weight and bias, float64, of affine maps one after another."""
-    parts = []
-    for step in steps:
-        if not isinstance(step, AffineMap):
-            raise TypeError(f"{step.name} is not affine")
-        parts.append(step.affine())
-    weight, bias = parts[0]
-    for own_weight, own_bias in parts[1:]:
-        weight, bias = weight @ own_weight, bias @ own_weight + own_bias
-    return weight, bias
+    return Chain.of(*steps).affine()
 
 
 def save_map(fitted: AnyMap, path: str | Path) -> None:
@@ -166,4 +159,4 @@ def load_map(path: str | Path) -> AnyMap:
         if record["flaw"] is not None:
             warnings.warn(f"{path}: {record['flaw']}", FlowbertWarning, stacklevel=2)
         steps.append(step)
-    return steps[0] if len(steps) == 1 else make_pipeline(*steps)
+    return steps[0] if len(steps) == 1 else Chain.of(*steps)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.maps.base import AffineMap, is_number
+from flowbert.maps.base import AffineMap, LabelledPairs, check_rows, is_number
 from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
 
@@ -87,6 +87,9 @@ class LearnedRemoval(AffineMap):
         center: Subtract the mean, and take directions of the covariance; otherwise those of the
             second moment.
 
+    It is fitted on rows and labelled pairs, ``fit(X, pairs=(left, right, scores))``; rows that come
+    in chunks (``partial_fit``) are followed by :meth:`fit_pairs`.
+
     Attributes:
         weights_: Weights ``(k,)``, float64, the strongest direction first.
 
@@ -112,7 +115,7 @@ class LearnedRemoval(AffineMap):
         return dim
 
     def fit_pairs(self, left: Any, right: Any, scores: Any) -> Self:
-        """Learn the weights, after :meth:`fit` on the corpus. Returns self.
+        """Learn the weights anew for the rows fitted on. Returns self.
 
         Args:
             left: First vectors of the pairs, ``(P, D)``.
@@ -120,24 +123,32 @@ class LearnedRemoval(AffineMap):
             scores: Labelled similarities, ``(P,)``.
 
         Raises:
-            UserError: If there are fewer than two different finite scores.
+            UserError: If there are fewer than two different finite scores, or the map was loaded
+                and its rows are not known.
         """
+        check_is_fitted(self)
+        self.check_not_loaded()
+        return self.fit_moments(self.moments_, (left, right, scores))
+
+    def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
+        """Learn the weights of the strongest directions."""
         from scipy.optimize import minimize
 
-        check_is_fitted(self)
+        left, right, scores = pairs
         target = np.asarray(scores, dtype=np.float64)
         if not np.isfinite(target).all() or len(np.unique(target)) < 2:
             raise UserError("labels: expected at least two different finite scores")
-        directions, center = (
-            self._directions(self.moments_),
-            self._center(self.moments_),
-        )
+        directions, center = self._directions(moments), self._center(moments)
+        checked = [check_rows(x, "pairs") for x in (left, right)]
         rows = [
-            torch.as_tensor(x).detach().cpu().double() - center for x in (left, right)
+            torch.as_tensor(np.array(x) if isinstance(x, np.ndarray) else x.detach())
+            .to("cpu", torch.float64)
+            .sub(center)
+            for x in checked
         ]
-        pairs = _Pairs(rows[0], rows[1], directions, target)
+        learned = _Pairs(rows[0], rows[1], directions, target)
         found: Any = minimize(
-            pairs.loss,
+            learned.loss,
             np.zeros(directions.shape[1]),
             args=(self.penalty,),
             jac=True,
@@ -147,15 +158,24 @@ class LearnedRemoval(AffineMap):
             options=_CONVERGED,
         )
         self.weights_ = torch.tensor(found.x, dtype=torch.float64)
-        return self._solve()
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add rows ``(N, D)``, of which :meth:`fit_pairs` learns afterwards. Returns self."""
+        super().partial_fit(X)
+        if hasattr(self, "weights_"):  # learned for the directions of fewer rows
+            del self.weights_
+        return self
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """The map of the learned weights; before they are learned, only the mean is removed."""
+        """The map of the learned weights.
+
+        Raises:
+            UserError: If they have not been learned.
+        """
+        if not hasattr(self, "weights_"):
+            self.check_pairs(None)
         directions = self._directions(moments)
-        weights = getattr(
-            self, "weights_", torch.zeros(directions.shape[1], dtype=torch.float64)
-        )
-        factors = 1 - weights
+        factors = 1 - self.weights_
         back = torch.where(factors > 1e-12, 1 / factors.clamp_min(1e-12), 0.0)
         identity = torch.eye(moments.dim, dtype=torch.float64)
         weight = identity + (directions * (factors - 1)) @ directions.T
@@ -181,11 +201,14 @@ class _Pairs:
     def __init__(
         self, left: Tensor, right: Tensor, directions: Tensor, target: Floats
     ) -> None:
-        self.along, self.outside = [], []
+        self.along, self.outside, self.floors = [], [], []
         for x, y in ((left, right), (left, left), (right, right)):
             along = ((x @ directions) * (y @ directions)).numpy()
+            whole = (x * y).sum(1).numpy()
             self.along.append(along)
-            self.outside.append((x * y).sum(1).numpy() - along.sum(axis=1))
+            self.outside.append(whole - along.sum(axis=1))
+            smallest = _SMALLEST_NORM * float(np.abs(whole).mean())
+            self.floors.append(max(smallest, np.finfo(np.float64).tiny))
         centred = target - target.mean()
         self.target = centred / np.linalg.norm(centred)
 
@@ -196,8 +219,8 @@ class _Pairs:
             outside + along @ factors
             for outside, along in zip(self.outside, self.along, strict=True)
         )
-        left = np.maximum(left, _SMALLEST_NORM * left.mean())
-        right = np.maximum(right, _SMALLEST_NORM * right.mean())
+        left = np.maximum(left, self.floors[1])
+        right = np.maximum(right, self.floors[2])
         length = np.sqrt(left * right)
         cosine = dot / length
         centred = cosine - cosine.mean()

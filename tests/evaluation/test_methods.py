@@ -104,8 +104,9 @@ def test_a_pipeline_learns_from_pairs_after_its_first_steps() -> None:
     scores = np.linspace(0, 5, 30)
     fitted: Any = fit_map(pipeline, X, pairs=(left, right, scores))[0]
     whitening = Whitening(n_components=4).fit(X)
-    removal: Any = make_map("learned-removal-2").fit(whitening.transform(X))
-    removal.fit_pairs(whitening.transform(left), whitening.transform(right), scores)
+    removal: Any = make_map("learned-removal-2")
+    mapped = whitening.transform(left), whitening.transform(right), scores
+    removal.fit(whitening.transform(X), pairs=mapped)
     expected = removal.transform(whitening.transform(X))
     np.testing.assert_allclose(fitted.transform(X), expected, atol=1e-9)
 

@@ -13,6 +13,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.flows import Glow
 from flowbert.maps import MAPS, AnyMap, Flow, make_map, steps_of
+from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
 OF_FLOW = ("levels", "depth", "width", "coupling")
@@ -56,7 +57,7 @@ def fit_map(name: str, rows: Any) -> AnyMap:
             options = {name: getattr(step, name) for name in OF_FLOW}
             steps[number] = moved_flow(rows, **options)
         else:
-            step.fit(rows)
+            fit(step, rows)
         rows = steps[number].transform(rows)
     fitted: AnyMap = steps[0] if len(steps) == 1 else make_pipeline(*steps)
     return fitted

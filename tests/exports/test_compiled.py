@@ -11,6 +11,7 @@ from exports.models import AFFINE, moved_flow
 from flowbert.exports.compiled import CompiledMap
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.maps import AnyMap, KernelMap, Whitening, make_map
+from helpers import fit
 
 TOLERANCE = 1e-9
 """Rounding of float64, u = 1e-16: sums of fewer than 100 terms, in at most 30 layers one after
@@ -69,7 +70,7 @@ def test_a_flow_is_two_layers_per_coupling_and_one(
 
 @pytest.mark.parametrize("name", AFFINE)
 def test_an_affine_map_is_one_layer(name: str) -> None:
-    assert not check(make_map(name).fit(rows())).networks
+    assert not check(fit(make_map(name), rows())).networks
 
 
 def test_a_chain() -> None:

@@ -217,19 +217,53 @@ def test_learned_removal_finds_the_direction_that_disturbs(center: bool) -> None
     target = np.array([np.corrcoef(pair)[0, 1] for pair in meaning])
     disturbed = np.concatenate([meaning, 20 * rng.normal(size=(600, 2, 1))], axis=2)
     left, right = disturbed[:, 0], disturbed[:, 1]
-    fitted = LearnedRemoval(center=center).fit(disturbed.reshape(-1, 6))
-    before = correlation(fitted, left, right, target)
-    fitted.fit_pairs(left, right, target)
+    x, pairs = disturbed.reshape(-1, 6), (left, right, target)
+    fitted = LearnedRemoval(center=center).fit(x, pairs=pairs)
+    bent = LearnedRemoval(center=center, penalty=100.0).fit(x, pairs=pairs)
+    assert bent.weights_.abs().max() < 0.01  # nothing but the mean is removed
+    before = correlation(bent, left, right, target)
     assert correlation(fitted, left, right, target) > before + 0.3
     assert fitted.weights_[0] == pytest.approx(1, abs=0.05)
-    bent = LearnedRemoval(center=center, penalty=100.0).fit(disturbed.reshape(-1, 6))
-    assert bent.fit_pairs(left, right, target).weights_.abs().max() < 0.01
 
 
 @pytest.mark.parametrize("scores", [[1.0, 1.0, 1.0], [1.0, math.nan, 2.0]])
 def test_learned_removal_wants_two_scores(scores: list[float]) -> None:
     with pytest.raises(UserError, match="labels"):
-        LearnedRemoval().fit(X).fit_pairs(X[:3], X[3:6], scores)
+        LearnedRemoval().fit(X, pairs=(X[:3], X[3:6], scores))
+
+
+def test_what_learns_from_labels_is_never_silently_unlearned() -> None:
+    pairs = X[:30], X[30:60], np.linspace(0, 5, 30)
+    for template in (LearnedRemoval(), make_map("whitening-4+learned-removal-2")):
+        with pytest.raises(UserError, match="received no labelled pairs"):
+            template.fit(X)
+    parts = LearnedRemoval().partial_fit(X)
+    with pytest.raises(UserError, match="received no labelled pairs"):
+        parts.transform(X)
+    whole = LearnedRemoval().fit(X, pairs=pairs)
+    assert np.array_equal(parts.fit_pairs(*pairs).transform(X), whole.transform(X))
+    parts.partial_fit(X[:3])
+    with pytest.raises(UserError, match="received no labelled pairs"):
+        parts.transform(X)
+
+
+@pytest.mark.parametrize("sizes", [[600, 423, 977], [1500, 500], [2000]], ids=str)
+def test_the_same_rows_give_the_same_bits_whatever_the_chunks(sizes: list[int]) -> None:
+    parts = Whitening()
+    for chunk in np.split(X, np.cumsum(sizes)[:-1]):
+        parts.partial_fit(chunk)
+        parts.transform(X)  # what is read between two chunks changes nothing
+    assert np.array_equal(parts.transform(X), Whitening().fit(X).transform(X))
+
+
+def test_learning_anew_forgets() -> None:
+    pairs = X[:30], X[30:60], np.linspace(0, 5, 30)
+    other = X[30:60], X[60:90], np.linspace(5, 0, 30)
+    new = LearnedRemoval().fit(X[:50], pairs=pairs)
+    again = LearnedRemoval().fit(X, pairs=other).fit(X[:50], pairs=pairs)
+    assert torch.equal(new.weights_, again.weights_)
+    assert np.array_equal(new.transform(X), again.transform(X))
+    assert not torch.equal(new.weights_, new.fit_pairs(*other).weights_)
 
 
 def test_a_kernel_of_others_is_their_map(tmp_path: Path) -> None:

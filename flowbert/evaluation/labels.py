@@ -1,0 +1,69 @@
+"""The labelled pairs that supervised maps learn from: of which task, and their vectors."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowbert.data.files import as_list
+from flowbert.data.overlap import without_overlap
+from flowbert.data.sts import Subset, load_sts
+from flowbert.errors import UserError
+from flowbert.maps import LabelledPairs
+from flowbert.tasks import Task
+
+
+def given_labels(
+    source: str | None,
+    senteval: str | None = None,
+    columns: str | Sequence[str] | None = None,
+) -> Sequence[Subset] | None:
+    """Labelled pairs of a task or file: its train split, else all of it; None without a source."""
+    if source is None:
+        return None
+    data = load_sts(source, senteval, columns=as_list(columns, "columns") or None)
+    return data.splits.get("train") or data.split("test")
+
+
+def labels_of(
+    task: Task,
+    measured: Sequence[Task],
+    given: Sequence[Subset] | None = None,
+    drop_overlap: bool = False,
+) -> tuple[Subset, ...]:
+    """Labelled pairs for a map that is fitted for a task, none of which is measured.
+
+    Args:
+        task: The task whose train split is learned from.
+        measured: All tasks that the map is measured on.
+        given: Pairs to learn from in place of the task's own, see :func:`given_labels`.
+        drop_overlap: Leave out pairs that are measured, with a warning, in place of an error.
+
+    Raises:
+        UserError: If there is none, or one is measured.
+    """
+    labels: Sequence[Subset] = list(task.labels() if given is None else given)
+    for other in measured:
+        where = f"{other.name} {other.split}"
+        labels = without_overlap(labels, other.pairs(), where, drop_overlap)
+    if not labels:
+        raise UserError(
+            f"labels: received none to learn from for {task.name} {task.split}; expected labelled "
+            "pairs that are not measured"
+        )
+    return tuple(labels)
+
+
+def embed_pairs(
+    embed: Callable[[Sequence[str]], NDArray[np.float32]], labels: Sequence[Subset]
+) -> LabelledPairs:
+    """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``.
+
+    Args:
+        embed: Function from sentences to vectors ``(N, D)``.
+        labels: The pairs, at least one.
+    """
+    first = [text for subset in labels for text in subset.sentences1]
+    second = [text for subset in labels for text in subset.sentences2]
+    scores = np.concatenate([subset.scores for subset in labels])
+    return embed(first), embed(second), scores
