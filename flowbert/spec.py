@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowbert.errors import UserError, choices
+from flowbert.numbers import parse_integer, parse_number
 
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
 
@@ -64,7 +65,7 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
     """
     name, *written = text.strip().split(":")
     number = None
-    if name not in known and (match := re.fullmatch(r"(.+)-(\d+)", name)):
+    if name not in known and (match := re.fullmatch(r"(.+)-([0-9]+)", name)):
         name, number = match[1], int(match[2])
     if name not in known:
         raise UserError(f"{argument}: received {text!r}; {choices(known, name)}")
@@ -82,9 +83,9 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
 def _value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    for kind in (int, float):
+    for parse in (parse_integer, parse_number):
         try:
-            return kind(text)
+            return parse(text)
         except ValueError:
             continue
     return text

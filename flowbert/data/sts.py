@@ -4,6 +4,7 @@ A new task is one function here, from the data folder to its rows, and its entry
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from flowbert.data.tables import (
     read_tsv,
     rows_of,
 )
-from flowbert.errors import UserError, choices
+from flowbert.errors import FlowbertWarning, UserError, choices
 
 Part = tuple[str, str, list[Row]]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
@@ -301,7 +302,8 @@ def _read_chinese(root: Path, name: str) -> Iterator[Part]:
 
     The files are ``ROOT/NAME/NAME.{train,valid,test}.data`` (``dev`` for ``valid`` and the
     extensions ``.tsv`` and ``.txt`` are accepted), with sentence 1, sentence 2 and label between
-    tabs. A header of ``sentence1, sentence2`` or ``text_a, text_b`` is skipped.
+    tabs. A header of ``sentence1, sentence2`` or ``text_a, text_b`` is skipped; other lines without
+    exactly three fields are left out with a warning, as that code does without one.
 
     References:
         BERT-whitening on Chinese tasks (Su, 2021). https://github.com/bojone/BERT-whitening
@@ -317,7 +319,28 @@ def _read_chinese(root: Path, name: str) -> Iterator[Part]:
         lines = read_lines(path)
         if lines and lines[0].lower().startswith(_CHINESE_HEADERS):
             lines = lines[1:]
-        yield split, name, _scored(path, lines, _COLUMNS)
+        yield split, name, _chinese_rows(path, lines)
+
+
+def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
+    """Rows of the lines that have three fields."""
+    fields = [line.strip().split("\t") for line in lines if line.strip()]
+    records = [
+        dict(zip(_COLUMNS, each, strict=True)) for each in fields if len(each) == 3
+    ]
+    if not records:
+        raise UserError(
+            f"{path}: no line has three fields; expected BERT-whitening's layout: sentence 1, "
+            "sentence 2 and label between tabs"
+        )
+    if len(records) < len(fields):
+        warnings.warn(
+            f"{path}: {len(fields) - len(records)} of {len(fields)} lines do not have three "
+            "fields between tabs; they are left out, as BERT-whitening's code does",
+            FlowbertWarning,
+            stacklevel=2,
+        )
+    return rows_of(path, records, [_COLUMNS])
 
 
 def _read_hub(folder: str, name: str) -> Iterator[Part]:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from flowbert.data.files import check_file, read_lines, stream_lines
 from flowbert.errors import UserError, choices, nearest
+from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
 Record = Mapping[str, object]
@@ -71,10 +72,10 @@ class Row:
             UserError: If the value is no such number.
         """
         try:
-            number = float(str(self.values[column]))
+            number = parse_number(str(self.values[column]))
         except ValueError:
             number = math.nan
-        if not (math.isfinite(number) and low <= number <= high):
+        if not low <= number <= high:
             raise self.error(
                 column, f"expected a finite number from {low:g} to {high:g}"
             )

@@ -9,6 +9,7 @@ from itertools import combinations
 from operator import index
 
 from flowbert.errors import UserError, choices
+from flowbert.numbers import parse_integer
 
 Layers = tuple[int, ...]
 LayerSpec = str | int | Sequence[int]
@@ -63,7 +64,7 @@ def _numbers(spec: LayerSpec) -> list[int]:
         return [spec]
     try:
         if isinstance(spec, str):
-            return [int(part) for part in spec.split(",")]
+            return [parse_integer(part) for part in spec.split(",")]
         return [index(part) for part in spec]
     except (TypeError, ValueError):
         allowed = choices(LAYER_NAMES, str(spec))

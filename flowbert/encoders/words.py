@@ -17,25 +17,27 @@ from flowbert.encoders.base import Floats
 from flowbert.encoders.pooling import parse_pooling
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, digest_tensors
+from flowbert.numbers import parse_integer, parse_number, parse_numbers
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def split_words(sentence: str) -> list[str]:
-    r"""Words in lower case: runs of letters, digits and underscores, and every other sign alone.
+    r"""Words: runs of letters, digits and underscores, and every other sign alone.
 
     Example:
         >>> split_words("A dog's life.")
-        ['a', 'dog', "'", 's', 'life', '.']
+        ['A', 'dog', "'", 's', 'life', '.']
     """
-    return _TOKEN.findall(sentence.lower())
+    return _TOKEN.findall(sentence)
 
 
 class WordVectors:
     r"""Mean of word vectors, :math:`\frac{1}{n} \sum_w \frac{a}{a + p(w)} v_w`, or the plain mean.
 
-    Words that the file does not have play no role, neither in the sum nor in n. A sentence without
-    any known word gets the mean of all vectors, with a warning.
+    A word is looked up as it is written, where the file has words with capitals, and else in lower
+    case. Words that the file does not have play no role, neither in the sum nor in n. A sentence
+    without any known word gets the mean of all vectors, with a warning.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
@@ -45,8 +47,9 @@ class WordVectors:
         https://aclanthology.org/D14-1162
 
     Args:
-        path: Text file, plain or ``.gz``: a word and its D numbers a line, as GloVe and word2vec
-            write it. A first line of two whole numbers is a header; of a repeated word the first
+        path: Text file, plain or ``.gz``: a word and its D numbers a line, as GloVe, word2vec and
+            fastText write it, or with a tab after the word. A first line of two whole numbers is
+            word2vec's header, and the file has as many rows at least; of a repeated word the first
             line counts.
         pooling: ``mean``, or ``sif[:a=0.001]``.
         count_over: Sentences whose words ``sif`` counts; words they do not have weigh 1.
@@ -81,14 +84,24 @@ class WordVectors:
             raise UserError(f"max_words: received {max_words}; expected 1 or more")
         self.words, self.vectors = _read(Path(path).expanduser(), max_words)
         self.dim = self.vectors.shape[1]
+        self._has_capitals = any(word != word.lower() for word in self.words)
         if self.pooling.name == "mean":
             token_weights = None
         elif token_weights is None:
             token_weights = self._count(count_over)
         self.token_weights = token_weights
 
+    def _split(self, sentence: str) -> list[str]:
+        """Words of a sentence, each as the file has it, if it has it."""
+        if not self._has_capitals:
+            return split_words(sentence.lower())
+        words: list[str] = []
+        for word in split_words(sentence):
+            words += [word] if word in self.words else split_words(word.lower())
+        return words
+
     def _count(self, count_over: Sequence[str]) -> Tensor:
-        counts = Counter(word for text in count_over for word in split_words(text))
+        counts = Counter(word for text in count_over for word in self._split(text))
         if not counts:
             raise UserError("count_over: received no words; expected some to count")
         a, total = self.pooling.options["a"], counts.total()
@@ -104,7 +117,7 @@ class WordVectors:
         unknown = []
         for number, sentence in enumerate(sentences):
             rows = [
-                self.words[word] for word in split_words(sentence) if word in self.words
+                self.words[word] for word in self._split(sentence) if word in self.words
             ]
             if rows:
                 embeddings[number] = (
@@ -140,7 +153,13 @@ class WordVectors:
         tensors = {"vectors": torch.from_numpy(self.vectors)}
         if self.token_weights is not None:
             tensors["weights"] = self.token_weights
-        return {"words": digest(list(self.words)), "vectors": digest_tensors(tensors)}
+        identity = {
+            "words": digest(list(self.words)),
+            "vectors": digest_tensors(tensors),
+        }
+        if self._has_capitals:
+            identity["lookup"] = "as written, else in lower case"
+        return identity
 
     @property
     def pass_key(self) -> str:
@@ -152,34 +171,62 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     """Row of each word, and the vectors."""
     words: dict[str, int] = {}
     vectors: list[Floats] = []
-    rows = dim = 0
+    rows = dim = expected = 0
     for rows, line in enumerate(stream_lines(path), start=1):
-        fields = line.rstrip().split(" ")
-        if rows == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-            dim = int(fields[1])  # the header of word2vec
+        where = f"{path}: row {rows}"
+        if rows == 1 and (header := _header(line)):
+            expected, dim = header
             continue
-        dim = dim or max(len(fields) - 1, 1)
-        word, vector = _parse(fields, dim, f"{path}: row {rows}")
+        word, vector = _parse(line, dim, where)
+        dim = len(vector)
         if word not in words:
             words[word] = len(vectors)
             vectors.append(vector)
         if len(vectors) == max_words:
             break
+    else:
+        if expected > rows - 1 and vectors:
+            raise UserError(
+                f"{path}: received {rows - 1} rows; expected {expected}, as its first line says"
+            )
     if not vectors:
         raise UserError(f"{path}: received {rows} rows without word vectors")
     return words, np.stack(vectors)
 
 
-def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:
-    words, numbers = fields[:-dim], fields[-dim:]
+def _header(line: str) -> tuple[int, int] | None:
+    """Number of words and of dimensions in word2vec's first line."""
+    fields = line.split()
+    try:
+        count, dim = map(parse_integer, fields)
+    except ValueError:
+        return None
+    return (count, dim) if count > 0 and dim > 0 else None
+
+
+def _parse(line: str, dim: int, where: str) -> tuple[str, Floats]:
+    """A word and its vector of size ``dim``, or, for 0, of all numbers of the line.
+
+    A tab ends the word; without one, the last space before the numbers does.
+    """
+    word, tab, rest = line.rstrip().partition("\t")
+    if tab:
+        words, numbers = [word], rest.split()
+        dim = dim or max(len(numbers), 1)
+    else:
+        fields = word.split(" ")
+        dim = dim or max(len(fields) - 1, 1)
+        words, numbers = fields[:-dim], fields[-dim:]
     # A word may hold spaces, as a few of GloVe's do, but no part that is a number.
-    if not words or (len(words) > 1 and any(map(_is_number, words))):
-        raise UserError(f"{where}: received {len(fields) - 1} numbers; expected {dim}")
+    inner = len(words) > 1 and any(map(_is_number, words))
+    if not words or inner or len(numbers) != dim:
+        received = len(words) + len(numbers) - 1
+        raise UserError(f"{where}: received {received} numbers; expected {dim}")
     try:
         with np.errstate(over="ignore"):  # refused below
-            vector = np.array(list(map(float, numbers))).astype(np.float32)
+            vector = np.array(parse_numbers(numbers)).astype(np.float32)
         if not np.isfinite(vector).all():
-            raise ValueError("a value is not finite")
+            raise ValueError("a value is not finite in float32")
     except ValueError as error:
         raise UserError(
             f"{where}: {error}; expected a word and {dim} finite numbers"
@@ -189,7 +236,7 @@ def _parse(fields: Sequence[str], dim: int, where: str) -> tuple[str, Floats]:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        parse_number(text)
     except ValueError:
         return False
     return True

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbert.data.sts import STSData, load_sts
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 
 from .conftest import write
 
@@ -45,6 +45,18 @@ def test_chinese_layouts(tmp_path: Path, file: str, header: list[str]) -> None:
     assert sizes(data) == {"dev": [2]}
     assert data.sentences() == ['喜欢"打', "你", "篮球", "好"]
     assert data.split("dev")[0].scores.tolist() == [1, 0]
+
+
+def test_chinese_lines_without_three_fields_are_left_out(tmp_path: Path) -> None:
+    lines = ["a\tb\t1", "short\t0", "\tb\t1", "a\tb\t", "a\tb\t0\tmore", " c\td\t0 "]
+    write(tmp_path / "ATEC" / "ATEC.test.data", *lines)
+    with pytest.warns(FlowbertWarning, match="4 of 6 lines do not have three fields"):
+        (subset,) = load_sts("ATEC", tmp_path).split("test")
+    assert (subset.sentences1, subset.sentences2) == (("a", "c"), ("b", "d"))
+    for line in ("1\tmain\t2012\t1\t2.5\ta\tb", "train||1||a||b||3"):
+        write(tmp_path / "STS-B" / "STS-B.test.data", line)
+        with pytest.raises(UserError, match="expected BERT-whitening's layout"):
+            load_sts("STS-B", tmp_path)
 
 
 @pytest.mark.usefixtures("hub_cache")

@@ -23,8 +23,8 @@ def write(folder: Path, *lines: str, name: str = "vectors.txt") -> Path:
 def test_words() -> None:
     text = "The DOG's naïve, _x_ 3.5!"
     assert split_words(text) == [
-        "the",
-        "dog",
+        "The",
+        "DOG",
         "'",
         "s",
         "naïve",
@@ -70,6 +70,45 @@ def test_words_with_spaces_and_repeated_words(tmp_path: Path) -> None:
     assert len(WordVectors(path, max_words=9).vectors) == 3
 
 
+@pytest.mark.parametrize("layout", ["{}\t{}", "{}\t{} ", "{}\t{}\r"])
+@pytest.mark.parametrize("between", ["\t", " "])
+@pytest.mark.parametrize("header", [[], ["4 3"], ["4\t3"]])
+def test_a_tab_after_the_word(
+    layout: str, between: str, header: list[str], tmp_path: Path
+) -> None:
+    plain = WordVectors(write(tmp_path, *LINES))
+    lines = [layout.format(*line.split(" ", 1)) for line in LINES]
+    lines = [line.replace(" ", between) for line in lines]
+    other = WordVectors(write(tmp_path, *header, *lines, name="tabs.txt"))
+    assert other.identity == plain.identity
+    several = WordVectors(write(tmp_path, "New York\t1\t2", "b\t3\t4"))
+    assert list(several.words) == ["New York", "b"]
+
+
+def test_words_with_capitals_are_looked_up_as_written(tmp_path: Path) -> None:
+    lines = ["Apple 1 0 0", "apple 0 1 0", "the 0 0 1"]
+    cased = WordVectors(write(tmp_path, *lines))
+    uncased = WordVectors(write(tmp_path, *lines[1:], name="uncased.txt"))
+    texts = ["Apple", "apple", "APPLE", "The", "The Apple"]
+    apple, other, the = cased.vectors
+    expected = [apple, other, other, the, (apple + the) / 2]
+    np.testing.assert_array_equal(cased.encode(texts), expected)
+    lower = [text.lower() for text in texts]
+    np.testing.assert_array_equal(uncased.encode(texts), uncased.encode(lower))
+    assert cased.identity.keys() - uncased.identity.keys() == {"lookup"}
+
+
+def test_sif_counts_words_as_they_are_looked_up(tmp_path: Path) -> None:
+    path = write(tmp_path, "Apple 1 0", "apple 0 1")
+    corpus = ["Apple Apple apple APPLE"]
+    encoder = WordVectors(path, pooling="sif:a=0.5", count_over=corpus)
+    assert encoder.token_weights is not None
+    assert encoder.token_weights.tolist() == [0.5, 0.5]
+    encoder = WordVectors(path, pooling="sif:a=0.5", count_over=["Apple x y z"])
+    assert encoder.token_weights is not None
+    assert encoder.token_weights.tolist() == [0.5 / 0.75, 1]
+
+
 def test_a_sentence_without_known_words_gets_the_mean(tmp_path: Path) -> None:
     encoder = WordVectors(write(tmp_path, *LINES))
     with pytest.warns(FlowbertWarning, match="1 of 2 sentences"):
@@ -99,12 +138,17 @@ def test_everything_that_changes_vectors_is_in_the_identity(tmp_path: Path) -> N
         (["a 1 2 3", ""], "row 2: received 0 numbers"),
         (
             ["2 3", "a 1 2 3", "b 1 2 x"],
-            "row 3: could not convert string to float: 'x'",
+            "row 3: 'x' is no number",
         ),
-        (["a 1 2", "b 1 nan"], "row 2: a value is not finite"),
+        (["a 1 2", "b 1 nan"], "row 2: 'nan' is not finite"),
         (["a 1 2", "b 1 1e99"], "row 2: a value is not finite"),
+        (["a 1 2", "b 1 1_0"], "row 2: '1_0' is no number"),
+        (["a 1 2", "b 1 \uff12"], "row 2: '\uff12' is no number"),
+        (["a  1 2"], "row 1: '' is no number"),
+        (["a\t1\t2", "b\t1"], "row 2: received 1 numbers; expected 2"),
+        (["3 2", "a 1 2", "b 1 2"], "received 2 rows; expected 3"),
         (["word"], "row 1: received 0 numbers; expected 1"),
-        (["3 2"], "received 1 rows"),
+        (["3 2"], "received 1 rows without"),
         ([], "received 0 rows"),
     ],
 )

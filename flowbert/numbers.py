@@ -1,0 +1,60 @@
+"""Numbers in text: one grammar for files and options.
+
+Python's own takes ``1_0`` for 10 and full-width digits for plain ones, and reads ``nan``.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def parse_numbers(texts: Sequence[str]) -> list[float]:
+    """Finite decimal numbers, such as ``-4.5e-1``.
+
+    Raises:
+        ValueError: For the first text that is none.
+
+    Example:
+        >>> parse_numbers(["3", "-4.5e-1"])
+        [3.0, -0.45]
+    """
+    joined = "".join(texts)
+    if "_" in joined or not joined.isascii():
+        wrong = next(text for text in texts if "_" in text or not text.isascii())
+        raise ValueError(f"{wrong!r} is no number")
+    numbers = []
+    for text in texts:
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no number") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{text!r} is not finite")
+        numbers.append(number)
+    return numbers
+
+
+def parse_number(text: str) -> float:
+    """A finite decimal number, with or without white space around it.
+
+    Raises:
+        ValueError: If the text is none.
+    """
+    return parse_numbers([text.strip()])[0]
+
+
+def parse_integer(text: str) -> int:
+    """A whole number in decimal digits, with or without white space around it.
+
+    Raises:
+        ValueError: If the text is none.
+
+    Example:
+        >>> parse_integer("-12")
+        -12
+    """
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)

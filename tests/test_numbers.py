@@ -1,0 +1,57 @@
+"""Numbers in text: what Python's own grammar allows beyond is refused wherever text is read."""
+
+from collections.abc import Callable
+
+import pytest
+
+from flowbert.encoders.layers import resolve_layers
+from flowbert.encoders.pooling import parse_pooling
+from flowbert.errors import UserError
+from flowbert.maps import check_map, make_map
+from flowbert.numbers import parse_integer, parse_number, parse_numbers
+
+NO_NUMBERS = ["1_0", "\uff11", "\u0663", "nan", "inf", "-Infinity", "1e400", "", "0x1"]
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS)
+def test_no_numbers(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no number|is not finite"):
+        parse_number(text)
+    with pytest.raises(ValueError, match=r"is no number|is not finite"):
+        parse_numbers(["1", text])
+    with pytest.raises(ValueError, match="is no whole number"):
+        parse_integer(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "+2.", ".5", "4.5e-1", "1E3", " 7 "])
+def test_numbers_are_those_of_python(text: str) -> None:
+    assert parse_number(text) == float(text)
+
+
+def test_whole_numbers() -> None:
+    assert [parse_integer(text) for text in ("12", "-3", "+4 ")] == [12, -3, 4]
+    with pytest.raises(ValueError, match=r"'1\.0' is no whole number"):
+        parse_integer("1.0")
+
+
+def open_map(text: str) -> None:
+    check_map(make_map(text), 16)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "whitening:shrinkage={}": open_map,
+    "whitening-{}": open_map,
+    "truncation-{}": open_map,
+    "flow:noise={}": open_map,
+    "learned-removal-8:penalty={}": open_map,
+    "sif:a={}": parse_pooling,
+    "zipf:cls={}": parse_pooling,
+    "1,{}": lambda text: resolve_layers(text, 12),
+}
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS)
+@pytest.mark.parametrize("option", READERS)
+def test_options_refuse_them(option: str, text: str) -> None:
+    with pytest.raises(UserError):
+        READERS[option](option.format(text))
