@@ -104,7 +104,7 @@ class Run:
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         vectors: File of vectors in place of encoder and corpus; nothing is measured then.
-        baseline: Closed-form map beside the flow; None for none.
+        baseline: Closed-form map beside the flow; ``none`` for none.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
         checkpoint: Options of :func:`flowbert.modules.checkpoint_callbacks`.
@@ -169,7 +169,7 @@ class Run:
             check_choice("method", method, dict.fromkeys([*MODULES, *map_names()]))
         self.template = None if method in MODULES else make_map(method)
         self.baseline = None
-        if baseline is not None and method == "flow":
+        if baseline is not None and baseline != "none" and method == "flow":
             self.baseline = WhiteningBaseline(make_map(baseline))
         model, data = dict(model or {}, seed=seed), dict(data or {})
         if ckpt_path is not None:

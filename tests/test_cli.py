@@ -1,6 +1,7 @@
 """The command line: names, mistakes, help, configurations."""
 
 import errno
+import itertools
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import yaml
 
 from flowbert.cli import main
 from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, load, option_names
-from flowbert.cli.parser import make_parser
+from flowbert.cli.parser import Parser, make_parser
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -24,6 +25,7 @@ MISTAKES = [
     ("fit --data.corpus a.txt", ["--data.corpus: no such option", "--corpus"]),
     ("fit --config typo.yaml", ["typo.yaml: trainer.max_epoch", "max_epochs"]),
     ("fit --config group.yaml", ["group.yaml: data is 5", "group"]),
+    ("fit --config null.yaml", ["--corpus: received null; expected text"]),
     ("fit --config long.yaml", ["long.yaml: not readable as YAML"]),
     ("fit --config list.yaml", ["list.yaml: received"]),
     ("fit --config no.yaml", ["no.yaml: no such file"]),
@@ -81,6 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
     (tmp_path / "group.yaml").write_text("data: 5\n")
+    (tmp_path / "null.yaml").write_text("corpus: null\n")
     (tmp_path / "long.yaml").write_text(f"seed: {'9' * 5000}\n")
     (tmp_path / "list.yaml").write_text("- a\n")
     (tmp_path / "done").mkdir()
@@ -114,6 +117,49 @@ def test_names_are_those_of_the_parser(command: str, method: str) -> None:
     names = {action.dest for action in parser._actions if action.option_strings}
     nested = {name for name in names if name.endswith(".help")} | {"trainer"}
     assert set(option_names(command, method)) == names - nested | {"help", "quiet"}
+
+
+# Texts that YAML reads as something else, and some that end in a space or are nothing.
+TEXTS = [
+    *("null", "true", "1_0", "1.0", "0x1f", "2026-01-01", "~", "yes", ""),
+    *("# tag: ", "a: b", "{x}", "{a: 1}", "&a", "*a", "!tag", "|", "@x", "%x"),
+    *(" before", "after ", "'q'", '"q"', "a\nb", "句\té", "a,b", "a=b", "-x"),
+]
+METHODS = [("fit", method) for method in MODULES]
+OTHERS = [(command, "flow") for command in COMMANDS if command not in TRAINED]
+
+
+POSITIONAL = {"export": ["x"], "import_whitening": ["x"], "report": ["x"]}
+
+
+def text_options(parser: Parser, names: list[str]) -> list[str]:
+    kinds = {
+        action.dest: getattr(action, "_typehint", action.type)
+        for action in parser._actions
+    }
+    return [name for name in names if kinds.get(name) is str]
+
+
+@pytest.mark.parametrize(("command", "method"), [*METHODS, *OTHERS])
+def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) -> None:
+    """On the line, in the configuration of a run, and None where that says null."""
+    parser = make_parser(command, load(COMMANDS[command]), method)
+    names = text_options(parser, option_names(command, method))
+    needed = POSITIONAL.get(command, [])
+    for turn in range(len(TEXTS)):
+        texts = dict(
+            zip(names, itertools.cycle(TEXTS[turn:] + TEXTS[:turn]), strict=False)
+        )
+        read = parser.read(
+            [*needed, *(f"--{name}={text}" for name, text in texts.items())]
+        )
+        assert {name: read[name] for name in names} == texts
+    for name in names:
+        read[name] = texts[name] if name in parser.never_none else None
+        config = tmp_path / "config.yaml"
+    config.write_text(parser.dump(read, skip_none=False))
+    again = parser.read([*needed, f"--config={config}"])
+    assert {name: again[name] for name in names} == {name: read[name] for name in names}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -209,7 +255,7 @@ def test_configurations_run(
 def test_a_run_is_repeated_by_its_configuration(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = ["--quiet", "--baseline", "null"]
+    small = ["--quiet", "--baseline", "none"]
     options = [*small, *SMALL["trained"], "--log_to", "tensorboard"]
     main(["fit", "--run_dir", "one", "--model.noise", "0.1", *options])
     main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])

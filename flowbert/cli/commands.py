@@ -37,7 +37,7 @@ def run(command: str, line: CommandLine) -> None:
         print(help_text(parser, line.help))
         return
     show_progress(not line.quiet)
-    config = parser.parse_args(line.words)
+    config = parser.read(line.words)
     if command in TRAINED:
         _train(command, parser, config, function, line.quiet)
         return

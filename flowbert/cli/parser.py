@@ -23,8 +23,7 @@ from flowbert.cli.options import (
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 
-_TEXT = str | None
-_TYPES: dict[str, Any] = {"vectors": _TEXT}
+_TYPES: dict[str, Any] = {"vectors": str | None}
 """Types of arguments on the command line, where that of a call does not say."""
 
 _HELP = {
@@ -44,6 +43,10 @@ _WORDS = {
 
 class Parser(jsonargparse.ArgumentParser):
     """A parser that says of a mistake what was received and what is expected."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.never_none: set[str] = set()
 
     def add_parameters(
         self,
@@ -76,8 +79,11 @@ class Parser(jsonargparse.ArgumentParser):
             if name in skip or option in known or variadic:
                 continue
             kind = _TYPES.get(name, parameter.annotation)
+            kind = kind if group else _given(kind)
+            if parameter.default is not None and not _allows_none(kind):
+                self.never_none.add(option)
             options: dict[str, Any] = {
-                "type": kind if group else _given(kind),
+                "type": _text_as_given(kind),
                 "help": texts.get(name, "").replace("``", "").replace("%", "%%"),
             }
             options["help"] = re.sub(r":\w+:`~?([^`]*)`", r"\1", options["help"])
@@ -90,6 +96,15 @@ class Parser(jsonargparse.ArgumentParser):
             else:
                 options["default"] = parameter.default
             target.add_argument(f"--{option}", **options)
+
+    def read(self, words: Sequence[str]) -> jsonargparse.Namespace:
+        """Parse words; a null of a configuration is refused where the function does not know it."""
+        config = self.parse_args(words)
+        for option in self.never_none:
+            if config.get(option, self) is None:
+                expected = self._expected(option)
+                raise UserError(f"--{option}: received null; expected {expected}")
+        return config
 
     def error(self, message: str, ex: Exception | None = None) -> Any:
         """Raise a UserError in the form ``--option: received X; expected Y``."""
@@ -125,6 +140,18 @@ def _given(hint: Any) -> Any:
         kept = [part for part in given if part in _WORDS or get_origin(part) is list]
         return Union[tuple(kept)]  # noqa: UP007
     return hint
+
+
+def _allows_none(hint: Any) -> bool:
+    return hint is Any or type(None) in get_args(hint)
+
+
+def _text_as_given(hint: Any) -> Any:
+    """A type without None where it allows text: ``null`` and ``# x`` are texts, too."""
+    parts = get_args(hint)
+    if not _is_union(hint) or str not in parts or type(None) not in parts:
+        return hint
+    return Union[tuple(part for part in parts if part is not type(None))]  # noqa: UP007
 
 
 def _is_union(hint: Any) -> bool:
@@ -177,9 +204,7 @@ def make_parser(
     if "encoder" in skip:
         parser.add_parameters(EncoderOptions, group="encoder")
     if command == "reproduce":
-        parser.add_argument(
-            "--explain", type=_TEXT, default=None, help=_HELP["explain"]
-        )
+        parser.add_argument("--explain", type=str, default=None, help=_HELP["explain"])
     if command in TRAINED:
         _add_training(parser, method)
     elif "device" in inspect.signature(function).parameters:
