@@ -316,7 +316,8 @@ class Run:
             fitted, flaw = fit_map(self.template, self.rows, seed=self.seed)
             if flaw is not None:
                 raise UserError(f"method: {self.method}: {flaw}")
-            methods = [Method(self.method, fitted, True, self.corpus)]
+            seed = self.seed if fitted.seeded else None
+            methods = [Method(self.method, fitted, True, self.corpus, seed)]
         else:
             try:
                 self._call("fit")

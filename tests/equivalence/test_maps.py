@@ -1,0 +1,91 @@
+"""One map, one corpus, one task: every way gives the same figures, or refuses in one line."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivalence.ways import (
+    FIGURES,
+    VECTORS,
+    Floats,
+    Lab,
+    differences,
+    exported_model,
+    may_refuse,
+    sentence_transformers,
+    unless_refused,
+)
+from flowbert.exports import FORMATS
+from flowbert.maps import MAPS, map_names
+
+OPTIONS = [
+    "whitening:shrinkage=0.1",
+    "whitening:exponent=-0.25",
+    "nulling-3:standardize=true",
+    "learned-removal-8:center=false",
+]
+CHAINS = [
+    "whitening-64:shrinkage=0.1+flow",
+    "whitening-40+learned-removal-8",
+    "learned-removal-8+whitening",
+    "learned-removal-8+learned-removal-4",
+]
+METHODS = [
+    *map_names(),
+    *(f"{name}-8" for name in map_names() if MAPS[name].size_parameter is not None),
+    *OPTIONS,
+    *CHAINS,
+]
+"""Every map of the registry, and some with options and in chains."""
+
+EXPORTED = ("raw", "flow", "whitening:shrinkage=0.1")
+"""Those whose exports, a second each, are of the default run."""
+
+# A rank that is not full, or few sentences for many directions, is what the maps are tried on.
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+
+def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
+    """Every method by every way."""
+    made = []
+    for method, way in itertools.product(METHODS, ways):
+        exports = way in (exported_model, sentence_transformers)
+        slow = exports and method not in EXPORTED
+        marks = [pytest.mark.slow] if slow else []
+        made.append(
+            pytest.param(method, way, id=f"{method}-{way.__name__}", marks=marks)
+        )
+    return made
+
+
+@pytest.mark.parametrize(("method", "way"), cells(FIGURES))
+def test_figures(
+    method: str, way: Callable[[Lab, str], pd.DataFrame], lab: Lab
+) -> None:
+    rows = unless_refused(way, lab, method)
+    if rows is None:
+        assert may_refuse(way, method)
+    else:
+        assert differences(rows, lab.reference(method)) == ""
+
+
+# What an export promises of a pass of its program and one of ours: 168 u = 1e-5 in a cosine. The
+# figure's vectors are of a third pass, in other batches, which moves them by as much.
+TOLERANCE = 2 * FORMATS["sentence-transformers"].tolerance
+
+
+@pytest.mark.parametrize(("method", "way"), cells(VECTORS))
+def test_vectors(method: str, way: Callable[[Lab, str], Floats], lab: Lab) -> None:
+    vectors = unless_refused(way, lab, method)
+    if vectors is None:
+        assert may_refuse(way, method)
+        return
+    (items,) = lab.results[method].items.values()
+    cosines = lab.task.items(vectors)
+    frame = lab.results[method].frame
+    (cell,) = set(frame.loc[frame["method"] == method, "cell"])
+    np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

@@ -1,0 +1,188 @@
+"""One training of an encoder: every way gives the same figures, or refuses in one line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pytorch_lightning import Trainer, seed_everything
+
+from equivalence.ways import (
+    TRAINER,
+    Floats,
+    Interrupt,
+    Lab,
+    differences,
+    rows_of,
+    unless_refused,
+)
+from flowbert.cli import main
+from flowbert.encoders import EmbeddingCache, SentenceEncoder
+from flowbert.encoding import encode
+from flowbert.evaluation import Results, compare
+from flowbert.exports import FORMATS, export
+from flowbert.exports.folder import encode_with_folder
+from flowbert.model import Model
+from flowbert.modules import TextDataModule, make_examples
+from flowbert.modules.trainer import quiet_lightning
+from flowbert.training import MODULES, TRAINER_DEFAULTS, Run
+
+METHODS = [name for name in MODULES if name != "flow"]
+OPTIONS: dict[str, Any] = {
+    "corpus": "target",
+    "nli": "builtin-sample",
+    "data": {"batch_size": 8},
+}
+# One epoch: the last weights are the best ones.
+ONE_EPOCH = TRAINER | {"max_epochs": 1, "limit_val_batches": 0}
+
+
+class Trainings:
+    """Runs of the methods that train an encoder, in a lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.data = lab.data | {"max_sentences": 48}
+        self._runs: dict[str, Run] = {}
+        self.results: dict[str, Results] = {}
+
+    def run(self, method: str, **options: Any) -> Run:
+        trainer = ONE_EPOCH | options.pop("trainer", {})
+        options = {"run_dir": self.lab.new_folder(), **OPTIONS, **options}
+        return Run(method, self.lab.options, **self.data, trainer=trainer, **options)
+
+    def fitted(self, method: str) -> Run:
+        """The finished run of a fit; fitted once."""
+        if method not in self._runs:
+            run = self.run(method)
+            self.results[method] = run.fit()
+            self._runs[method] = run
+        return self._runs[method]
+
+    def reference(self, method: str) -> Any:
+        self.fitted(method)
+        return rows_of(self.results[method], method)
+
+
+@pytest.fixture(scope="session")
+def trainings(lab: Lab) -> Trainings:
+    return Trainings(lab)
+
+
+def file_of_a_fit(of: Trainings, method: str) -> Any:
+    """``fit``, as its file says."""
+    return rows_of(Results.load(of.fitted(method).folder / "results.json"), method)
+
+
+def command_line(of: Trainings, method: str) -> Any:
+    """The command ``fit``."""
+    folder = of.lab.new_folder()
+    options = {"method": method, "run_dir": folder, **of.data, **OPTIONS}
+    options["encoder.layers"] = of.lab.options.layers
+    options |= {f"data.{name}": value for name, value in options.pop("data").items()}
+    options |= {f"trainer.{name}": value for name, value in ONE_EPOCH.items()}
+    main(["fit", "--quiet", *(f"--{name}={value}" for name, value in options.items())])
+    return rows_of(Results.load(folder / "results.json"), method)
+
+
+def by_test(of: Trainings, method: str) -> Any:
+    """``test`` with the checkpoint of the fit."""
+    file = of.fitted(method).folder / "checkpoints" / "last.ckpt"
+    return rows_of(of.run(method, ckpt_path=file, resume=False).test(), method)
+
+
+def resumed(of: Trainings, method: str) -> Any:
+    """``fit`` that is interrupted and goes on."""
+    checkpoint = {"every_n_steps": 1}
+    trainer = {"callbacks": [Interrupt(4)]}
+    stopped = of.run(method, checkpoint=checkpoint, trainer=trainer)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        stopped.fit()
+    file = stopped.folder / "checkpoints" / "last.ckpt"
+    again = of.run(method, checkpoint=checkpoint, ckpt_path=file)
+    return rows_of(again.fit(), method)
+
+
+def python(of: Trainings, method: str) -> Any:
+    """Module, data and Trainer put together by hand."""
+    lab = of.lab
+    corpus = None if method == "sbert" else lab.task.corpus("target")
+    examples = make_examples(method, corpus, nli="builtin-sample", tasks=[lab.task])
+    encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
+    module: Any = MODULES[method](encoder)
+    data = TextDataModule(encoder, examples.sample(48, 0), batch_size=8)
+    seed_everything(0, verbose=False)
+    with quiet_lightning():
+        options = TRAINER_DEFAULTS | ONE_EPOCH | {"enable_checkpointing": False}
+        Trainer(**options).fit(module, datamodule=data)
+    trained = module.trained_encoder().requires_grad_(False).eval()
+    return lab.measure(EmbeddingCache().embed(trained, lab.task.sentences))
+
+
+def saved_encoder(of: Trainings, method: str) -> Any:
+    """The encoder of the fit, loaded."""
+    folder = of.fitted(method).folder
+    results = compare(str(folder), "raw", bootstrap=0, **of.lab.data)
+    unknown = ("method", "corpus", "seed", "supervised")
+    return rows_of(results, "raw", unknown)
+
+
+def saved_model(of: Trainings, method: str) -> Any:
+    """The model of the fit, given to ``compare``."""
+    model = Model.load(of.fitted(method).folder)
+    results = of.lab.compare({method: model})
+    return rows_of(results, method, ("corpus", "seed", "supervised"))
+
+
+FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
+    file_of_a_fit,
+    command_line,
+    by_test,
+    resumed,
+    python,
+    saved_encoder,
+    saved_model,
+]
+
+
+@pytest.mark.parametrize("way", FIGURES, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("method", METHODS)
+def test_figures(
+    method: str, way: Callable[[Trainings, str], pd.DataFrame], trainings: Trainings
+) -> None:
+    rows = unless_refused(way, trainings, method)
+    if rows is None:
+        assert way is resumed
+    else:
+        assert differences(rows, trainings.reference(method)) == ""
+
+
+def encoded(of: Trainings, method: str) -> Floats:
+    """``encode`` with the model of the fit."""
+    folder = str(of.fitted(method).folder)
+    return np.asarray(encode(of.lab.task.sentences, encoder=folder))
+
+
+def sentence_transformers(of: Trainings, method: str) -> Floats:
+    """sentence-transformers with the exported folder."""
+    to = export(of.fitted(method).folder, of.lab.new_folder())
+    return np.asarray(encode_with_folder(to, of.lab.task.sentences))
+
+
+# As in test_maps.py: other passes of the encoder.
+TOLERANCE = 2 * FORMATS["sentence-transformers"].tolerance
+
+
+@pytest.mark.parametrize(
+    "way", [encoded, pytest.param(sentence_transformers, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_vectors(
+    method: str, way: Callable[[Trainings, str], Any], trainings: Trainings
+) -> None:
+    cosines = trainings.lab.task.items(way(trainings, method))
+    results = trainings.results[method]
+    (items,) = results.items.values()
+    (cell,) = set(results.frame.loc[results.frame["method"] == method, "cell"])
+    np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

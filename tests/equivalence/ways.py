@@ -1,0 +1,383 @@
+"""The ways to the figures of a map: each gives rows of the one long table, or vectors.
+
+A way takes a :class:`Lab` and the specification of a map, and gives what it says of the map, or
+raises a UserError. Nothing but the way differs: encoder, corpus, task, labels and seed are the
+lab's.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning import Callback
+
+from flowbert.cli import main
+from flowbert.data.corpus import Corpus
+from flowbert.data.sample import SPLITS, sample_pairs
+from flowbert.encoders import EmbeddingCache, EncoderOptions, open_encoder
+from flowbert.encoding import encode
+from flowbert.errors import UserError
+from flowbert.evaluation import Results, compare
+from flowbert.exports import export
+from flowbert.exports.folder import encode_with_folder
+from flowbert.maps import load_map, make_map, save_map, steps_of
+from flowbert.model import Model
+from flowbert.tasks import STS, load_task
+from flowbert.training import Run
+
+Floats = NDArray[np.floating[Any]]
+
+TRAINER: dict[str, Any] = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "enable_progress_bar": False,
+}
+INDEX = ["task", "split", "metric", "aggregation"]
+SAYS = ["method", "corpus", "seed", "supervised", "pairs", "reason"]
+"""Columns that name a figure, and those that say of what it is."""
+
+
+def write_task(folder: Path, sizes: dict[str, int]) -> Path:
+    """A data folder with the task ``STS-B`` of the first pairs of each split of the sample."""
+    task = folder / "STS-B"
+    task.mkdir(parents=True)
+    for split in SPLITS:
+        pairs = sample_pairs(split)[: sizes[split]]
+        lines = ["\t".join(map(str, pair)) for pair in pairs]
+        (task / f"STS-B.{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+class Lab:
+    """One encoder, corpus, task and seed, and what several ways share.
+
+    Args:
+        folder: An empty folder to work in.
+        encoder: The encoder.
+        task: Name of a task with the splits train, dev and test.
+        senteval: Its data folder.
+        max_sentences: Sentences that maps are fitted on; None for all.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        encoder: EncoderOptions,
+        task: str,
+        senteval: Path,
+        max_sentences: int | None = None,
+    ) -> None:
+        self.folder = folder
+        self.options = encoder
+        self.data: dict[str, Any] = {"tasks": task, "senteval": str(senteval)}
+        self.data["max_sentences"] = max_sentences
+        self._runs: dict[str, Run] = {}
+        self._exported: dict[str, Path] = {}
+        self._references: dict[tuple[str, str], pd.DataFrame] = {}
+        self.results: dict[str, Results] = {}
+
+    @cached_property
+    def encoder(self) -> Any:
+        return open_encoder(self.options)
+
+    @cached_property
+    def task(self) -> STS:
+        loaded = load_task(self.data["tasks"], self.data["senteval"])
+        assert isinstance(loaded, STS)
+        return loaded
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        whole = self.task.corpus("target")
+        size = self.data["max_sentences"]
+        return whole if size is None else whole.sample(size, 0)
+
+    def embed(self, sentences: Any) -> Floats:
+        """Vectors of a pass that others have filled: another pass moves the last digits."""
+        return EmbeddingCache().embed(self.encoder, sentences)
+
+    def new_folder(self) -> Path:
+        """A path in the lab that does not exist."""
+        return self.folder / f"folder-{len(list(self.folder.iterdir()))}"
+
+    def compare(self, methods: Any, split: str = "test", **options: Any) -> Results:
+        options = {"bootstrap": 0, **self.data, **options}
+        return compare(self.encoder, methods, split=split, **options)
+
+    def reference(self, method: str, split: str = "test") -> pd.DataFrame:
+        """Rows of a comparison of the method alone: what every way is to give."""
+        if (method, split) not in self._references:
+            results = self.compare([method], split)
+            self._references[method, split] = rows_of(results, method)
+        return self._references[method, split]
+
+    def run(self, method: str, **options: Any) -> Run:
+        """A run of a method that is not started."""
+        trainer = TRAINER | options.pop("trainer", {})
+        options = {"run_dir": self.new_folder(), "baseline": None, **options}
+        return Run(method, self.options, **self.data, trainer=trainer, **options)
+
+    def fitted(self, method: str) -> Run:
+        """The finished run of a fit, at the defaults; fitted once."""
+        if method not in self._runs:
+            run = self.run(method)
+            self.results[method] = run.fit()
+            self._runs[method] = run
+        return self._runs[method]
+
+    def checkpoint(self, method: str) -> Path:
+        """The checkpoint of that run; a flow's for a method without one."""
+        name = method if self.fitted(method).module is not None else "flow"
+        return self.fitted(name).folder / "checkpoints" / "last.ckpt"
+
+    def exported(self, method: str) -> Path:
+        """That run as a folder of sentence-transformers; exported once."""
+        if method not in self._exported:
+            to = self.new_folder()
+            folder = self.fitted(method).folder
+            self._exported[method] = export(folder, to, method=file_name(method))
+        return self._exported[method]
+
+    def measure(self, vectors: Any) -> pd.DataFrame:
+        """Figures of vectors of the task's sentences, ``(M, k)``; they say nothing else."""
+        measured = self.task.measure(torch.as_tensor(np.asarray(vectors)))
+        task = self.task.name, self.task.split
+        rows = [(*task, *key, value) for key, value in measured.scores.items()]
+        return pd.DataFrame(rows, columns=[*INDEX, "value"]).set_index(INDEX)
+
+
+def rows_of(results: Results, method: str, unknown: tuple[str, ...] = ()) -> Any:
+    """Rows of a method, by the name of the figure.
+
+    Args:
+        results: The results.
+        method: Its name in them.
+        unknown: Columns that the way does not know.
+    """
+    frame = results.frame[results.frame["method"] == method]
+    assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
+    says = [name for name in SAYS if name not in unknown]
+    return frame.set_index(INDEX)[[*says, "value"]]
+
+
+def differences(rows: pd.DataFrame, expected: pd.DataFrame) -> str:
+    """What differs from the reference, in a line; empty if all is equal to the last digit."""
+    if set(rows.index) != set(expected.index):
+        return f"rows {sorted(set(rows.index) ^ set(expected.index))}"
+    expected = expected.loc[rows.index]
+    found = []
+    for name in rows.columns:
+        one, two = rows[name], expected[name]
+        differs = (one != two) & ~(one.isna() & two.isna())
+        if differs.any():
+            first = list(differs).index(True)
+            found.append(f"{name} {one.iloc[first]!r}, not {two.iloc[first]!r}")
+        if name == "value" and differs.any():
+            found[-1] += f" (up to {(one - two).abs().max():.1e})"
+    return "; ".join(found)
+
+
+def unless_refused(way: Callable[..., Any], *given: Any) -> Any:
+    """What a way gives; None where it refuses, which it does in one line."""
+    try:
+        return way(*given)
+    except UserError as error:
+        message = str(error)
+    assert message
+    assert "\n" not in message
+    return None
+
+
+def file_name(method: str) -> str:
+    """Name of a map in a model's folder: those of its steps."""
+    return "+".join(step.name for step in steps_of(make_map(method)))
+
+
+class Interrupt(Callback):
+    """Ctrl-C in a batch."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        if trainer.fit_loop.total_batch_idx == self.batch:
+            raise KeyboardInterrupt
+
+
+# --------------------------------------------------------------------- compare and fit
+
+
+def with_others(lab: Lab, method: str) -> pd.DataFrame:
+    """``compare`` with other methods, before and after."""
+    others = ["zca:shrinkage=0.3", method, "standardization+truncation-4"]
+    return rows_of(lab.compare(others), method)
+
+
+def kept_cells(lab: Lab, method: str) -> pd.DataFrame:
+    """``compare`` from the files that the same comparison has kept."""
+    output = lab.new_folder() / "results.json"
+    for _ in range(2):
+        lab.compare([method], output=output)
+    return rows_of(Results.load(output), method)
+
+
+def command_line(lab: Lab, method: str) -> pd.DataFrame:
+    """The command ``compare``, as its file says."""
+    output = str(lab.new_folder() / "results.json")
+    options = {"methods": method, "bootstrap": 0, "output": output, **lab.data}
+    options["encoder.path"] = lab.options.path
+    options["encoder.layers"] = lab.options.layers
+    given = {name: value for name, value in options.items() if value is not None}
+    main(["compare", "--quiet", *(f"--{name}={given[name]}" for name in given)])
+    return rows_of(Results.load(output), method)
+
+
+def fit(lab: Lab, method: str) -> pd.DataFrame:
+    """``fit``."""
+    lab.fitted(method)
+    return rows_of(lab.results[method], method)
+
+
+def file_of_a_fit(lab: Lab, method: str) -> pd.DataFrame:
+    """``fit``, as its file says."""
+    return rows_of(Results.load(lab.fitted(method).folder / "results.json"), method)
+
+
+def by_test(lab: Lab, method: str) -> pd.DataFrame:
+    """``test`` with the checkpoint of the fit."""
+    run = lab.run(method, ckpt_path=lab.checkpoint(method), resume=False)
+    return rows_of(run.test(), method)
+
+
+def resumed(lab: Lab, method: str) -> pd.DataFrame:
+    """``fit`` that is interrupted and goes on."""
+    checkpoint = {"every_n_steps": 1}
+    trainer = {"callbacks": [Interrupt(8)]}
+    stopped = lab.run(method, checkpoint=checkpoint, trainer=trainer)
+    with suppress(KeyboardInterrupt, SystemExit):
+        stopped.fit()
+    file = stopped.folder / "checkpoints" / "last.ckpt"
+    given = file if file.exists() else lab.checkpoint(method)
+    again = lab.run(method, checkpoint=checkpoint, ckpt_path=given)
+    return rows_of(again.fit(), method)
+
+
+# --------------------------------------------------------------------------- in chains
+
+
+def after_nothing(lab: Lab, method: str) -> pd.DataFrame:
+    """In a chain, after a step that changes nothing."""
+    return _in_chain(lab, method, f"truncation+{method}")
+
+
+def before_nothing(lab: Lab, method: str) -> pd.DataFrame:
+    """In a chain, before a step that changes nothing."""
+    return _in_chain(lab, method, f"{method}+truncation")
+
+
+def _in_chain(lab: Lab, method: str, chain: str) -> Any:
+    # Raw alone is of no corpus; the other step has one.
+    unknown = ("method", "corpus") if method == "raw" else ("method",)
+    return rows_of(lab.compare([chain]), chain, unknown)
+
+
+# --------------------------------------------------------------------------- in Python
+
+
+def by_hand(lab: Lab, method: str) -> Any:
+    """The map fitted on the vectors of the corpus as users of scikit-learn do."""
+    made: Any = make_map(method)
+    labels = lab.task.labels()
+    left = lab.embed([text for subset in labels for text in subset.sentences1])
+    right = lab.embed([text for subset in labels for text in subset.sentences2])
+    scores = np.concatenate([subset.scores for subset in labels])
+    rows = lab.embed(lab.corpus.sentences)
+    return made.fit(rows, pairs=(left, right, scores))
+
+
+def python(lab: Lab, method: str) -> pd.DataFrame:
+    """The map fitted by hand, its vectors measured by the task."""
+    return lab.measure(by_hand(lab, method).transform(lab.embed(lab.task.sentences)))
+
+
+def given(lab: Lab, method: str) -> pd.DataFrame:
+    """The map fitted by hand, given to ``compare``."""
+    results = lab.compare({method: by_hand(lab, method)})
+    return rows_of(results, method, ("corpus", "seed"))
+
+
+# --------------------------------------------------------------------- saved and loaded
+
+
+def saved_map(lab: Lab, method: str) -> pd.DataFrame:
+    """The map fitted by hand, saved and loaded."""
+    file = lab.new_folder() / "map.safetensors"
+    save_map(by_hand(lab, method), file)
+    return lab.measure(load_map(file).transform(lab.embed(lab.task.sentences)))
+
+
+def saved_model(lab: Lab, method: str) -> pd.DataFrame:
+    """The model of the fit, loaded and given to ``compare``."""
+    model = Model.load(lab.fitted(method).folder, file_name(method))
+    results = lab.compare({method: model})
+    return rows_of(results, method, ("corpus", "seed"))
+
+
+def exported_model(lab: Lab, method: str) -> pd.DataFrame:
+    """The exported folder, loaded by this package and given to ``compare``."""
+    model = Model.load(lab.exported(method), file_name(method))
+    results = lab.compare({method: model})
+    return rows_of(results, method, ("corpus", "seed"))
+
+
+FIGURES: list[Callable[[Lab, str], pd.DataFrame]] = [
+    with_others,
+    kept_cells,
+    command_line,
+    fit,
+    file_of_a_fit,
+    by_test,
+    resumed,
+    after_nothing,
+    before_nothing,
+    python,
+    given,
+    saved_map,
+    saved_model,
+    exported_model,
+]
+"""Ways whose figures are equal to the last digit: all do the same sums."""
+
+# ------------------------------------------------------------- vectors of other passes
+
+
+def encoded(lab: Lab, method: str) -> Floats:
+    """``encode`` with the model of the fit."""
+    folder = str(lab.fitted(method).folder)
+    vectors = encode(lab.task.sentences, model=folder, method=file_name(method))
+    return np.asarray(vectors)
+
+
+def sentence_transformers(lab: Lab, method: str) -> Floats:
+    """sentence-transformers with the exported folder."""
+    return np.asarray(encode_with_folder(lab.exported(method), lab.task.sentences))
+
+
+VECTORS: list[Callable[[Lab, str], Floats]] = [encoded, sentence_transformers]
+"""Ways that encode the sentences anew, in other batches or by another program."""
+
+
+def may_refuse(way: Callable[..., Any], method: str) -> bool:
+    """Whether a way is closed to a method: a run to one that learns from labels, a checkpoint to
+    one that no Trainer fits.
+    """
+    compares = (with_others, kept_cells, command_line, after_nothing, before_nothing)
+    if way in (*compares, python, given, saved_map):
+        return False
+    return way in (by_test, resumed) or make_map(method).supervised
