@@ -4,6 +4,10 @@ from flowbert.encoders.base import Encoder, check_same_encoder
 from flowbert.encoders.cache import EmbeddingCache, EmbeddingRows
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
+from flowbert.encoders.loaded import (
+    LoadedSentenceTransformer,
+    is_sentence_transformer,
+)
 from flowbert.encoders.options import EncoderOptions, open_encoder, open_encoders
 from flowbert.encoders.words import WordVectors
 
@@ -13,11 +17,13 @@ __all__ = [
     "EmbeddingRows",
     "Encoder",
     "EncoderOptions",
+    "LoadedSentenceTransformer",
     "SentenceEncoder",
     "SentenceTransformerFolder",
     "WordVectors",
     "check_same_encoder",
     "encode_variants",
+    "is_sentence_transformer",
     "load_encoder",
     "open_encoder",
     "open_encoders",

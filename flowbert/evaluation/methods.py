@@ -1,5 +1,7 @@
 """Methods of a comparison: maps to fit, fitted maps, models with their own encoder."""
 
+import secrets
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,17 +13,24 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from flowbert.data.files import as_list
-from flowbert.encoders import Encoder
-from flowbert.errors import UserError
+from flowbert.encoders import (
+    Encoder,
+    LoadedSentenceTransformer,
+    is_sentence_transformer,
+)
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, digest_tensors
 from flowbert.maps import (
     AnyMap,
+    Chain,
     Flow,
+    Foreign,
     LabelledPairs,
     Map,
     Moments,
     Raw,
     as_map,
+    is_map,
     make_map,
     map_name,
     steps_of,
@@ -42,6 +51,8 @@ class Method:
         corpus: What a fitted map was fitted on; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
+        token: Name of this object alone, where the settings do not tell it from others: a
+            transformer of another library.
     """
 
     name: str
@@ -50,6 +61,7 @@ class Method:
     corpus: str = "none"
     seed: int | None = None
     encoder: Encoder | None = None
+    token: str | None = None
 
     @property
     def needs_fit(self) -> bool:
@@ -69,10 +81,28 @@ class Method:
     @cached_property
     def key(self) -> str:
         """Digest of the parameters, and of the values of a fitted map."""
-        states = (
-            [step.get_state() for step in steps_of(self.map)] if self.fitted else []
-        )
-        return digest(map_name(self.map), [digest_tensors(state) for state in states])
+        return digest(map_name(self.map), self._values, self.token)
+
+    @property
+    def _values(self) -> list[str]:
+        """Digest of each step of a fitted map."""
+        if not self.fitted or self.token is not None:
+            return []
+        return [digest_tensors(step.get_state()) for step in steps_of(self.map)]
+
+    @property
+    def size(self) -> int | None:
+        """Size of the vectors that a fitted map takes; None where it is not known."""
+        first = steps_of(self.map)[0]
+        return getattr(first, "n_features_in_", None) if self.fitted else None
+
+    def settings(self) -> dict[str, Any]:
+        """Name, steps with all their parameters, and digests of fitted values."""
+        steps = [
+            {"name": step.name, "parameters": step.get_params(deep=False)}
+            for step in steps_of(self.map)
+        ]
+        return {"name": self.name, "steps": steps, "values": self._values}
 
 
 def parse_methods(methods: Any) -> list[Method]:
@@ -100,23 +130,81 @@ def parse_methods(methods: Any) -> list[Method]:
 def _method(value: Any) -> Method:
     if isinstance(value, Method):
         return value
-    if isinstance(value, str) and model_folder(value) is not None:
-        loaded = Model.load(value)
-        return replace(_method(loaded), name=f"{loaded.map_name} of {value}")
+    if isinstance(value, str):
+        return _named(value)
     if isinstance(value, Model):
         made = Raw() if value.map is None else value.map
         fitted = value.map is not None
         return Method(value.map_name, made, fitted, "given", encoder=value.encoder)
-    made = make_map(value) if isinstance(value, str) else value
-    if not all(isinstance(step, Map) for step in steps_of(made)):
-        raise UserError(f"methods: received {value!r}; expected maps and models")
-    name = value if isinstance(value, str) else map_name(made)
-    if isinstance(made, Raw) or not _is_fitted(made):
-        return Method(name, made)
-    return Method(name, made, True, "given")
+    if is_sentence_transformer(value):
+        encoder = LoadedSentenceTransformer(value)
+        name = encoder.columns()["encoder"]
+        return Method(name, Raw(), False, "given", encoder=encoder)
+    return _estimator(value)
 
 
-def _is_fitted(estimator: AnyMap) -> bool:
+def _named(text: str) -> Method:
+    """A method by name, or the model of a folder; a method's name is not taken for a folder's."""
+    if model_folder(text) is None:
+        return _estimator(make_map(text), text)
+    if not is_map(text):
+        loaded = Model.load(text)
+        return replace(_method(loaded), name=f"{loaded.map_name} of {text}")
+    warnings.warn(
+        f"methods: {text} is taken as the method of that name; the folder is ./{text}",
+        FlowbertWarning,
+        stacklevel=2,
+    )
+    return _estimator(make_map(text), text)
+
+
+def _estimator(value: Any, name: str | None = None) -> Method:
+    steps = [_as_step(step) for step in steps_of(value)]
+    if None in steps or not steps:
+        raise UserError(
+            f"methods: received {value!r}; expected maps, transformers of scikit-learn and models"
+        )
+    foreign = any(isinstance(step, Foreign) for step in steps)
+    made: AnyMap = value
+    if foreign:
+        made = steps[0] if len(steps) == 1 else Chain.of(*steps)
+    token = secrets.token_hex(16) if foreign else None
+    name = map_name(made) if name is None else name
+    if isinstance(made, Raw) or not all(map(_is_fitted, steps)):
+        check_unseeded(made)
+        return Method(name, made, token=token)
+    return Method(name, made, True, "given", token=token)
+
+
+def _as_step(step: Any) -> Any:
+    """A map as it is, a transformer of scikit-learn's kind as a map; None for anything else."""
+    if isinstance(step, Map):
+        return step
+    is_class = isinstance(step, type)
+    if is_class or not all(hasattr(step, x) for x in ("fit", "transform", "get_params")):
+        return None
+    return Foreign(step)
+
+
+def check_unseeded(unfitted: AnyMap) -> None:
+    """Refuse parameters that a fit here sets by itself.
+
+    Raises:
+        UserError: If a flow has a ``random_state`` or an ``accelerator`` of its own.
+    """
+    for step in steps_of(unfitted):
+        if not isinstance(step, Flow):
+            continue
+        defaults = Flow()
+        for name, expected in (("random_state", "seeds"), ("accelerator", "device")):
+            if getattr(step, name) != getattr(defaults, name):
+                raise UserError(
+                    f"methods: received {name}={getattr(step, name)!r}; expected the argument "
+                    f"{expected} instead"
+                )
+
+
+def _is_fitted(estimator: Map) -> bool:
     try:
         check_is_fitted(estimator)
     except NotFittedError:
@@ -140,7 +228,7 @@ def fit_map(
         rows: Embeddings to fit on, ``(N, D)``.
         moments: Their moments, if they are known and the map is affine.
         pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
-        seed: Seed of a flow.
+        seed: Seed of a flow, or of a transformer whose ``random_state`` is None.
         device: Device of a flow.
 
     Returns:
@@ -149,6 +237,7 @@ def fit_map(
     Raises:
         UserError: If the map learns from labelled pairs and there are none.
     """
+    check_unseeded(template)
     fitted: Any = as_map(clone(template))
     for step in steps_of(fitted):
         step.check_pairs(pairs)
@@ -156,6 +245,8 @@ def fit_map(
         if isinstance(step, Flow):
             accelerator = _ACCELERATORS[torch.device(device).type]
             step.set_params(random_state=seed or 0, accelerator=accelerator)
+        elif isinstance(step, Foreign) and step.seeded:
+            step.estimator.set_params(random_state=seed or 0)
     try:
         if moments is not None:
             fitted.fit_moments(moments, pairs)

@@ -15,7 +15,7 @@ import torch
 from flowbert import __version__
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, read_json, write_atomically, write_json
-from flowbert.tasks import Task
+from flowbert.tasks import AVERAGE, Task
 from flowbert.tasks.bootstrap import Floats
 
 COLUMNS: dict[str, Any] = {
@@ -39,7 +39,6 @@ COLUMNS: dict[str, Any] = {
 }
 """Columns of :attr:`Results.frame` and their types."""
 
-AVERAGE = "average"
 AGGREGATION = "wmean"
 """The aggregation that is shown first, and that verdicts go by."""
 

@@ -3,12 +3,14 @@
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import AnyMap, Chain, as_map
 from flowbert.maps.flow import Flow
+from flowbert.maps.foreign import Foreign
 from flowbert.maps.moments import Moments
 from flowbert.maps.precision import PRECISIONS, Ranges, check_precision, quantize
 from flowbert.maps.registry import (
     affine_of,
     check_map,
     flaw_of,
+    is_map,
     load_map,
     make_map,
     map_name,
@@ -34,6 +36,7 @@ __all__ = [
     "AnyMap",
     "Chain",
     "Flow",
+    "Foreign",
     "KernelMap",
     "LabelledPairs",
     "LearnedRemoval",
@@ -52,6 +55,7 @@ __all__ = [
     "check_output",
     "check_precision",
     "flaw_of",
+    "is_map",
     "load_map",
     "make_map",
     "map_name",

@@ -17,6 +17,7 @@ from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, AffineMap, Map
 from flowbert.maps.chain import AnyMap, Chain
 from flowbert.maps.flow import Flow
+from flowbert.maps.foreign import Foreign
 from flowbert.spec import parse_spec
 
 _KIND = "map"
@@ -45,6 +46,15 @@ def make_map(text: str) -> AnyMap:
     return steps[0] if len(steps) == 1 else Chain.of(*steps)
 
 
+def is_map(text: str) -> bool:
+    """Whether a text is the specification of a map."""
+    try:
+        make_map(text)
+    except UserError:
+        return False
+    return True
+
+
 def _make_step(text: str) -> Map:
     spec = parse_spec(text, map_names(), "methods")
     kind = MAPS[spec.name]
@@ -70,6 +80,8 @@ def map_name(fitted: AnyMap) -> str:
 
 
 def _step_name(step: Map) -> str:
+    if isinstance(step, Foreign):
+        return step.name
     parameters = step.get_params(deep=False)
     text = step.name
     size = parameters.pop(step.size_parameter, None) if step.size_parameter else None

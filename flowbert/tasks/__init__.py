@@ -2,25 +2,38 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from flowbert.data.answers import load_answers
 from flowbert.data.entailment import load_entailment
 from flowbert.data.files import as_list
 from flowbert.data.sts import load_sts
+from flowbert.data.tables import is_table
 from flowbert.errors import UserError, choices
 from flowbert.tasks.answers import AnswerRanking
-from flowbert.tasks.base import Measured, Task
+from flowbert.tasks.base import AVERAGE, Measured, Task
 from flowbert.tasks.measures import alignment, mean_cosine, spearman, uniformity
+from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.probe import Probe
-from flowbert.tasks.sts import AGGREGATIONS, POSITIVE_ABOVE, STS, Lexical
+from flowbert.tasks.sts import (
+    AGGREGATIONS,
+    POSITIVE_ABOVE,
+    STS,
+    Lexical,
+    check_measures,
+)
 
 __all__ = [
     "AGGREGATIONS",
+    "AVERAGE",
     "POSITIVE_ABOVE",
     "STS",
     "AnswerRanking",
     "Lexical",
     "Measured",
+    "Pairs",
     "Probe",
     "Task",
     "alignment",
@@ -37,7 +50,7 @@ KINDS = ("sts", *UNITS, "answers", "probe")
 
 
 def load_tasks(
-    tasks: str | Sequence[str],
+    tasks: Any,
     senteval: str | Path | None = None,
     *,
     split: str | Sequence[str] = "test",
@@ -50,31 +63,50 @@ def load_tasks(
 
     Args:
         tasks: Names or files, comma-separated or as a list: ``STSB``, ``pairs.tsv``,
-            ``lexical:STSB``, ``lexical-characters:STSB``, ``answers:FILE``, ``probe:SICKR``.
+            ``lexical:STSB``, ``lexical-characters:STSB``, ``answers:FILE``, ``probe:SICKR``; in a
+            list also :class:`Pairs` and data frames of them, or tasks.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Split, or several, of the tasks that have them.
         columns: Columns of own files: two sentences and the score.
         score_range: Lowest and highest score of own files.
-        positive_above: Gold score above which a pair is a positive of the alignment.
+        positive_above: Share of the score range above which a pair is a positive of the alignment.
         uniformity_limit: Largest number of sentences for the uniformity; None for all.
 
     Raises:
-        UserError: If a task is unknown, cannot be read, or is named twice.
+        UserError: If a task is unknown, cannot be read, or is named twice, or an option has no
+            effect on any of them.
     """
-    if score_range is not None and len(score_range) != 2:
-        raise UserError(f"score_range: received {score_range}; expected two numbers")
+    check_measures(positive_above, uniformity_limit)
+    given = _as_items(tasks)
+    sources = [_parse(item) for item in given]
+    _check_used(
+        sources,
+        split=None if split == "test" else split,
+        columns=columns,
+        score_range=score_range,
+        positive_above=None if positive_above == POSITIVE_ABOVE else positive_above,
+        uniformity_limit=uniformity_limit,
+    )
     splits = as_list(split, "split")
     loaded: list[Task] = []
-    for text in as_list(tasks, "tasks", paths=True):
-        prefix, _, rest = text.partition(":")
-        kind, source = (prefix, rest) if prefix in KINDS else ("sts", text)
-        if kind == "answers":
+    for kind, source in sources:
+        if isinstance(source, Task):
+            loaded.append(source)
+        elif kind == "answers":
             loaded.append(AnswerRanking(load_answers(source)))
         elif kind == "probe":
             loaded.append(Probe(load_entailment(source, senteval)))
         else:
-            names = as_list(columns, "columns") or None
-            data = load_sts(source, senteval, columns=names, score_range=score_range)
+            if isinstance(source, Pairs):
+                data = source.data()
+            else:
+                own = is_table(source)
+                data = load_sts(
+                    source,
+                    senteval,
+                    columns=(as_list(columns, "columns") or None) if own else None,
+                    score_range=score_range if own else None,
+                )
             present = [name for name in splits if name in data.splits]
             if not present:
                 raise UserError(
@@ -92,8 +124,66 @@ def load_tasks(
             raise UserError(
                 f"tasks: two are called {task.name!r}; expected different file names"
             )
+        if task.name == AVERAGE:
+            raise UserError(
+                f"tasks: received one called {AVERAGE!r}; expected another name (this is the mean "
+                "of the tasks)"
+            )
         known.add(key)
     return loaded
+
+
+def _as_items(tasks: Any) -> list[Any]:
+    """Texts, pairs and tasks; a single one is a list of one."""
+    if tasks is None or isinstance(tasks, str):
+        return as_list(tasks, "tasks", paths=True)
+    if isinstance(tasks, Pairs | pd.DataFrame | Task):
+        return [tasks]
+    items = list(tasks)
+    if all(isinstance(item, str) for item in items):
+        return as_list(items, "tasks", paths=True)
+    return items
+
+
+def _parse(item: Any) -> tuple[str, Any]:
+    """Kind of a task, and its source: a name, a file, pairs or the task itself."""
+    if isinstance(item, pd.DataFrame):
+        item = Pairs.of(item)
+    if isinstance(item, Task):
+        return item.kind, item
+    if isinstance(item, Pairs):
+        return "sts", item
+    if not isinstance(item, str):
+        raise UserError(
+            f"tasks: received {item!r}; expected names, files, Pairs or data frames"
+        )
+    prefix, _, rest = item.partition(":")
+    return (prefix, rest) if prefix in KINDS else ("sts", item)
+
+
+def _check_used(sources: Sequence[tuple[str, Any]], **given: Any) -> None:
+    """Refuse an option that no task looks at; None is not given.
+
+    Raises:
+        UserError: If there is one.
+    """
+    pairs = [(kind, source) for kind, source in sources if kind in ("sts", *UNITS)]
+    own = any(isinstance(source, str) and is_table(source) for _, source in pairs)
+    measured = any(kind == "sts" and not isinstance(x, Task) for kind, x in pairs)
+    users = {
+        "split": (bool(pairs), "tasks of sentence pairs"),
+        "columns": (own, "own files of pairs"),
+        "score_range": (own, "own files of pairs"),
+        "positive_above": (measured, "tasks of scored pairs"),
+        "uniformity_limit": (measured, "tasks of scored pairs"),
+    }
+    for name, value in given.items():
+        used, expected = users[name]
+        if value is not None and not used:
+            raise UserError(
+                f"{name}: received {value!r}, which has no effect on these tasks; expected "
+                f"{expected}"
+            )
 
 
 def load_task(

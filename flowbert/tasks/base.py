@@ -3,9 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -21,6 +21,9 @@ from flowbert.threads import in_threads
 Metric = tuple[str, str]
 """Name and aggregation, such as ``("spearman", "wmean")``."""
 
+AVERAGE = "average"
+"""Name of the row of means over tasks; no task has it."""
+
 COSINE_DECIMALS = 10  # equal texts have equal cosines on every machine
 _BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cache
 
@@ -32,12 +35,12 @@ class Measured:
     Attributes:
         items: A number per pair or question, ``(K,)``.
         scores: Figures by metric.
-        reason: Why figures are NaN, if they are.
+        reasons: Why figures are NaN, for each that is.
     """
 
     items: Floats
     scores: dict[Metric, float]
-    reason: str = ""
+    reasons: dict[Metric, str] = field(default_factory=dict)
 
 
 class Task(ABC):
@@ -102,6 +105,16 @@ class Task(ABC):
             )
         return Corpus.of(name, texts["train"])
 
+    def settings(self) -> dict[str, Any]:
+        """What was measured, in words."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "split": self.split,
+            "items": self.count,
+            "digest": self.digest,
+        }
+
     def labels(self) -> Sequence[Subset]:
         """Labelled pairs of the task that a supervised method may learn from."""
         return ()
@@ -110,10 +123,10 @@ class Task(ABC):
         """Figures without confidence intervals, such as alignment and uniformity."""
         return {}
 
-    def reason(self, items: Floats) -> str:
-        """Why a figure of these items does not exist; empty if all do."""
+    def reason(self, items: Floats, metric: Metric) -> str:
+        """Why a figure of these items does not exist."""
         invalid = int((~np.isfinite(items)).sum())
-        return f"{invalid} of {len(items)} items are NaN or infinite" if invalid else ""
+        return f"{invalid} of {len(items)} items are NaN or infinite"
 
     @property
     def references(self) -> Mapping[str, Floats]:
@@ -126,10 +139,16 @@ class Task(ABC):
             flaw = "embeddings are NaN or infinite"
         if flaw is not None:
             items = np.full(self.count, math.nan)
-            return Measured(items, dict.fromkeys(self.metrics, math.nan), flaw)
+            missing = dict.fromkeys(self.metrics, math.nan)
+            return Measured(items, missing, dict.fromkeys(missing, flaw))
         items = self.items(vectors)
-        scores = self.score(items) | self.extras(vectors, items)
-        return Measured(items, scores, self.reason(items))
+        return self.measured(items, self.score(items) | self.extras(vectors, items))
+
+    def measured(self, items: Floats, scores: dict[Metric, float]) -> Measured:
+        """Figures with the reasons of those that are NaN."""
+        missing = [metric for metric, value in scores.items() if math.isnan(value)]
+        reasons = {metric: self.reason(items, metric) for metric in missing}
+        return Measured(items, scores, reasons)
 
     def resample(
         self, items: Mapping[str, Floats], resamples: int = 1000, seed: int = 0

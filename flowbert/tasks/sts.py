@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.data.sts import STSData, Subset
+from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
+from flowbert.maps.base import is_number
 from flowbert.tasks.base import Metric, Task, cosines
 from flowbert.tasks.bootstrap import Counts, Floats, ResampledSpearman
 from flowbert.tasks.measures import (
@@ -23,7 +25,8 @@ from flowbert.tasks.measures import (
 )
 
 AGGREGATIONS = ("all", "mean", "wmean")
-POSITIVE_ABOVE = 4.0
+POSITIVE_ABOVE = 0.8
+"""Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
 
 class PairTask(Task):
@@ -83,8 +86,12 @@ class STS(PairTask):
     Args:
         data: The data set.
         split: Split to measure.
-        positive_above: Pairs with a higher gold score are positives of the alignment.
-        uniformity_limit: Largest number of sentences for the uniformity; None for all.
+        positive_above: Share of the data set's score range, in [0, 1), above which a pair is a
+            positive of the alignment.
+        uniformity_limit: Largest number of sentences for the uniformity, at least 2; None for all.
+
+    Raises:
+        UserError: If an argument is wrong.
     """
 
     kind = "sts"
@@ -100,9 +107,19 @@ class STS(PairTask):
         uniformity_limit: int | None = None,
     ) -> None:
         super().__init__(data, split)
-        self.positive_above = positive_above
+        check_measures(positive_above, uniformity_limit)
+        low, high = data.score_range
+        self.positive_above = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
-        self.digest = digest(self.digest, positive_above, uniformity_limit)
+        self.digest = digest(self.digest, self.positive_above, uniformity_limit)
+
+    def settings(self) -> dict[str, Any]:
+        """What was measured, in words."""
+        return super().settings() | {
+            "score_range": list(self.data.score_range),
+            "positive_above": self.positive_above,
+            "uniformity_limit": self.uniformity_limit,
+        }
 
     def _split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of the pairs of each subset."""
@@ -141,11 +158,18 @@ class STS(PairTask):
                 extras["spearman", subset.name] = spearman(*part)
         return extras
 
-    def reason(self, items: Floats) -> str:
-        """The first subset without a correlation, and why."""
+    def reason(self, items: Floats, metric: Metric) -> str:
+        """Of a correlation the first subset without one, and why; of others what is lacking."""
+        name, aggregation = metric
+        if name == "alignment" and not (self.gold > self.positive_above).any():
+            return f"no pair has a score above {self.positive_above:g}"
+        if name != "spearman":
+            return "fewer than two sentences, or a vector without direction"
+        if aggregation == "all":
+            return no_spearman(items, self.gold)
         for subset, part in zip(self.subsets, self._by_subset(items), strict=True):
             problem = no_spearman(*part)
-            if problem:
+            if problem and aggregation in (subset.name, *AGGREGATIONS):
                 return f"{subset.name}: {problem}"
         return ""
 
@@ -172,6 +196,20 @@ class STS(PairTask):
         return estimate
 
 
+def check_measures(positive_above: Any, uniformity_limit: Any) -> None:
+    """Raise a UserError for options of :class:`STS` that are not allowed."""
+    if not is_number(positive_above, 0, 1) or positive_above == 1:
+        raise UserError(
+            f"positive_above: received {positive_above!r}; expected a share of the score range, "
+            "at least 0 and below 1 (0.8 of 0 to 5 is 4)"
+        )
+    limit = uniformity_limit
+    if limit is not None and (type(limit) is not int or limit < 2):
+        raise UserError(
+            f"uniformity_limit: received {limit!r}; expected a whole number of at least 2"
+        )
+
+
 class Lexical(PairTask):
     """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
 
@@ -192,6 +230,10 @@ class Lexical(PairTask):
         self.unit = unit
         self.metrics = ((f"edit_distance_{unit}", "all"),)
         self.digest = digest(self.digest, unit)
+
+    def settings(self) -> dict[str, Any]:
+        """What was measured, in words."""
+        return super().settings() | {"unit": self.unit}
 
     @cached_property
     def distances(self) -> Floats:
@@ -214,7 +256,7 @@ class Lexical(PairTask):
         """Correlation with the distance."""
         return {self.metrics[0]: spearman(items, self.distances)}
 
-    def reason(self, items: Floats) -> str:
+    def reason(self, items: Floats, metric: Metric) -> str:
         """Why there is no correlation."""
         return no_spearman(items, self.distances)
 
