@@ -98,7 +98,9 @@ class EmbeddingCache:
     def _table(self, encoder: Encoder) -> "_Table":
         name = digest(encoder.identity, VERSION)
         if name not in self._tables:
-            lasting = getattr(encoder, "lasting", True)  # whether files are for others, too
+            lasting = getattr(
+                encoder, "lasting", True
+            )  # whether files are for others, too
             folder = self.folder / name if self.folder and lasting else None
             self._tables[name] = _Table(folder, encoder.identity, encoder.dim)
         return self._tables[name]

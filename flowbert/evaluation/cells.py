@@ -157,7 +157,8 @@ def _distinct(cells: Sequence[Cell]) -> list[Cell]:
     for cell in cells:
         columns = cell.columns()
         key = columns.pop("cell")
-        first = known.setdefault(tuple(columns.values()), cell)
+        measured = (cell.task.kind, cell.task.metrics)
+        first = known.setdefault((*columns.values(), *measured), cell)
         if first.key != key:
             names = ", ".join(f"{name} {value}" for name, value in columns.items())
             raise UserError(

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from flowbert.evaluation.estimates import Estimate, average, differences, verdict
-from flowbert.evaluation.results import AVERAGE, COLUMNS, Results, aggregation_of
-from flowbert.tasks import AGGREGATIONS, Task
+from flowbert.evaluation.results import COLUMNS, Results, aggregation_of
+from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 
 EVERYWHERE = ("none", "given")
 """Corpora of methods that are not fitted here: they are compared under every corpus."""

@@ -181,7 +181,9 @@ def _as_step(step: Any) -> Any:
     if isinstance(step, Map):
         return step
     is_class = isinstance(step, type)
-    if is_class or not all(hasattr(step, x) for x in ("fit", "transform", "get_params")):
+    if is_class or not all(
+        hasattr(step, x) for x in ("fit", "transform", "get_params")
+    ):
         return None
     return Foreign(step)
 

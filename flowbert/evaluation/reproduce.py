@@ -22,13 +22,14 @@ from flowbert.encoders import (
     WordVectors,
 )
 from flowbert.errors import UserError, choices, nearest
-from flowbert.evaluation.compare import Cell, check_options, compute, plan_cells
+from flowbert.evaluation.cells import Cell, plan_cells
+from flowbert.evaluation.compare import check_options
+from flowbert.evaluation.computing import compute
 from flowbert.evaluation.estimates import Estimate, average
 from flowbert.evaluation.intervals import estimate_rows
 from flowbert.evaluation.methods import parse_methods
-from flowbert.evaluation.results import AVERAGE
 from flowbert.io import write_atomically
-from flowbert.tasks import Task, load_tasks
+from flowbert.tasks import AVERAGE, Task, load_tasks
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 """Tasks of the published rows."""

@@ -1,10 +1,7 @@
 """Results: one long table of figures, the items behind them, and the fingerprint of the run."""
 
-import datetime
 import math
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,10 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from flowbert import __version__
 from flowbert.errors import UserError, choices
-from flowbert.io import digest, read_json, write_atomically, write_json
-from flowbert.tasks import AVERAGE, Task
+from flowbert.io import read_json, write_atomically, write_json
+from flowbert.tasks import Task
 from flowbert.tasks.bootstrap import Floats
 
 COLUMNS: dict[str, Any] = {
@@ -39,17 +35,11 @@ COLUMNS: dict[str, Any] = {
 }
 """Columns of :attr:`Results.frame` and their types."""
 
+_APART = ("encoder", "layers", "pooling", "corpus", "split")
+"""Columns whose values are not averaged over."""
+
 AGGREGATION = "wmean"
 """The aggregation that is shown first, and that verdicts go by."""
-
-_LIBRARIES = (
-    "torch",
-    "pytorch-lightning",
-    "transformers",
-    "tokenizers",
-    "numpy",
-    "scikit-learn",
-)
 
 
 def aggregation_of(metric: str) -> str:
@@ -90,26 +80,41 @@ class Results:
     def figure(
         self, method: str, task: str, metric: str = "spearman", **columns: Any
     ) -> float:
-        """One value; the mean if several rows agree.
+        """One figure; the mean over the seeds, NaN if one of them is.
+
+        Args:
+            method: Method.
+            task: Task.
+            metric: Metric.
+            **columns: Values of further columns: ``split="dev"``, ``encoder``, ``layers``,
+                ``pooling``, ``corpus``, ``seed``, ``aggregation``; needed where there are several.
 
         Raises:
-            UserError: If there is none.
+            UserError: If there is none, or rows differ in more than the seed.
         """
         chosen = {"method": method, "task": task, "metric": metric}
         chosen |= {"aggregation": aggregation_of(metric), **columns}
         rows = self.frame
         for name, value in chosen.items():
+            if name not in rows:
+                raise UserError(f"figure: received {name!r}; {choices(COLUMNS, name)}")
             if value not in set(rows[name]):
                 raise UserError(
                     f"{name}: received {value!r}; {choices(set(rows[name]), str(value))}"
                 )
             rows = rows[rows[name] == value]
-        return float(rows["value"].mean())
+        several = [name for name in _APART if rows[name].nunique() > 1]
+        if several:
+            values = (f"{name} ({', '.join(rows[name].unique())})" for name in several)
+            raise UserError(
+                f"figure: received {method} on {task}; expected one {' and one '.join(values)}"
+            )
+        return float(rows["value"].mean(skipna=False))
 
     def table(
         self, metric: str = "spearman", aggregation: str | None = None
     ) -> pd.DataFrame:
-        """Methods by tasks, the mean over seeds.
+        """Methods by tasks, the mean over seeds; NaN if one of them is, or there is none.
 
         Args:
             metric: Metric.
@@ -119,16 +124,23 @@ class Results:
         rows = self.frame
         rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
         index = ["encoder", "layers", "pooling", "corpus", "method"]
-        return rows.pivot_table(
-            index=index, columns=["split", "task"], values="value", sort=False
+        columns = ["split", "task"]
+        means = rows.groupby([*index, *columns], sort=False)["value"].agg(
+            lambda values: values.mean(skipna=False)
         )
+        size = len(index)
+        cells = {(key[:size], key[size:]): value for key, value in means.items()}
+        table = by_labels(cells, math.nan)
+        table.index = pd.MultiIndex.from_tuples(table.index, names=index)
+        table.columns = pd.MultiIndex.from_tuples(table.columns, names=columns)
+        return table.astype(float)
 
     def save(self, path: str | Path) -> None:
         """Write ``results.json`` (records and fingerprint), and the frame as .csv beside it."""
         path = Path(path)
         frame = self.frame.astype({"seed": "Int64"})
         content = {"rows": frame.to_dict("records"), "record": self.record}
-        write_json(path, _plain(content))
+        write_json(path, plain(content))
         with write_atomically(path.with_suffix(".csv")) as temporary:
             frame.to_csv(temporary, index=False)
 
@@ -158,34 +170,34 @@ class Results:
         return cls(content["rows"], content["record"])
 
 
-def _plain(value: Any) -> Any:
+def by_labels(cells: Mapping[tuple[Any, Any], Any], fill: Any) -> pd.DataFrame:
+    """A table from cells by row and column, both in the order in which they come first.
+
+    Args:
+        cells: Values by row and column.
+        fill: Value of missing cells.
+
+    Example:
+        >>> by_labels({("b", "y"): 1, ("b", "x"): 2, ("a", "x"): 3}, 0).values.tolist()
+        [[1, 2], [0, 3]]
+    """
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    columns = list(dict.fromkeys(column for _, column in cells))
+    values = [[cells.get((row, column), fill) for column in columns] for row in rows]
+    # Labels may be tuples, which pandas would spread over levels.
+    frame = pd.DataFrame(values)
+    frame.index = pd.Index(rows, tupleize_cols=False, dtype=object)
+    frame.columns = pd.Index(columns, tupleize_cols=False, dtype=object)
+    return frame
+
+
+def plain(value: Any) -> Any:
     """A JSON value; what is missing becomes null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     missing = isinstance(value, float) and not math.isfinite(value)
     return None if missing or value is pd.NA else value
-
-
-def fingerprint(
-    config: Mapping[str, Any], device: str | torch.device
-) -> dict[str, Any]:
-    """What a figure depends on beside its row: versions, configuration, device, time."""
-    device = torch.device(device)
-    on_gpu = device.type == "cuda"
-    return {
-        "versions": {
-            "flowbert": __version__,
-            "python": platform.python_version(),
-            **{library: version(library) for library in _LIBRARIES},
-        },
-        "config": digest(dict(config)),
-        "device": torch.cuda.get_device_name(device) if on_gpu else platform.machine(),
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "platform": platform.platform(),
-        "threads": torch.get_num_threads(),
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }

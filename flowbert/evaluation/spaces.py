@@ -6,8 +6,8 @@ import numpy as np
 
 from flowbert.analysis import Analysis
 from flowbert.analysis.vectors import analyze_vectors
-from flowbert.evaluation.results import AVERAGE, Results
-from flowbert.tasks import STS
+from flowbert.evaluation.results import Results
+from flowbert.tasks import AVERAGE, STS
 
 FEWEST = 11
 """Sentences: with fewer, no ten neighbours exist."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from flowbert import __version__
 from flowbert.encoders import Encoder
-from flowbert.evaluation.results import AVERAGE, Results
+from flowbert.evaluation.results import Results
 from flowbert.maps import map_name
 from flowbert.model import Model
+from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
 TEXTS = 256

@@ -48,7 +48,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.name:
+        if isinstance(cls.name, str) and cls.name:
             MAPS[cls.name] = cls
 
     @property

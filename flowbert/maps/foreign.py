@@ -75,7 +75,11 @@ class Foreign(Map):
         rows = check_rows(X)
         array = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
         mapped: Any = self.estimator.transform(array)
-        if not isinstance(mapped, np.ndarray) or mapped.ndim != 2 or len(mapped) != len(X):
+        if (
+            not isinstance(mapped, np.ndarray)
+            or mapped.ndim != 2
+            or len(mapped) != len(X)
+        ):
             raise UserError(
                 f"{self.name}: received {type(mapped).__name__} of shape "
                 f"{getattr(mapped, 'shape', None)}; expected a dense array ({len(X)}, k)"

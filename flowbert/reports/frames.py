@@ -1,8 +1,10 @@
 """Frames of the pictures, from what a run wrote."""
 
+import math
+
 import pandas as pd
 
-from flowbert.evaluation.results import aggregation_of
+from flowbert.evaluation.results import aggregation_of, by_labels
 from flowbert.reports.runs import Run
 from flowbert.reports.tables import GEOMETRY, mean_geometry, summarize
 
@@ -44,8 +46,8 @@ def plane(run: Run) -> pd.DataFrame:
     Columns label, step, alignment and uniformity. Results have no step; a method that is trained
     has a row per validation.
     """
-    points = mean_geometry(summarize(run.frame)).set_index(["label", "metric"])
-    points = points["value"].unstack(sort=False).reset_index()
+    means = mean_geometry(summarize(run.frame)).set_index(["label", "metric"])["value"]
+    points = by_labels(dict(means.items()), math.nan).rename_axis("label").reset_index()
     path = curve(run).groupby(["method", "step"])[_PLANE].mean().reset_index()
     trained = path.groupby("method")["alignment"].transform("nunique") > 1
     path = path[trained].assign(label=path["method"] + ", training")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.data.sts import SAMPLE
-from flowbert.evaluation.results import AGGREGATION, Results
+from flowbert.evaluation.results import AGGREGATION, Results, by_labels
 from flowbert.tasks import AGGREGATIONS
 
 GEOMETRY = ("alignment", "uniformity", "mean_cosine")
@@ -126,10 +126,13 @@ def _column(figure: Any) -> str:
 
 
 def mean_geometry(figures: pd.DataFrame) -> pd.DataFrame:
-    """Alignment, uniformity and mean cosine by label, the mean over the tasks."""
+    """Alignment, uniformity and mean cosine by label, the mean over the tasks; NaN if one is."""
     geometry = figures[figures["metric"].isin(GEOMETRY)]
     keys = ["label", "metric", "column"]
-    return geometry.groupby(keys, sort=False)["value"].mean().reset_index()
+    means = geometry.groupby(keys, sort=False)["value"].agg(
+        lambda values: values.mean(skipna=False)
+    )
+    return means.reset_index()
 
 
 def result_tables(frame: pd.DataFrame) -> list[Table]:
@@ -166,10 +169,12 @@ def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
         cells: Columns label, column, text and bold.
         **look: ``folded`` and ``words`` of :class:`Table`.
     """
-    cells = cells.set_index(["label", "column"])
-    text = cells["text"].unstack(fill_value="", sort=False)
-    bold = cells["bold"].unstack(fill_value=False, sort=False)
-    return Table(title, text.rename_axis(index=None, columns=None), bold, **look)
+    places = list(zip(cells["label"], cells["column"], strict=True))
+    if len(set(places)) < len(places):
+        raise ValueError(f"{title}: a cell has several figures")
+    text = by_labels(dict(zip(places, cells["text"], strict=True)), "")
+    bold = by_labels(dict(zip(places, cells["bold"], strict=True)), False)
+    return Table(title, text, bold, **look)
 
 
 def _cell(figure: Any) -> str:

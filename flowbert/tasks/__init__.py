@@ -44,6 +44,9 @@ __all__ = [
     "uniformity",
 ]
 
+RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
+"""Columns of tables beside the tasks; no task may be called so."""
+
 UNITS = {"lexical": "words", "lexical-characters": "characters"}
 KINDS = ("sts", *UNITS, "answers", "probe")
 """Prefixes of tasks: ``KIND:SOURCE``; without one it is ``sts``."""
@@ -124,10 +127,10 @@ def load_tasks(
             raise UserError(
                 f"tasks: two are called {task.name!r}; expected different file names"
             )
-        if task.name == AVERAGE:
+        if task.name in RESERVED:
             raise UserError(
-                f"tasks: received one called {AVERAGE!r}; expected another name (this is the mean "
-                "of the tasks)"
+                f"tasks: received one called {task.name!r}; expected another name, as tables have "
+                "a column of this one"
             )
         known.add(key)
     return loaded

@@ -68,14 +68,18 @@ class Pairs:
             raise self._error("scores", self.scores, "finite numbers") from error
         sizes = [len(sides[0]), len(sides[1]), *scores.shape]
         if len(sizes) != 3 or len(set(sizes)) > 1:
-            raise self._error("sizes", sizes, "as many first and second sentences as scores")
+            raise self._error(
+                "sizes", sizes, "as many first and second sentences as scores"
+            )
         low, high = self.score_range or (-math.inf, math.inf)
         for number, score in enumerate(scores.tolist(), start=1):
             if not (math.isfinite(score) and low <= score <= high):
                 allowed = f"a finite number from {low:g} to {high:g}"
                 raise self._error(f"score {number}", score, allowed)
         if len(np.unique(scores)) < 2:
-            raise self._error("scores", f"{len(scores)} pairs", "two or more different scores")
+            raise self._error(
+                "scores", f"{len(scores)} pairs", "two or more different scores"
+            )
         subset = Subset(self.name, sides[0], sides[1], scores)
         return STSData(self.name, {"test": [subset]}, self.score_range)
 

@@ -14,7 +14,8 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
 from flowbert.encoders import EmbeddingCache
 from flowbert.evaluation import Results, compare
-from flowbert.evaluation.compare import compute, plan_cells
+from flowbert.evaluation.cells import plan_cells
+from flowbert.evaluation.computing import compute
 from flowbert.evaluation.estimates import Estimate, average, verdict
 from flowbert.evaluation.intervals import add_intervals
 from flowbert.evaluation.methods import parse_methods

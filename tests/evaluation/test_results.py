@@ -14,7 +14,7 @@ from evaluation.small import WordSums
 from flowbert.encoders import EmbeddingCache
 from flowbert.errors import UserError
 from flowbert.evaluation import Results, compare
-from flowbert.evaluation.results import COLUMNS, fingerprint
+from flowbert.evaluation.results import COLUMNS
 
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 
@@ -137,20 +137,15 @@ def test_figures_by_their_columns(results: Results) -> None:
 
 def test_tables(results: Results) -> None:
     table = results.table()
-    assert table.index.get_level_values("method").tolist() == ["raw", FLOW]
+    names = ["raw", "standardization", FLOW]
+    assert table.index.get_level_values("method").tolist() == names
+    assert table.loc[:, ("test", "one")].isna().tolist() == [False, True, False]
     assert table.columns.tolist() == [
         ("test", "one"),
         ("test", "two"),
         ("test", "average"),
     ]
     assert table.iloc[0, 2] == pytest.approx(table.iloc[0, :2].mean())
-    assert results.table("alignment").shape == (2, 2)
-    assert results.table(aggregation="all").shape == (2, 3)
+    assert results.table("alignment").shape == (3, 2)
+    assert results.table(aggregation="all").shape == (3, 3)
     assert results.table("uniformity", "mean").empty
-
-
-def test_the_fingerprint_is_of_the_configuration() -> None:
-    made = fingerprint({"b": 1, "a": 2}, "cpu")
-    assert made["config"] == fingerprint({"a": 2, "b": 1}, "cpu")["config"]
-    assert made["config"] != fingerprint({"a": 2, "b": 2}, "cpu")["config"]
-    json.dumps(made)

@@ -10,10 +10,11 @@ from huggingface_hub import ModelCard
 from exports.models import TEXTS, fit_map
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
-from flowbert.evaluation.results import AVERAGE, COLUMNS, Results
+from flowbert.evaluation.results import COLUMNS, Results
 from flowbert.exports import export
 from flowbert.exports.card import model_card
 from flowbert.model import Model
+from flowbert.tasks import AVERAGE
 
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
