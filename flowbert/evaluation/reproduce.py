@@ -25,6 +25,7 @@ from flowbert.errors import UserError, choices, nearest
 from flowbert.evaluation.cells import Cell, plan_cells
 from flowbert.evaluation.compare import check_options
 from flowbert.evaluation.computing import compute
+from flowbert.evaluation.copies import IS_COPY, OTHER_NAME, describe_copy
 from flowbert.evaluation.estimates import Estimate, average
 from flowbert.evaluation.intervals import estimate_rows
 from flowbert.evaluation.methods import parse_methods
@@ -105,7 +106,8 @@ def reproduce(
             (``*-flow-target``); a list or a comma-separated text. None for all.
         encoder: Name of a published encoder, for its rows only. A folder, run folder or file of
             word vectors takes the place of the published encoders; published figures are then
-            no more than context, unless the folder has the name of the published encoder.
+            no more than context, unless the folder has the name and the sizes of the published
+            encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to measure.
@@ -216,14 +218,9 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
             allowed = choices(rows["encoder"].unique(), encoder)
             raise UserError(f"encoder: received {encoder!r}; {allowed} for these rows")
         return own
-    copies = rows["path"].str.rpartition("/")[2] == Path(encoder).name
-    copies &= ~rows["trained"]
-    uses = copies.map({True: "taken, by its name, for", False: "in place of"})
-    return rows.assign(
-        opened=encoder,
-        context=~copies,
-        note=f"{encoder} " + uses + " the published encoder",
-    )
+    uses = {path: describe_copy(encoder, path) for path in rows["path"].unique()}
+    use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
+    return rows.assign(opened=encoder, context=use != IS_COPY, note=f"{encoder} " + use)
 
 
 @dataclass

@@ -12,9 +12,15 @@ from transformers import AutoTokenizer
 
 from encoders.tiny import tiny_network
 from flowbert.data.sample import sample_encoder_path, sample_nli, sample_pairs
-from flowbert.encoders import EmbeddingCache, EncoderOptions
+from flowbert.encoders import EmbeddingCache, EncoderOptions, SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.evaluation import compare
+from flowbert.evaluation.copies import (
+    IS_COPY,
+    OTHER_NAME,
+    describe_copy,
+    published_sizes,
+)
 from flowbert.evaluation.reproduce import (
     TASKS,
     explain,
@@ -27,6 +33,7 @@ from flowbert.reports import report
 
 ROWS = published().set_index("id")
 IDS = list(ROWS.index)
+BERT = "google-bert/bert-base-uncased"
 GLOVE = "li2020-2-glove-mean"
 RAW = "li2020-2-bert-base-uncased-first-last"
 FLOW = "li2020-2-bert-base-uncased-flow-target"
@@ -66,15 +73,22 @@ def senteval(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A random BERT, wide enough for all whitenings, with the name of a published encoder."""
+    """A random BERT, wide enough for all whitenings."""
+    return write_bert(tmp_path_factory.mktemp("encoders") / "wide", num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random BERT with the name and the sizes of a published encoder."""
     folder = tmp_path_factory.mktemp("encoders") / "all-MiniLM-L6-v2"
+    return write_bert(folder, num_hidden_layers=6, vocab_size=30522)
+
+
+def write_bert(folder: Path, **sizes: Any) -> str:
     tokenizer: Any = AutoTokenizer.from_pretrained(sample_encoder_path())
-    sizes = {
-        "hidden_size": 384,
-        "num_hidden_layers": 1,
-        "vocab_size": len(tokenizer),
-    }
-    network: Any = tiny_network("bert", **sizes)
+    network: Any = tiny_network(
+        "bert", **{"hidden_size": 384, "vocab_size": len(tokenizer)} | sizes
+    )
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -175,13 +189,13 @@ def test_a_row_is_a_comparison_with_its_setting(
 
 
 def test_another_encoder_makes_figures_context(
-    run: Callable[..., pd.DataFrame],
+    run: Callable[..., pd.DataFrame], minilm: str
 ) -> None:
-    lines = run([RAW, MTEB], tasks="STS13,STS16")
+    lines = run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
     other, own = (rows for _, rows in lines.groupby("row", sort=False))
     assert other["note"].str.contains("in place of the published encoder").all()
     assert other[["difference", "inside"]].isna().all(axis=None)
-    assert own["note"].str.contains("by its name").all()
+    assert own["note"].str.contains("by its name and sizes").all()
     assert own["task"].tolist() == ["STS13", "STS16", "average"]
     mean = own[["published", "ours"]][:2].mean()
     assert own[["published", "ours"]].iloc[2].to_list() == pytest.approx(mean.to_list())
@@ -192,6 +206,69 @@ def test_another_encoder_makes_figures_context(
     text = reproduction_text(lines)
     assert text.count("STS13") == 2
     assert text.count("difference") == 1
+
+
+def write_config(folder: Path, **changed: Any) -> str:
+    """A folder that is bert-base-uncased, as far as its config goes."""
+    sizes = {"num_hidden_layers": 12, "hidden_size": 768, "vocab_size": 30522}
+    folder.mkdir(parents=True)
+    config = {"model_type": "bert"} | sizes | changed
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({}, IS_COPY),
+        ({"num_hidden_layers": 6}, "its num_hidden_layers is 6, not 12"),
+        ({"hidden_size": 384}, "its hidden_size is 384, not 768"),
+        ({"vocab_size": 28996}, "its vocab_size is 28996, not 30522"),
+        ({"model_type": "roberta"}, "its model_type is roberta, not bert"),
+    ],
+)
+def test_a_name_is_believed_with_its_sizes(
+    changed: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    folder = write_config(tmp_path / "bert-base-uncased", **changed)
+    assert describe_copy(folder, BERT).endswith(reason)
+    link = tmp_path / "links" / "bert-base-uncased"
+    link.parent.mkdir()
+    link.symlink_to(folder)
+    assert describe_copy(str(link), BERT).endswith(reason)
+    renamed = Path(folder).rename(tmp_path / "mine")
+    assert describe_copy(str(renamed), BERT) == OTHER_NAME
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("models--google-bert--bert-base-uncased", IS_COPY),
+        ("models--someone--bert-base-uncased", OTHER_NAME),
+    ],
+)
+def test_a_snapshot_has_the_name_of_its_cache_folder(
+    name: str, expected: str, tmp_path: Path
+) -> None:
+    folder = write_config(tmp_path / name / "snapshots" / "86b5e093")
+    assert describe_copy(folder, BERT) == expected
+
+
+@pytest.mark.parametrize("name", ["someone/bert-base-uncased", "roberta-base"])
+def test_a_hub_name_of_another_owner_is_no_copy(name: str) -> None:
+    assert describe_copy(name, BERT) == OTHER_NAME
+
+
+def test_sizes_of_all_published_encoders_are_known() -> None:
+    assert set(published_sizes()) == set(ROWS["path"]) - {""}
+
+
+def test_a_trained_encoder_is_no_copy(tmp_path: Path) -> None:
+    folder = tmp_path / "all-MiniLM-L6-v2"
+    SentenceEncoder("builtin-sample").save(folder)
+    assert "it was trained here" in describe_copy(
+        str(folder), "sentence-transformers/all-MiniLM-L6-v2"
+    )
 
 
 def test_seeds_are_averaged(run: Callable[..., pd.DataFrame]) -> None:
