@@ -1,7 +1,8 @@
 """Errors and warnings meant for users, and suggestions of the nearest name."""
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 
 class UserError(ValueError):
@@ -37,3 +38,18 @@ def check_choice(argument: str, received: str, allowed: Collection[str]) -> None
         raise UserError(
             f"{argument}: received {received!r}; {choices(allowed, received)}"
         )
+
+
+def check_used(given: Mapping[str, Any], used: Collection[str], where: str) -> None:
+    """Raise a UserError for the first option that is given and has no effect.
+
+    Args:
+        given: Options by name, None where they are not given.
+        used: Names of those that have an effect.
+        where: What the others have no effect on.
+    """
+    for name, value in given.items():
+        if value is not None and name not in used:
+            raise UserError(
+                f"{name}: received {value!r}, which has no effect on {where}; expected none"
+            )

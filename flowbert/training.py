@@ -57,7 +57,7 @@ from flowbert.modules import (
     read_checkpoint,
 )
 from flowbert.modules.base import check_limits
-from flowbert.modules.examples import Examples
+from flowbert.modules.examples import Examples, used_options
 from flowbert.modules.trainer import quiet_lightning
 from flowbert.reports import report
 from flowbert.seeding import Stream
@@ -95,9 +95,9 @@ class Run:
         method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in closed form,
             such as ``whitening:shrinkage=0.8``.
         encoder: The encoder, or its path.
-        corpus: What is fitted on: ``target`` (all sentences of the first task, labels unused),
-            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``.
-        nli: NLI pairs: ``hub``, ``builtin-sample``, or files.
+        corpus: What is fitted on: ``target`` (the default: all sentences of the first task, labels
+            unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``.
+        nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of so many sentences or examples.
         tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
@@ -139,8 +139,8 @@ class Run:
         method: str = "flow",
         encoder: EncoderOptions | str = "builtin-sample",
         *,
-        corpus: str = "target",
-        nli: str = "hub",
+        corpus: str | None = None,
+        nli: str | None = None,
         column: str | None = None,
         max_sentences: int | None = None,
         tasks: str | Sequence[str] = "SAMPLE",
@@ -192,10 +192,9 @@ class Run:
             fitted_on: Any = self.rows
             self._check_maps(self.rows.shape[1], model, data)
         elif method in MODULES and method != "flow":
-            loaded = None
-            if method != "sbert":
-                loaded = self._load_corpus(corpus, nli, column)
-            fitted_on = self._prepare_examples(loaded, nli, max_sentences, model, data)
+            fitted_on = self._prepare_examples(
+                corpus, nli, column, max_sentences, model, data
+            )
         else:
             fitted_on = self._load_corpus(corpus, nli, column)
             if max_sentences is not None:
@@ -269,8 +268,9 @@ class Run:
 
     def _prepare_examples(
         self,
-        corpus: Corpus | None,
-        nli: str,
+        corpus: str | None,
+        nli: str | None,
+        column: str | None,
         max_sentences: int | None,
         model: Mapping[str, Any],
         data: dict[str, Any],
@@ -280,8 +280,11 @@ class Run:
         options = {name: data.pop(name) for name in names & data.keys()}
         if "objective" in model:
             options["objective"] = model["objective"]
+        loaded = None
+        if "corpus" in used_options(self.method, corpus=corpus, nli=nli, **options):
+            loaded = self._load_corpus(corpus, nli, column)
         examples = make_examples(
-            self.method, corpus, nli=nli, tasks=self.tasks, **options
+            self.method, loaded, nli=nli, tasks=self.tasks, **options
         )
         if max_sentences is not None:
             examples = examples.sample(max_sentences, self.seed)
@@ -297,10 +300,13 @@ class Run:
         self.module.check_examples(examples)
         return examples
 
-    def _load_corpus(self, corpus: str, nli: str, column: str | None) -> Corpus:
+    def _load_corpus(
+        self, corpus: str | None, nli: str | None, column: str | None
+    ) -> Corpus:
+        corpus = corpus or "target"
         if self.tasks and corpus in ("target", "train_only"):
             return self.tasks[0].corpus(corpus)
-        return load_corpus(corpus, nli=nli, column=column)
+        return load_corpus(corpus, nli=nli or "hub", column=column)
 
     def _embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings before the training."""

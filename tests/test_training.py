@@ -37,16 +37,14 @@ FLOW: dict[str, Any] = {
     "trainer": TRAINER,
 }
 TEXT: dict[str, Any] = {
-    "corpus": BUILTIN,
-    "nli": BUILTIN,
     "max_sentences": 48,
     "data": {"batch_size": 8},
     "trainer": {**TRAINER, "limit_val_batches": 0},
 }
-TRAINED = {
-    "simcse": {"model": {"mlm_weight": 0.1}},
-    "sbert": {},
-    "mlm": {},
+TRAINED: dict[str, dict[str, Any]] = {
+    "simcse": {"corpus": BUILTIN, "model": {"mlm_weight": 0.1}},
+    "sbert": {"nli": BUILTIN},
+    "mlm": {"corpus": BUILTIN},
 }
 
 
@@ -153,7 +151,8 @@ def test_trained_encoders_are_compared_and_saved(
 def test_the_best_weights_are_compared(tmp_path: Path) -> None:
     """Those of the best figure on the development split, not the last ones."""
     trainer = {**TRAINER, "callbacks": Spoil()}
-    options = {**TEXT, "trainer": trainer, "checkpoint": {"every_n_minutes": None}}
+    options = {**TEXT, "corpus": BUILTIN, "trainer": trainer}
+    options["checkpoint"] = {"every_n_minutes": None}
     run = Run("simcse", **options, run_dir=tmp_path)
     results = run.fit()
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")

@@ -10,7 +10,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.modules.examples import Examples, make_examples
+from flowbert.modules.examples import Examples, make_examples, used_options
 from flowbert.modules.mlm import MLMModule
 from flowbert.modules.sbert import SBERTModule
 from flowbert.modules.simcse import SimCSEModule
@@ -36,10 +36,14 @@ def small_network(kind: Any, config: Any, **options: Any) -> Backbone:
 
 
 def examples(method: str = "simcse", size: int = 32, **options: Any) -> Examples:
-    tasks = load_tasks("SAMPLE") if options.get("objective") == "cosine" else []
-    needs_nli = method == "sbert" or options.get("positive") == "entailment"
-    given = {"nli": "builtin-sample", "tasks": tasks} | options
-    return make_examples(method, None if needs_nli else CORPUS, **given).sample(size, 0)
+    used = used_options(method, **options)
+    given = dict(options)
+    if "nli" in used:
+        given["nli"] = "builtin-sample"
+    if options.get("objective") == "cosine":
+        given["tasks"] = load_tasks("SAMPLE")
+    corpus = CORPUS if "corpus" in used else None
+    return make_examples(method, corpus, **given).sample(size, 0)
 
 
 def text_data(encoder: SentenceEncoder, of: Examples, **options: Any) -> TextDataModule:

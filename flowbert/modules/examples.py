@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flowbert.data.corpus import Corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.overlap import without_overlap
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError, check_choice, check_used
 from flowbert.io import digest, sentences_digest
 from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
 from flowbert.modules.base import check_limits
@@ -65,41 +65,105 @@ class Examples:
         return replace(self, columns=tuple(columns), targets=targets)
 
 
+_USED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("simcse", "dropout"): ("corpus",),
+    ("simcse", "crop"): ("corpus", "positive_rate"),
+    ("simcse", "word_deletion"): ("corpus", "positive_rate"),
+    ("simcse", "delete_one_word"): ("corpus",),
+    ("simcse", "next_sentence"): ("corpus",),
+    ("simcse", "mlm"): ("corpus", "positive_rate", "mlm_path"),
+    ("simcse", "entailment"): ("nli", "hard_negatives"),
+    ("sbert", "softmax"): ("nli",),
+    ("sbert", "cosine"): ("drop_overlap",),
+    ("sbert", "triplet"): ("nli",),
+    ("mlm", ""): ("corpus",),
+}
+"""Options that make the examples of a method with a positive or an objective."""
+
+
+def used_options(
+    method: str,
+    *,
+    corpus: str | None = None,
+    positive: str | None = None,
+    objective: str | None = None,
+    **given: Any,
+) -> tuple[str, ...]:
+    """Names of the options of :func:`make_examples` that have an effect.
+
+    Args:
+        method: ``simcse``, ``sbert`` or ``mlm``.
+        corpus: Name of the corpus; None if it is not given.
+        positive: Positive of SimCSE; None for ``dropout``.
+        objective: Objective of Sentence-BERT; None for ``softmax``.
+        given: The other options, None where they are not given.
+
+    Raises:
+        UserError: If an option is unknown, or given and without effect.
+
+    Example:
+        >>> used_options("simcse", positive="crop")
+        ('positive', 'corpus', 'positive_rate')
+    """
+    check_choice("positive", positive or POSITIVES[0], POSITIVES)
+    check_choice("objective", objective or OBJECTIVES[0], OBJECTIVES)
+    used, where = _USED.get((method, ""), ()), f"method {method}"
+    if method == "simcse":
+        positive = positive or POSITIVES[0]
+        used = ("positive", *_USED[method, positive])
+        where += f" with positive {positive}"
+    elif method == "sbert":
+        objective = objective or OBJECTIVES[0]
+        used = ("objective", *_USED[method, objective])
+        where += f" with objective {objective}"
+    if corpus == "nli" and "corpus" in used:
+        used = (*used, "nli")
+    elif corpus == "nli" and positive == "entailment":
+        corpus = None  # another word for the same
+    options = {"corpus": corpus, "positive": positive, "objective": objective, **given}
+    check_used(options, used, where)
+    return used
+
+
 def make_examples(
     method: str,
     corpus: Corpus | None = None,
     *,
-    nli: str = "hub",
+    nli: str | None = None,
     tasks: Sequence[Any] = (),
-    positive: str = "dropout",
-    positive_rate: float = 0.1,
+    positive: str | None = None,
+    positive_rate: float | None = None,
     mlm_path: str | None = None,
-    hard_negatives: bool = True,
-    objective: str = "softmax",
-    drop_overlap: bool = False,
+    hard_negatives: bool | None = None,
+    objective: str | None = None,
+    drop_overlap: bool | None = None,
 ) -> Examples:
     """Examples for a method that trains an encoder.
 
+    An option that is given and has no effect is refused.
+
     Args:
         method: ``simcse``, ``sbert`` or ``mlm``.
-        corpus: Sentences; not needed for Sentence-BERT and the positive ``entailment``.
-        nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`.
+        corpus: Sentences; none for Sentence-BERT and the positive ``entailment``.
+        nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for the objective ``cosine``.
-        positive: For SimCSE: ``dropout`` (the sentence again, under another dropout mask);
-            ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it); ``mlm`` (words replaced
-            by a masked language model); ``next_sentence`` (of the corpus); ``entailment`` (of an
-            NLI premise).
-        positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change.
-        mlm_path: Folder or hub name of the masked language model.
+        positive: For SimCSE: ``dropout`` (the default: the sentence again, under another dropout
+            mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it); ``mlm`` (words
+            replaced by a masked language model); ``next_sentence`` (of the corpus); ``entailment``
+            (of an NLI premise).
+        positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change;
+            default 0.1.
+        mlm_path: Folder or hub name of the masked language model of the positive ``mlm``.
         hard_negatives: Of the positive ``entailment``: a premise's contradiction is its hard
-            negative; premises without one are left out.
-        objective: Of Sentence-BERT: ``softmax`` takes NLI pairs, ``triplet`` NLI triples,
-            ``cosine`` pairs with scores, of which the cosine to reach is the share of the scores'
-            range: 0 for the lowest, 1 for the highest.
-        drop_overlap: Leave out labelled pairs that are measured, in place of an error.
+            negative; premises without one are left out. Default true.
+        objective: Of Sentence-BERT: ``softmax`` (the default) takes NLI pairs, ``triplet`` NLI
+            triples, ``cosine`` pairs with scores, of which the cosine to reach is the share of the
+            scores' range: 0 for the lowest, 1 for the highest.
+        drop_overlap: With the objective ``cosine``: leave out labelled pairs that are measured, in
+            place of an error. Default false.
 
     Raises:
-        UserError: If an option is unknown, or the data lack what it needs.
+        UserError: If an option is unknown or without effect, or the data lack what it needs.
 
     Example:
         >>> examples = make_examples("sbert", nli="builtin-sample", objective="triplet")
@@ -107,31 +171,42 @@ def make_examples(
         (4000, 3)
     """
     check_limits(positive_rate=positive_rate)
-    check_choice("positive", positive, POSITIVES)
-    check_choice("objective", objective, OBJECTIVES)
+    used = used_options(
+        method,
+        corpus=None if corpus is None else corpus.name,
+        positive=positive,
+        objective=objective,
+        nli=nli,
+        positive_rate=positive_rate,
+        mlm_path=mlm_path,
+        hard_negatives=hard_negatives,
+        drop_overlap=drop_overlap,
+    )
+    nli = nli or "hub"
     if method == "sbert" and objective == "cosine":
-        return _scored_pairs(tasks, drop_overlap)
+        return _scored_pairs(tasks, bool(drop_overlap))
     if method == "sbert":
         return _nli_triples(nli) if objective == "triplet" else _nli_pairs(nli)
-    if method == "simcse" and positive == "entailment":
-        if corpus is not None and corpus.name != "nli":
-            raise UserError(
-                f"corpus: received {corpus.name!r}; expected nli with positive entailment"
-            )
-        return _nli_triples(nli) if hard_negatives else _entailments(nli)
+    if positive == "entailment":
+        return _entailments(nli) if hard_negatives is False else _nli_triples(nli)
     if corpus is None:
         raise ValueError("corpus: received None; expected a Corpus")
     name, sentences = corpus.name, corpus.sentences
     if method == "mlm":
         return Examples(name, (sentences,))
-    if positive == "dropout":
+    if positive in (None, "dropout"):
         return Examples(name, (sentences, sentences))
     if positive == "next_sentence":
         return Examples(f"{name}, next sentence", (sentences[:-1], sentences[1:]))
-    edit: Edit = partial(edit_words, positive, positive_rate)
+    rate = 0.1 if positive_rate is None else positive_rate
+    edit: Edit = partial(edit_words, positive, rate)
     if positive == "mlm":
-        edit = MaskedReplacement(mlm_path, positive_rate)
-    name = f"{name}, {positive} {positive_rate}"
+        edit = MaskedReplacement(mlm_path, rate)
+    name = (
+        f"{name}, {positive} {rate}"
+        if "positive_rate" in used
+        else f"{name}, {positive}"
+    )
     return Examples(name, (sentences, sentences), edit=edit)
 
 

@@ -17,6 +17,9 @@ Features = Mapping[str, Tensor]
 IGNORED = -100
 """Label of a position that takes no part in the loss."""
 
+MASK_FRACTION = 0.15
+"""Share of the tokens that is predicted, where none is given."""
+
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the others stay
 
 
@@ -118,7 +121,7 @@ def predict_masked(
         results: logits ``(n, V)`` and ids ``(n,)``.  n: chosen tokens, V: vocabulary.
     """
     tokenizer = module.encoder.backbone.tokenizer
-    fraction = module.hparams["mask_fraction"]
+    fraction = module.hparams["mask_fraction"] or MASK_FRACTION
     generator = stream.generator()
     masked, labels = [], []
     for chunk in chunks:

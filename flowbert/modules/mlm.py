@@ -8,7 +8,12 @@ from torch import Tensor
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.modules.losses import mean_pair_cosine
-from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
+from flowbert.modules.masking import (
+    MASK_FRACTION,
+    predict_masked,
+    prediction_loss,
+    predictor_above,
+)
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, with_network
 from flowbert.seeding import Stream
@@ -50,7 +55,7 @@ class MLMModule(TrainedModule):
     def __init__(
         self,
         encoder: SentenceEncoder,
-        mask_fraction: float = 0.15,
+        mask_fraction: float = MASK_FRACTION,
         whole_words: bool = False,
         cosreg_weight: float = 0.0,
         learning_rate: float = 1e-4,

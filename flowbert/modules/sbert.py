@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError, check_choice, check_used
 from flowbert.modules.examples import OBJECTIVES, Examples
 from flowbert.modules.losses import cosine_loss, softmax_loss, triplet_loss
 from flowbert.modules.text import Batch
@@ -32,7 +32,8 @@ class SBERTModule(TrainedModule):
         encoder: The encoder to train.
         objective: ``softmax``, ``cosine`` or ``triplet``; each needs examples of its own, see
             :func:`flowbert.modules.make_examples`.
-        margin: Distance by which ``triplet`` wants the negative farther away than the positive.
+        margin: Distance by which ``triplet`` wants the negative farther away than the positive;
+            default 1.
         chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
             takes a third more time; None for all.
         **shared: Further arguments of :class:`TrainedModule`.
@@ -47,12 +48,16 @@ class SBERTModule(TrainedModule):
         self,
         encoder: SentenceEncoder,
         objective: str = "softmax",
-        margin: float = 1.0,
+        margin: float | None = None,
         chunk_size: int | None = None,
         **shared: Any,
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)
         super().__init__(encoder, **shared)
+        if objective != "triplet":
+            check_used(
+                {"margin": margin}, (), f"method sbert with objective {objective}"
+            )
         self.classifier: nn.Linear | None = None
         if objective == "softmax":
             with Stream(self.hparams["seed"], "classifier").torch():
@@ -73,7 +78,10 @@ class SBERTModule(TrainedModule):
         columns = self.embed(batch)
         if self.hparams["objective"] == "triplet":
             anchor, positive, negative = columns
-            return triplet_loss(anchor, positive, negative, self.hparams["margin"])
+            margin = self.hparams["margin"]
+            return triplet_loss(
+                anchor, positive, negative, 1.0 if margin is None else margin
+            )
         first, second = columns
         if self.classifier is None:
             return cosine_loss(first, second, batch["targets"])

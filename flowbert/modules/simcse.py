@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError, check_choice, check_used
 from flowbert.modules.examples import Examples
 from flowbert.modules.losses import ContrastiveLoss, InfoNCE
 from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
@@ -57,7 +57,7 @@ class SimCSEModule(TrainedModule):
             ``mlp`` (kept, as the encoder's pooler; it needs pooling ``cls`` of the last layer), or
             ``none``.
         mlm_weight: Weight of masked language modelling beside the contrastive loss (paper: 0.1).
-        mask_fraction: Probability of a token to be predicted there.
+        mask_fraction: Probability of a token to be predicted there; default 0.15.
         chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
             takes a third more time; None for all.
         learning_rate: Peak learning rate of AdamW.
@@ -78,7 +78,7 @@ class SimCSEModule(TrainedModule):
         loss: ContrastiveLoss | None = None,
         head: str = "mlp_train_only",
         mlm_weight: float = 0.0,
-        mask_fraction: float = 0.15,
+        mask_fraction: float | None = None,
         chunk_size: int | None = None,
         learning_rate: float = 3e-5,
         weight_decay: float = 0.0,
@@ -87,6 +87,9 @@ class SimCSEModule(TrainedModule):
     ) -> None:
         check_choice("head", head, HEADS)
         super().__init__(encoder, **shared)
+        if not mlm_weight:
+            given = {"mask_fraction": mask_fraction}
+            check_used(given, (), "method simcse with mlm_weight 0")
         seed = self.hparams["seed"]
         self.loss = InfoNCE() if loss is None else loss
         self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
@@ -98,6 +101,10 @@ class SimCSEModule(TrainedModule):
         """Raise an error for examples without positives, or with which the training collapses."""
         if len(examples.columns) < 2:
             raise ValueError(f"examples: received {examples.name}, without positives")
+        weight = getattr(self.loss, "hard_negative_weight", None) or None
+        if len(examples.columns) == 2:
+            where = f"{examples.name}, which has no hard negatives"
+            check_used({"hard_negative_weight": weight}, (), where)
         rates = [layer.p for layer in dropouts(self.encoder)]
         if examples.needs_dropout and max(rates, default=0.0) == 0:
             raise UserError(

@@ -1,5 +1,6 @@
 """Examples of all methods, and the edits that make positives."""
 
+import warnings
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -7,14 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowbert.data.nli import LABELS, load_nli
+from flowbert.data.corpus import Corpus
+from flowbert.data.nli import LABELS, NLIData, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.modules.augment import WORD_EDITS, MaskedReplacement, edit_words
-from flowbert.modules.examples import OBJECTIVES, Examples, make_examples
+from flowbert.modules.examples import (
+    OBJECTIVES,
+    POSITIVES,
+    Examples,
+    make_examples,
+    used_options,
+)
 from flowbert.modules.mlm import MLMModule
 from flowbert.tasks import STS, load_tasks
+from flowbert.training import fit
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
@@ -31,7 +40,9 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
 def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
-    options: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
+    given: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
+    used = used_options("simcse", positive=positive)
+    options = {name: value for name, value in given.items() if name in used}
     examples = make_examples("simcse", CORPUS, positive=positive, **options)
     assert examples.columns == (SENTENCES, SENTENCES)
     assert not examples.needs_dropout
@@ -91,10 +102,9 @@ def test_positives_of_the_data() -> None:
 def test_objectives() -> None:
     data = load_nli("builtin-sample")
     tasks = load_tasks("SAMPLE", split=["test", "dev"])
-    softmax, cosine, triplet = (
-        make_examples("sbert", tasks=tasks, objective=name, **NLI)
-        for name in OBJECTIVES
-    )
+    softmax = make_examples("sbert", tasks=tasks, **NLI)
+    cosine = make_examples("sbert", tasks=tasks, objective="cosine")
+    triplet = make_examples("sbert", tasks=tasks, objective="triplet", **NLI)
     assert softmax.targets is not None
     assert cosine.targets is not None
     assert softmax.columns == (data.premises, data.hypotheses)
@@ -155,15 +165,115 @@ def test_sample_and_digest() -> None:
     assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
 
 
+GIVEN: dict[str, tuple[Any, ...]] = {
+    "positive": POSITIVES,
+    "objective": OBJECTIVES,
+    "positive_rate": (0.1, 0.5),
+    "mlm_path": ("a", "b"),
+    "hard_negatives": (True, False),
+    "drop_overlap": (True, False),
+    "nli": ("builtin-sample", "other.jsonl"),
+    "corpus": (CORPUS, Corpus("other", SENTENCES[:150])),
+}
+"""Two values or more of each option."""
+WAYS: list[tuple[str, dict[str, str]]] = [
+    *(("simcse", {"positive": name}) for name in POSITIVES),
+    *(("sbert", {"objective": name}) for name in OBJECTIVES),
+    ("mlm", {}),
+]
+
+
+@pytest.fixture
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NLI pairs and a masked model that say where they come from; tasks whose pairs overlap."""
+
+    class Replacement:
+        def __init__(self, path: str, rate: float) -> None:
+            self.path, self.rate = path, rate
+
+        def __call__(self, sentences: Any, rngs: Any) -> list[str]:
+            return [f"{self.path} {self.rate}" for _ in sentences]
+
+    def nli(source: str) -> NLIData:
+        pairs = [(source, f"{source} {label}", label) for label in LABELS]
+        pairs += [("alone", "entailed", "entailment")]
+        return NLIData(*zip(*pairs, strict=True))
+
+    module = "flowbert.modules.examples"
+    monkeypatch.setattr(f"{module}.MaskedReplacement", Replacement)
+    monkeypatch.setattr(f"{module}.load_nli", nli)
+
+
+def outcome(method: str, options: dict[str, Any]) -> str:
+    """What is trained on, or the error."""
+    train, test = (
+        [Subset("own", (*left, "x"), (*right, "y"), np.arange(3.0))]
+        for left, right in ((("a", "b"), ("c", "d")), (("e", "f"), ("g", "h")))
+    )
+    task: Any = STS(STSData("own", {"train": train, "test": test}), "test")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlowbertWarning)
+        try:
+            made = make_examples(method, tasks=[task], **options)
+        except UserError as error:
+            return str(error)
+    edited = []
+    if made.edit is not None:
+        edited = made.edit(made.columns[1], [Random(n) for n in range(len(made))])
+    return f"{made.digest} {edited}"
+
+
+@pytest.mark.usefixtures("small_data")
+@pytest.mark.parametrize(("method", "way"), WAYS)
+def test_an_option_changes_the_examples_or_is_refused(
+    method: str, way: dict[str, str]
+) -> None:
+    """Two values of an option that has no effect would give the same examples."""
+    used = used_options(method, **way)
+    least = {name: values[0] for name, values in GIVEN.items() if name in used} | way
+    for name, values in GIVEN.items():
+        if name in way:
+            continue
+        outcomes = [outcome(method, {**least, name: value}) for value in values]
+        if name in used:
+            assert len(set(outcomes)) == len(values), name
+        else:
+            assert all("which has no effect on" in each for each in outcomes), name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on method sbert"),
+        ({"nli": "hub", "method": "mlm"}, "nli: .* no effect on method mlm"),
+        ({"model": {"margin": 2.0}}, "margin: received 2.0, which has no effect"),
+        ({"data": {"positive": "crop"}}, "positive: received 'crop', which has no"),
+    ],
+)
+def test_a_fit_refuses_options_without_effect(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"method": "sbert", "run_dir": tmp_path / "run"} | options
+    if "corpus" not in given and given["method"] == "sbert":
+        given["nli"] = "builtin-sample"
+    with pytest.raises(UserError, match=message):
+        fit(**given)
+    assert not (tmp_path / "run").exists()
+
+
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("simcse", {"positive": "crops"}, "positive: received 'crops'; expected dropout"),
     ("sbert", {"objective": "soft"}, "objective: received 'soft'; expected softmax"),
     ("simcse", {"positive_rate": 1.0}, "positive_rate: received 1.0"),
-    ("simcse", {"positive": "entailment"}, "corpus: received 'sample'; expected nli"),
+    ("simcse", {"positive": "entailment"}, "corpus: received 'sample', which has no"),
     ("mlm", {"corpus": None}, "corpus: received None"),
     (
         "sbert",
-        {"objective": "cosine", "tasks": load_tasks("SAMPLE", split="train")},
+        {
+            "objective": "cosine",
+            "tasks": load_tasks("SAMPLE", split="train"),
+            "corpus": None,
+        },
         "tasks: received SAMPLE first; expected a task with labelled pairs",
     ),
     ("simcse", {"positive": "mlm"}, "mlm_path: received nothing"),

@@ -18,7 +18,8 @@ from texts import examples, step, text_data, trainable
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_step_is_the_objective(objective: str, pooling: str) -> None:
     encoder = trainable(pooling=pooling)
-    module = SBERTModule(encoder, objective, margin=0.7, dropout=0.0)
+    options: dict[str, Any] = {"margin": 0.7} if objective == "triplet" else {}
+    module = SBERTModule(encoder, objective, **options, dropout=0.0)
     of = examples("sbert", size=8, objective=objective)
     module.check_examples(of)
     data = text_data(encoder, of)

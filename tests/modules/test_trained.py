@@ -72,7 +72,7 @@ def joint_step(method: str, folder: Path, **options: Any) -> dict[str, Tensor]:
     encoder = trainable()
     given = {"loss": InfoNCE(0.05, 0.7)} if method == "simcse" else {}
     module: TrainedModule = METHODS[method](encoder, dropout=0.0, **given)
-    of = examples(method, 16, positive="entailment")
+    of = examples(method, 16, **({"positive": "entailment"} if given else {}))
     data = text_data(encoder, of, batch_size=16 // options.get("devices", 1))
     gradients = Gradients()
     fit(folder, gradients, module=module, data=data, max_steps=1, **options)  # type: ignore[arg-type]
@@ -123,7 +123,8 @@ def test_cached_gradients_are_those_of_the_batch(method: str, packed: bool) -> N
     for chunk_size in (None, 1, 5):
         encoder = trainable(pooling="cls")
         module = METHODS[method](encoder, dropout=0.0, chunk_size=chunk_size)
-        of = examples(method, 12, positive="entailment")
+        options = {"positive": "entailment"} if method == "simcse" else {}
+        of = examples(method, 12, **options)
         batch = text_data(encoder, of).batch(0, list(range(12)))
         if packed:
             with fast_training(encoder):
