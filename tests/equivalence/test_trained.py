@@ -29,10 +29,11 @@ from flowbert.modules.trainer import quiet_lightning
 from flowbert.training import MODULES, TRAINER_DEFAULTS, Run
 
 METHODS = [name for name in MODULES if name != "flow"]
-OPTIONS: dict[str, Any] = {
-    "corpus": "target",
-    "nli": "builtin-sample",
-    "data": {"batch_size": 8},
+OPTIONS: dict[str, Any] = {"data": {"batch_size": 8}}
+SOURCES = {
+    "simcse": {"corpus": "target"},
+    "sbert": {"nli": "builtin-sample"},
+    "mlm": {"corpus": "target"},
 }
 # One epoch: the last weights are the best ones.
 ONE_EPOCH = TRAINER | {"max_epochs": 1, "limit_val_batches": 0}
@@ -49,7 +50,8 @@ class Trainings:
 
     def run(self, method: str, **options: Any) -> Run:
         trainer = ONE_EPOCH | options.pop("trainer", {})
-        options = {"run_dir": self.lab.new_folder(), **OPTIONS, **options}
+        given = OPTIONS | SOURCES[method] | options
+        options = {"run_dir": self.lab.new_folder(), **given}
         return Run(method, self.lab.options, **self.data, trainer=trainer, **options)
 
     def fitted(self, method: str) -> Run:
@@ -79,6 +81,7 @@ def command_line(of: Trainings, method: str) -> Any:
     """The command ``fit``."""
     folder = of.lab.new_folder()
     options = {"method": method, "run_dir": folder, **of.data, **OPTIONS}
+    options |= SOURCES[method]
     options["encoder.layers"] = of.lab.options.layers
     options |= {f"data.{name}": value for name, value in options.pop("data").items()}
     options |= {f"trainer.{name}": value for name, value in ONE_EPOCH.items()}
@@ -107,8 +110,9 @@ def resumed(of: Trainings, method: str) -> Any:
 def python(of: Trainings, method: str) -> Any:
     """Module, data and Trainer put together by hand."""
     lab = of.lab
-    corpus = None if method == "sbert" else lab.task.corpus("target")
-    examples = make_examples(method, corpus, nli="builtin-sample", tasks=[lab.task])
+    corpus = lab.task.corpus("target") if "corpus" in SOURCES[method] else None
+    nli = SOURCES[method].get("nli")
+    examples = make_examples(method, corpus, nli=nli, tasks=[lab.task])
     encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
     module: Any = MODULES[method](encoder)
     data = TextDataModule(encoder, examples.sample(48, 0), batch_size=8)
