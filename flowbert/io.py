@@ -5,7 +5,7 @@ import json
 import mmap
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # reading JSON does not wait for torch
     import torch
 
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_MOST_RECALLED = 64
+_recalled: dict[str, str] = {}  # digests by fingerprint
 _METADATA = "flowbert"  # one key: safetensors writes several in random order
 
 
@@ -100,6 +102,43 @@ def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return state.hexdigest()
+
+
+def fingerprint_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
+    """A digest that stays in this process (XXH3, 128 bits): at the speed of memory."""
+    import torch
+    import xxhash
+
+    state = xxhash.xxh3_128()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return str(state.hexdigest())
+
+
+def recall_digest(tensors: "Mapping[str, torch.Tensor]") -> str:
+    """:func:`digest_tensors` of tensors that are asked for often and change rarely.
+
+    The values are read every time, and the slow digest is computed when they are new.
+    """
+    return recall(fingerprint_tensors(tensors), lambda: digest_tensors(tensors))
+
+
+def recall(fingerprint: str, compute: Callable[[], str]) -> str:
+    """The digest that belongs to a fingerprint, computed once in this process."""
+    if fingerprint not in _recalled:
+        _recalled[fingerprint] = compute()
+        if len(_recalled) > _MOST_RECALLED:
+            _recalled.pop(next(iter(_recalled)))
+    return _recalled[fingerprint]
+
+
+def fingerprint_text(text: str) -> str:
+    """:func:`fingerprint_tensors` of text."""
+    import xxhash
+
+    return str(xxhash.xxh3_128(text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def digest_file(path: str | Path) -> str:

@@ -1,6 +1,6 @@
 """Sentence encoders and the cache of their vectors."""
 
-from flowbert.encoders.base import Encoder, check_same_encoder
+from flowbert.encoders.base import Encoder, check_same_encoder, unchanged
 from flowbert.encoders.cache import EmbeddingCache, EmbeddingRows
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
@@ -27,4 +27,5 @@ __all__ = [
     "load_encoder",
     "open_encoder",
     "open_encoders",
+    "unchanged",
 ]

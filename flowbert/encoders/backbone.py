@@ -3,29 +3,28 @@
 import inspect
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from flowbert.encoders.base import read_once
 from flowbert.encoders.files import EncoderFiles, check_digests, loading
+from flowbert.encoders.settings import changed_settings, config_values, constants
 from flowbert.errors import UserError, choices
-from flowbert.io import digest, digest_tensors
+from flowbert.io import (
+    digest,
+    fingerprint_tensors,
+    fingerprint_text,
+    recall,
+    recall_digest,
+)
 
 DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit of its own."""
 
 _MOST = 2**20  # tokens that can be asked for without a limit
-# Entries of a configuration that do not change what the loaded weights compute.
-_UNRELATED = (
-    "_name_or_path",
-    "transformers_version",
-    "architectures",
-    "dtype",
-    "torch_dtype",
-)
 
 
 class Backbone(nn.Module):
@@ -63,7 +62,7 @@ class Backbone(nn.Module):
         self.packs = False
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
-        self._digests: dict[Any, str] = {}
+        self._constants = fingerprint_tensors(constants(network))
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
 
@@ -161,46 +160,61 @@ class Backbone(nn.Module):
         )
 
     @property
-    def weights_digest(self) -> str:
-        """Digest of the weights; of a network that trains it is computed every time."""
-        state = self.network.state_dict()
-        if any(parameter.requires_grad for parameter in self.network.parameters()):
-            return digest_tensors(state)
-        version = self.dtype, sum(tensor._version for tensor in state.values())
-        if version not in self._digests:
-            self._digests = {version: digest_tensors(state)}
-        return self._digests[version]
+    def digests(self) -> dict[str, str]:
+        """What decides the hidden states, as it is now.
 
-    @cached_property
+        Digests of weights, configuration and tokenizer, and ``changed`` where settings of modules
+        are not those that the configuration says.
+        """
+        return dict(read_once(self, self._read_digests))
+
+    def _read_digests(self) -> dict[str, str]:
+        digests = {
+            "weights": recall_digest(self.network.state_dict()),
+            "config": self.config_digest,
+            "tokenizer": self.tokenizer_digest,
+        }
+        changed: dict[str, Any] = changed_settings(self.network) or {}
+        present = fingerprint_tensors(constants(self.network))
+        if present != self._constants:
+            changed["constants"] = present
+        if changed:
+            digests["changed"] = digest(changed)
+        return digests
+
+    @property
     def config_digest(self) -> str:
         """Digest of the configuration, without entries that cannot change a vector."""
-        config: Any = self.network.config
-        values = {
-            name: value
-            for name, value in config.to_dict().items()
-            if name not in _UNRELATED
-        }
-        return digest(values)
+        return digest(config_values(self.network.config))
 
-    @cached_property
+    @property
     def tokenizer_digest(self) -> str:
         """Digest of vocabulary, rules and special tokens."""
-        tokenizer = self.tokenizer
-        content = {
-            "class": type(tokenizer).__name__,
-            "special": tokenizer.special_tokens_map,
-        }
-        if tokenizer.is_fast:
-            rules = json.loads(tokenizer.backend_tokenizer.to_str())
-            # These two are state that every call changes.
-            del rules["truncation"], rules["padding"]
-            content["rules"] = rules
-        else:
-            content |= {
-                "vocabulary": tokenizer.get_vocab(),
-                "options": tokenizer.init_kwargs,
-            }
+        return tokenizer_digest(self.tokenizer)
+
+
+def tokenizer_digest(tokenizer: Any) -> str:
+    """Digest of vocabulary, rules and special tokens of a tokenizer, as it is now."""
+    content = {
+        "class": type(tokenizer).__name__,
+        "special": tokenizer.special_tokens_map,
+    }
+    for side in ("padding_side", "truncation_side"):
+        if getattr(tokenizer, side) != "right":
+            content[side] = getattr(tokenizer, side)
+    if not tokenizer.is_fast:
+        content["vocabulary"] = tokenizer.get_vocab()
+        content["options"] = tokenizer.init_kwargs
         return digest(content)
+    rules = tokenizer.backend_tokenizer.to_str()
+
+    def compute() -> str:
+        content["rules"] = json.loads(rules)
+        # These two are state that every call changes.
+        del content["rules"]["truncation"], content["rules"]["padding"]
+        return digest(content)
+
+    return recall(fingerprint_text(json.dumps(content) + rules), compute)
 
 
 def _positions(network: nn.Module) -> tuple[int, int | None]:

@@ -1,7 +1,9 @@
 """What every encoder offers, and the comparison of two identities."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +11,11 @@ from numpy.typing import NDArray
 from flowbert.errors import UserError
 
 Floats = NDArray[np.float32]
+T = TypeVar("T")
+
+_found: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
+    "found", default=None
+)
 
 # What a digest in an identity is made from.
 _SOURCES = {
@@ -29,7 +36,7 @@ class Encoder(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """JSON values; equal identities give equal vectors, up to rounding."""
+        """JSON values of what is there now; equal identities give equal vectors, up to rounding."""
 
     @property
     def pass_key(self) -> str:
@@ -43,6 +50,30 @@ class Encoder(Protocol):
 
     def columns(self) -> dict[str, str]:
         """Columns of results: encoder, layers, pooling."""
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Read every encoder once for all identities that are asked for inside of the block."""
+    if _found.get() is not None:
+        yield
+        return
+    token = _found.set({})
+    try:
+        yield
+    finally:
+        _found.reset(token)
+
+
+def read_once(owner: object, compute: Callable[[], T]) -> T:
+    """What is computed from an owner, once inside of :func:`unchanged` and else every time."""
+    found = _found.get()
+    if found is None:
+        return compute()
+    if id(owner) not in found:
+        found[id(owner)] = owner, compute()
+    value: T = found[id(owner)][1]
+    return value
 
 
 def check_same_encoder(

@@ -14,7 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from flowbert.encoders.base import Encoder, Floats
+from flowbert.encoders.base import Encoder, Floats, unchanged
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, load_tensors, map_array, release_pages, save_tensors
@@ -68,10 +68,18 @@ class EmbeddingCache:
         Raises:
             UserError: If the folder cannot be written.
         """
+        self._fill(self._find_tables(encoders), sentences)
+
+    def _fill(
+        self,
+        found: Sequence[tuple[Encoder, "_Table"]],
+        sentences: Sequence[str],
+    ) -> None:
+        if isinstance(sentences, str):
+            raise TypeError("sentences: received a string; expected a list of strings")
         passes: dict[str, dict[_Table, Encoder]] = {}
-        for encoder in encoders:
-            for part in _parts(encoder):
-                passes.setdefault(part.pass_key, {})[self._table(part)] = part
+        for part, table in found:
+            passes.setdefault(part.pass_key, {})[table] = part
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
         digests = _digests(texts)
         for parts in passes.values():
@@ -86,23 +94,33 @@ class EmbeddingCache:
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "EmbeddingRows":
         """Vectors of sentences that are read when they are indexed; missing ones are encoded."""
-        self.fill([encoder], sentences)
-        tables = [self._table(part) for part in _parts(encoder)]
+        found = self._find_tables([encoder])
+        self._fill(found, sentences)
         digests = _digests(sentences)
-        return EmbeddingRows([(table, table.find(digests)) for table in tables])
+        return EmbeddingRows([(table, table.find(digests)) for _, table in found])
 
     def embed(self, encoder: Encoder, sentences: Sequence[str]) -> Floats:
         """Vectors of sentences, ``(N, D)``, float32; missing ones are encoded."""
         return self.rows(encoder, sentences)[:]
 
+    def _find_tables(
+        self, encoders: Sequence[Encoder]
+    ) -> list[tuple[Encoder, "_Table"]]:
+        """The parts of encoders with the tables of their vectors, by what they are now."""
+        found = []
+        with unchanged():
+            for encoder in encoders:
+                for part in _parts(encoder):
+                    found.append((part, self._table(part)))
+        return found
+
     def _table(self, encoder: Encoder) -> "_Table":
-        name = digest(encoder.identity, VERSION)
+        identity = encoder.identity
+        name = digest(identity, VERSION)
         if name not in self._tables:
-            lasting = getattr(
-                encoder, "lasting", True
-            )  # whether files are for others, too
+            lasting = getattr(encoder, "lasting", True)  # others may read its files
             folder = self.folder / name if self.folder and lasting else None
-            self._tables[name] = _Table(folder, encoder.identity, encoder.dim)
+            self._tables[name] = _Table(folder, identity, encoder.dim)
         return self._tables[name]
 
 

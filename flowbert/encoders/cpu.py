@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from flowbert.encoders.settings import changes_positions
 from flowbert.errors import FlowbertWarning
 from flowbert.threads import MAX_WORKERS
 
@@ -46,8 +47,6 @@ SHAREABLE = (
     "roformer",
     "xlnet",
 )
-# Rotary embeddings that are written in a pass.
-_CHANGING_POSITIONS = ("dynamic", "longrope")
 
 
 def workers(network: nn.Module) -> int:
@@ -59,10 +58,11 @@ def workers(network: nn.Module) -> int:
     device = next(network.parameters()).device
     if device.type != "cpu" or config.model_type not in SHAREABLE:
         return 1
-    # A string, or a dictionary of strings by kind of layer.
-    types = str([getattr(module, "rope_type", "") for module in network.modules()])
-    changing = any(kind in types for kind in _CHANGING_POSITIONS)
-    return 1 if changing else MAX_WORKERS
+    changing = [
+        changes_positions(getattr(module, "rope_type", ""))
+        for module in network.modules()
+    ]
+    return 1 if any(changing) else MAX_WORKERS
 
 
 def bfloat16_is_fast() -> bool:

@@ -309,14 +309,15 @@ class SentenceEncoder(nn.Module):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Digests and settings: equal identities give equal vectors, up to rounding."""
+        """Digests and settings of what is there now.
+
+        Equal identities give equal vectors, up to rounding.
+        """
         described = self.describe()
         del described["path"], described["revision"]
         weights = self.token_weights
         return {
-            "weights": self.backbone.weights_digest,
-            "config": self.backbone.config_digest,
-            "tokenizer": self.backbone.tokenizer_digest,
+            **self.backbone.digests,
             "token_weights": None
             if weights is None
             else digest_tensors({"weights": weights}),
@@ -351,15 +352,18 @@ class AveragedLayers(SentenceEncoder):
     Args:
         encoder: An encoder with a linear pooling.
         layers: The layers.
-
-    Attributes:
-        parts: The encoder with each layer alone.
     """
 
     def __init__(self, encoder: SentenceEncoder, layers: Sequence[int]) -> None:
         nn.Module.__init__(self)
         vars(self).update(vars(encoder.variant(layers=layers)))
-        self.parts = tuple(encoder.variant(layers=layer) for layer in layers)
+
+    @property
+    def parts(self) -> list[SentenceEncoder]:
+        """The encoder with each layer alone."""
+        alone = SentenceEncoder.__new__(SentenceEncoder)
+        vars(alone).update(vars(self))
+        return [alone.variant(layers=layer) for layer in self.layers]
 
 
 def encode_variants(

@@ -1,19 +1,20 @@
 """Encoders by path: which class opens what."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import nn
 
+from flowbert.encoders.backbone import tokenizer_digest
 from flowbert.encoders.base import Encoder, Floats
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.files import loading, locate, read_settings
+from flowbert.encoders.settings import constants, module_settings
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import UserError
-from flowbert.io import digest, digest_file
+from flowbert.io import digest, digest_file, recall_digest
 
 _TEXT = (".txt", ".vec", ".gz")
 _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
@@ -52,6 +53,8 @@ class SentenceTransformerFolder(nn.Module):
         self.path = path
         self.dim = int(model.get_embedding_dimension())
         self._files = files
+        self._files_digest = _digest_files(files.folder)
+        self._loaded = self._state()
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
@@ -66,20 +69,41 @@ class SentenceTransformerFolder(nn.Module):
         """Columns of results: encoder, layers, pooling."""
         return {"encoder": self.path, "layers": "own", "pooling": "own"}
 
-    @cached_property
+    @property
     def identity(self) -> dict[str, Any]:
-        """Digest of the files."""
-        folder = self._files.folder
-        digests = {}
-        for file in sorted(folder.rglob("*")):
-            if file.suffix in _MODEL_FILES:
-                digests[file.relative_to(folder).as_posix()] = digest_file(file)
-        return {"files": digest(digests)}
+        """Digest of the files, and of the model where it was changed since it was loaded."""
+        identity = {"files": self._files_digest}
+        present = self._state()
+        if present != self._loaded:
+            identity["changed"] = present
+        return identity
+
+    def _state(self) -> str:
+        """Digest of weights, settings and tokenizer as they are now."""
+        tensors = {**self.model.state_dict(), **constants(self.model)}
+        tokenizer = getattr(self.model[0], "tokenizer", None)
+        rules: Any = None
+        if hasattr(tokenizer, "is_fast"):
+            rules = tokenizer_digest(tokenizer)
+        elif tokenizer is not None and hasattr(
+            tokenizer, "to_str"
+        ):  # of static vectors
+            rules = tokenizer.to_str()
+        return digest(recall_digest(tensors), rules, module_settings(self.model))
 
     @property
     def pass_key(self) -> str:
         """No two share a pass."""
         return str(id(self))
+
+
+def _digest_files(folder: Path) -> str:
+    """Digest of the files that decide a model's vectors."""
+    digests = {}
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in _MODEL_FILES:
+            digests[file.relative_to(folder).as_posix()] = digest_file(file)
+    return digest(digests)
 
 
 def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:

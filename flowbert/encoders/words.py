@@ -4,7 +4,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from flowbert.data.files import stream_lines
 from flowbert.encoders.base import Floats
 from flowbert.encoders.pooling import parse_pooling
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import digest, digest_tensors
+from flowbert.io import digest, fingerprint_text, recall, recall_digest
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -147,16 +146,21 @@ class WordVectors:
         """Columns of results: encoder, layers, pooling."""
         return {"encoder": self.path, "layers": "words", "pooling": str(self.pooling)}
 
-    @cached_property
+    @property
     def identity(self) -> dict[str, Any]:
         """Digests and settings: equal identities give equal vectors."""
         tensors = {"vectors": torch.from_numpy(self.vectors)}
         if self.token_weights is not None:
             tensors["weights"] = self.token_weights
+        names = list(self.words)
+        rows = list(self.words.values())
+        text = "\0".join(names)
         identity = {
-            "words": digest(list(self.words)),
-            "vectors": digest_tensors(tensors),
+            "words": recall(fingerprint_text(text), lambda: digest(names)),
+            "vectors": recall_digest(tensors),
         }
+        if rows != list(range(len(rows))):
+            identity["rows"] = digest(rows)
         if self._has_capitals:
             identity["lookup"] = "as written, else in lower case"
         return identity

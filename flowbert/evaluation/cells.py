@@ -8,7 +8,7 @@ from typing import Any
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
-from flowbert.encoders import Encoder
+from flowbert.encoders import Encoder, unchanged
 from flowbert.errors import UserError
 from flowbert.evaluation.methods import Method
 from flowbert.io import digest
@@ -31,11 +31,15 @@ class Cell:
     labels: tuple[Subset, ...] = ()
 
     @cached_property
+    def identity(self) -> dict[str, Any]:
+        """Identity of the encoder when the cell was planned."""
+        return self.encoder.identity
+
+    @cached_property
     def fit_key(self) -> str:
         """Digest of what decides the fitted map."""
         corpus = None if self.corpus is None else self.corpus.digest
-        identity = self.encoder.identity
-        return digest(identity, self.method.key, corpus, self._labels, self.seed)
+        return digest(self.identity, self.method.key, corpus, self._labels, self.seed)
 
     @cached_property
     def key(self) -> str:
@@ -60,7 +64,7 @@ class Cell:
         """All settings in words."""
         corpus = self.corpus
         return {
-            "encoder": {**self.encoder.describe(), "identity": self.encoder.identity},
+            "encoder": {**self.encoder.describe(), "identity": self.identity},
             "method": self.method.settings(),
             "corpus": None if corpus is None else corpus_settings(corpus),
             "labels": {"pairs": sum(map(len, self.labels)), "digest": self._labels},
@@ -106,6 +110,7 @@ def draw_samples(
     }
 
 
+@unchanged()
 def plan_cells(
     encoders: Sequence[Encoder],
     methods: Sequence[Method],
