@@ -21,7 +21,8 @@ from flowbert.analysis.criterion import (
     resample_weights,
     sentences_with_views,
 )
-from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.corpus import NAMED, Corpus, load_corpus
+from flowbert.data.hub import hub_name
 from flowbert.encoders import (
     EmbeddingCache,
     EncoderOptions,
@@ -29,6 +30,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.files import locate, read_settings
+from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import flaw_of, make_map
 from flowbert.progress import bar
@@ -64,7 +66,7 @@ Use {method}, layers {layers}, pooling {pooling}."""
 _RAW_TEXT = """
 Nothing is to be fitted:
 
-    flowbert encode {encoder} --input SENTENCES.txt --output vectors.npy"""
+    flowbert encode {encoder} {input} --output vectors.npy"""
 _MAP_TEXT = """
 Layers and pooling come with the map and are not judged. Answers to questions are found better with
 pooling zipf; a classifier does better with raw vectors. Fit it, and compare it on your own pairs:
@@ -75,6 +77,10 @@ _SIMILARITY_TEXT = """
 
 This is a sentence-transformers model. If it was trained on much data for similarity, maps cost
 points even where the criterion prefers one."""
+_OWN_TEXT = """
+
+The encoder was made for layers {0} and pooling {1}, which the criterion does not judge: compare
+them, too (--encoder.layers={0} --encoder.pooling={1})."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +123,14 @@ def advise(
     Every map is fitted on the sentences and judged by how well it distinguishes their views from
     those of others (:mod:`flowbert.analysis.criterion`), on the plain mean over tokens. Raw vectors
     within 1% of the best are preferred. With a map come the embedding layer and the last, and the
-    pooling ``zipf:cls=16``, or ``zipf`` if [CLS] is not informative. docs/choosing-a-method.md
-    measures what the advice is worth, and where it fails.
+    pooling ``zipf:cls=16``, or ``zipf`` if [CLS] is not informative. An encoder whose folder names
+    another pooling than the mean, such as ``cls``, keeps its own without a map.
+    docs/choosing-a-method.md measures what the advice is worth, and where it fails.
 
     Args:
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
-        encoder: The encoder, its path or its options; layers and pooling play no role.
+        encoder: The encoder, its path, or its options without layers and pooling; those of an
+            opened encoder play no role.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         limit: Largest number of distinct sentences of four words or more; each is encoded with a
@@ -151,11 +159,7 @@ def advise(
         )
     if isinstance(encoder, str):
         encoder = EncoderOptions(encoder)
-    if isinstance(encoder, EncoderOptions):
-        encoder = replace(encoder, layers=None, pooling="mean")
-    opened = open_encoder(encoder, device=device)
-    if not isinstance(opened, SentenceEncoder):
-        raise UserError(f"encoder: received {opened.path}; expected one with layers")
+    opened = _open(encoder, device)
     sentences = useful.sample(limit, seed).sentences
     views = make_views(sentences, seed)
     if not isinstance(cache, EmbeddingCache):
@@ -163,24 +167,64 @@ def advise(
     candidates = _judge(opened, sentences, views, cache, seed)
     layers, method = candidates.loc[0, ["layers", "method"]]
     pooling, text = "mean", _TEXT + _RAW_TEXT
+    settings = read_settings(locate(opened.path, opened.backbone.revision).folder)
+    depth = opened.num_layers
+    own = name_layers(resolve_layers(settings.layers, depth), depth), settings.pooling
+    has_own = settings.pooling != "mean"
     if method != "raw":
         informative = cls_is_informative(opened, sentences, views, cache)
         layers, pooling = MAP_LAYERS, MAP_POOLINGS[informative]
         text = _TEXT + _MAP_TEXT
-        files = locate(opened.path, opened.backbone.revision)
-        if read_settings(files.folder).modules:
-            text += _SIMILARITY_TEXT
-    described = {**opened.describe(), "layers": layers, "pooling": pooling}
+        text += _SIMILARITY_TEXT if settings.modules else ""
+        text += _OWN_TEXT.format(*own) if has_own else ""
+    elif has_own:
+        layers, pooling = own
+    used = _changed(encoder) | {"layers": layers, "pooling": pooling}
+    is_file = corpus not in NAMED and hub_name(corpus) is None
     text = text.format(
         table=candidates.round(2).to_string(index=False),
         sentences=len(sentences),
         method=method,
         layers=layers,
         pooling=pooling,
-        encoder=_flags({f"encoder.{name}": described[name] for name in described}),
-        corpus=_flags({"corpus": corpus, "nli": nli, "column": column}),
+        encoder=_flags({f"encoder.{name}": value for name, value in used.items()}),
+        corpus=_flags(
+            {"corpus": corpus, "nli": nli if corpus == "nli" else "", "column": column}
+        ),
+        input=_flags(
+            {
+                "input": corpus if is_file else "SENTENCES.txt",
+                "column": column if is_file else "",
+            }
+        ),
     )
     return Advice(candidates, layers, pooling, method, text)
+
+
+def _open(
+    encoder: EncoderOptions | SentenceEncoder, device: str | torch.device
+) -> SentenceEncoder:
+    """The encoder, whose layers and pooling are still to be chosen."""
+    if isinstance(encoder, EncoderOptions):
+        for name in ("layers", "pooling"):
+            if (value := getattr(encoder, name)) is not None:
+                raise UserError(
+                    f"encoder.{name}: received {value!r}; expected none, as advise chooses it"
+                )
+        encoder = replace(encoder, pooling="mean")
+    opened = open_encoder(encoder, device=device)
+    if not isinstance(opened, SentenceEncoder):
+        raise UserError(f"encoder: received {opened.path}; expected one with layers")
+    return opened
+
+
+def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
+    """Options of the encoder that are not what a command takes without them."""
+    given = (
+        encoder.describe() if isinstance(encoder, SentenceEncoder) else vars(encoder)
+    )
+    plain = vars(EncoderOptions(""))
+    return {name: value for name, value in given.items() if value != plain[name]}
 
 
 def _judge(

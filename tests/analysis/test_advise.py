@@ -1,5 +1,6 @@
 """Advice from sentences alone: its criterion, its choice, its commands."""
 
+import json
 import shlex
 from contextlib import nullcontext
 from pathlib import Path
@@ -123,7 +124,6 @@ def test_its_commands_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    Path("SENTENCES.txt").write_text("a dog runs\n")
     Path("PAIRS.csv").write_text(
         "sentence1,sentence2,score\na dog,a cat,1\na cat,two cats,4\nyes,no,0\n"
     )
@@ -140,18 +140,71 @@ def test_its_commands_run(
     assert ("weighs [CLS]" in capsys.readouterr().err) == (not raw)
     if raw:
         encoder = SentenceEncoder(layers=advice.layers, **own)
-        assert np.array_equal(np.load("vectors.npy"), encoder.encode(["a dog runs"]))
+        first = Path(corpus).read_text().splitlines()[0]
+        assert np.array_equal(np.load("vectors.npy")[:1], encoder.encode([first]))
     else:
         (file,) = Path("runs").rglob("encoder.json")
         assert '"it says: "' in file.read_text()
 
 
-def test_cls_of_real_encoders_is_informative(real: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "corpus", "column", "flags"),
+    [
+        ("my file.txt", "my file.txt", None, ["--corpus=my file.txt"]),
+        ("t.csv", "t.csv", "text", ["--corpus=t.csv", "--column=text"]),
+        ("n.jsonl", "nli", None, ["--corpus=nli", "--nli=n.jsonl"]),
+    ],
+)
+def test_commands_have_the_options_that_were_given_and_no_others(
+    name: str,
+    corpus: str,
+    column: str | None,
+    flags: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = [json.dumps({"premise": x, "hypothesis": x, "label": 0}) for x in SENTENCES]
+    quoted = [f'"{text}"' for text in SENTENCES]
+    lines = {".csv": ["text", *quoted], ".jsonl": pairs}.get(
+        Path(name).suffix, SENTENCES
+    )
+    Path(name).write_text("\n".join(lines))
+    nli = name if corpus == "nli" else "hub"
+    text = advise(corpus, nli=nli, column=column, limit=60).text
+    fit = next(line for line in text.splitlines() if "flowbert fit" in line)
+    encoder = ("builtin-sample", "embedding_last", "zipf")
+    names = ("path", "layers", "pooling")
+    own = [
+        f"--encoder.{key}={value}" for key, value in zip(names, encoder, strict=True)
+    ]
+    assert shlex.split(fit)[4:] == own + flags
+
+
+@pytest.mark.filterwarnings("ignore:encoder. .* was trained with pooling 'cls'")
+def test_a_model_with_another_pooling_than_the_mean_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SentenceEncoder(pooling="cls").save(tmp_path / "cls")
+    encoder = str(tmp_path / "cls")
+    advice = advise(encoder=encoder, limit=60)
+    assert (advice.layers, advice.pooling) == ("embedding_last", "zipf")
+    assert "--encoder.layers=last --encoder.pooling=cls)" in advice.text
+    monkeypatch.setattr("flowbert.analysis.advise.METHODS", ("raw",))
+    advice = advise(encoder=encoder, limit=60)
+    assert (advice.layers, advice.pooling, advice.method) == ("last", "cls", "raw")
+
+
+@pytest.mark.parametrize(
+    ("name", "informative"),
+    [("minilm-mlm", True), ("all-MiniLM-L6-v2", True), ("bert-mini-mlm", False)],
+)
+def test_cls_of_real_encoders(name: str, informative: bool, real: Path) -> None:
     captions = real / "data" / "corpora" / "captions.txt"
     sentences = captions.read_text(encoding="utf-8").splitlines()[:200]
-    encoder = SentenceEncoder(real / "models" / "minilm-mlm")
+    encoder = SentenceEncoder(real / "models" / name)
     cache, views = EmbeddingCache(False), make_views(sentences)
-    assert cls_is_informative(encoder, sentences, views, cache)
+    assert cls_is_informative(encoder, sentences, views, cache) == informative
 
 
 @pytest.mark.parametrize(
@@ -173,6 +226,8 @@ def test_a_weight_of_an_uninformative_cls_is_warned_of(
         ({"limit": 49}, "limit: received 49"),
         ({"corpus": "missing.txt"}, "missing.txt"),
         ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
+        ({"encoder": EncoderOptions(pooling="cls")}, "pooling: received 'cls'"),
+        ({"encoder": EncoderOptions(layers="last")}, "layers: received 'last'"),
         ({"encoder": "missing"}, "encoder: received 'missing'"),
         ({"encoder": "words.txt"}, "encoder: received words.txt"),
     ],
