@@ -40,6 +40,10 @@ class Spec:
                 )
         arguments = dict(self.options)
         if self.number is not None:
+            if size in self.options:
+                raise UserError(
+                    f"{self.text}: received {size} twice; expected the number, or the option"
+                )
             if size is None:
                 raise UserError(
                     f"{self.text}: received a number; expected {self.name} without"

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -82,7 +83,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def check_count(self, name: str, most: int) -> int:
         """Check a parameter that counts directions, None for all; their number."""
         value = getattr(self, name)
-        valid = value is None or (isinstance(value, int) and 1 <= value <= most)
+        valid = value is None or is_count(value, 1, most)
         self.check(name, valid, f"a whole number from 1 to {most}, or none")
         return most if value is None else int(value)
 
@@ -206,7 +207,7 @@ class AffineMap(Map):
             moments = (moments or Moments(block.shape[1])).update(block)
         if moments is None:
             raise UserError("fit: received no rows; expected at least 1")
-        return self.fit_moments(moments, pairs)
+        return self._fit_moments(moments, pairs)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows ``(N, D)``; y is ignored. Returns self."""
@@ -231,6 +232,11 @@ class AffineMap(Map):
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows whose moments are known, such as those of another map. Returns self."""
+        self._fit_moments(moments, pairs)
+        self.moments_ = moments.copy()  # rows may be added to either
+        return self
+
+    def _fit_moments(self, moments: Moments, pairs: LabelledPairs | None) -> Self:
         self.output_dim(moments.dim)
         self.check_pairs(pairs)
         self.moments_ = moments
@@ -261,7 +267,7 @@ class AffineMap(Map):
         """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``."""
         check_is_fitted(self)
         fitted = self._fitted()
-        return fitted.weight_, -(fitted.center_ @ fitted.weight_)
+        return fitted.weight_.clone(), -(fitted.center_ @ fitted.weight_)
 
     def _apply(self, rows: Tensor) -> Tensor:
         fitted = self._fitted()
@@ -279,15 +285,15 @@ class AffineMap(Map):
         """The fitted map as tensors."""
         fitted = self._fitted()
         return {
-            "center": fitted.center_,
-            "weight": fitted.weight_,
-            "inverse": fitted.inverse_,
+            "center": fitted.center_.clone(),
+            "weight": fitted.weight_.clone(),
+            "inverse": fitted.inverse_.clone(),
         }
 
     def set_state(self, state: dict[str, Tensor], flaw: str | None = None) -> Self:
         """Restore what :meth:`get_state` gave. Returns self."""
         self.center_, self.weight_, self.inverse_ = (
-            state[name] for name in ("center", "weight", "inverse")
+            state[name].clone() for name in ("center", "weight", "inverse")
         )
         if hasattr(self, "moments_"):  # of what was fitted before
             del self.moments_
@@ -311,6 +317,12 @@ def check_rows(X: Any, name: str = "X") -> Any:
     if not bool(torch.isfinite(X).all()):
         raise ValueError(f"{name}: received NaN or infinity; expected finite numbers")
     return X
+
+
+def is_count(value: Any, low: float, high: float) -> bool:
+    """Whether a value is a whole number, not true or false, from ``low`` to ``high``."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and low <= int(value) <= high
 
 
 def is_number(value: Any, low: float, high: float) -> bool:

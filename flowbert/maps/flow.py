@@ -1,17 +1,19 @@
 """The flow as a map: FlowModule and RowsDataModule under scikit-learn's contract."""
 
+import copy
 import tempfile
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
+import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps.base import LabelledPairs, Map, is_number
+from flowbert.maps.base import LabelledPairs, Map, is_count, is_number
 
 _TRAINING = (
     "epochs",
@@ -91,11 +93,13 @@ class Flow(Map):
         """Check the parameters for rows of size ``dim``, which stays."""
         from flowbert.modules import FlowModule
 
+        for name, value in self.get_params(deep=False).items():
+            self.check(name, not isinstance(value, bool), "a number or a name")
         epochs, steps = self.epochs, self.steps
         whole = epochs is None or epochs <= 1 or epochs == int(epochs)
         valid = epochs is None or (is_number(epochs, 1e-9, 1e9) and whole)
         self.check("epochs", valid, "a whole number, or a share of one epoch")
-        valid = steps is None or (isinstance(steps, int) and steps >= 1)
+        valid = steps is None or is_count(steps, 1, np.inf)
         self.check("steps", valid, "a whole number of at least 1")
         if epochs is not None and steps is not None:
             raise UserError(
@@ -148,8 +152,9 @@ class Flow(Map):
         return made.set_flow(module.flow, module.flaw)
 
     def set_flow(self, flow: Glow, flaw: str | None = None) -> Self:
-        """Use a fitted flow. Returns self."""
-        self.flow_ = flow.to("cpu", torch.float64).eval().requires_grad_(False)
+        """Use a copy of a fitted flow. Returns self."""
+        own = copy.deepcopy(flow).to("cpu", torch.float64)
+        self.flow_ = own.eval().requires_grad_(False)
         self.flaw_ = flaw
         self.n_features_in_ = flow.dim
         return self
@@ -157,7 +162,7 @@ class Flow(Map):
     def get_state(self) -> dict[str, Tensor]:
         """The fitted flow as tensors; float32, as it was trained."""
         return {
-            name: value.float() if value.is_floating_point() else value
+            name: value.float() if value.is_floating_point() else value.clone()
             for name, value in self.flow_.cpu().state_dict().items()
         }
 

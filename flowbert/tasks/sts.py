@@ -13,7 +13,7 @@ from torch import Tensor
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
-from flowbert.maps.base import is_number
+from flowbert.maps.base import is_count, is_number
 from flowbert.tasks.base import Metric, Task, cosines
 from flowbert.tasks.bootstrap import Counts, Floats, ResampledSpearman
 from flowbert.tasks.measures import (
@@ -204,7 +204,7 @@ def check_measures(positive_above: Any, uniformity_limit: Any) -> None:
             "at least 0 and below 1 (0.8 of 0 to 5 is 4)"
         )
     limit = uniformity_limit
-    if limit is not None and (type(limit) is not int or limit < 2):
+    if limit is not None and not is_count(limit, 2, np.inf):
         raise UserError(
             f"uniformity_limit: received {limit!r}; expected a whole number of at least 2"
         )

@@ -1,5 +1,6 @@
 """Every map under scikit-learn's own checks, for numpy and torch alike."""
 
+import math
 from pathlib import Path
 from typing import Any, Self
 
@@ -76,8 +77,8 @@ class Supplied(LearnedRemoval):
 
     name = ""  # it is no further map
 
-    def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
-        return super().fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
+    def _fit_moments(self, moments: Moments, pairs: LabelledPairs | None) -> Self:
+        return super()._fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
 
     def solve(self, moments: Moments) -> Any:
         if not hasattr(self, "weights_"):  # after partial_fit
@@ -267,3 +268,142 @@ def test_parameters_that_are_not_allowed(estimator: Any, message: str) -> None:
 def test_tensors_that_are_no_rows(estimator: Any, wrong: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="X: received"):
         estimator.fit(wrong)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """All tensors that an estimator holds."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, torch.nn.Module):
+        return [*value.state_dict().values()]
+    if isinstance(value, Map | Moments):
+        value = vars(value).values()
+    if isinstance(value, dict):
+        value = value.values()
+    if isinstance(value, list | tuple | type({}.values())):
+        return [tensor for item in value for tensor in tensors_of(item)]
+    return []
+
+
+def share(one: Any, other: Any) -> bool:
+    """Whether two hold a common piece of memory."""
+    places = [
+        {
+            tensor.untyped_storage().data_ptr()
+            for tensor in tensors_of(each)
+            if tensor.numel()
+        }
+        for each in (one, other)
+    ]
+    return bool(places[0] & places[1])
+
+
+def test_no_two_estimators_share_what_changes(estimator: Any) -> None:
+    x, other = rows(300, 6), rows(200, 6, seed=1) + 5
+    fitted = fit(estimator, x)
+    expected = fitted.transform(x)
+    state = fitted.get_state()
+    assert tensors_of(fitted)
+    assert not share(fitted, state)
+    copied = clone(fitted)
+    assert not hasattr(copied, "n_features_in_")
+    fit(copied, other)
+    if isinstance(fitted, AffineMap):
+        assert not share(fitted, [fitted.affine()])
+        copied.fit_moments(fitted.moments_, pairs_of(x))
+        assert np.array_equal(copied.transform(x), expected)
+        assert not share(fitted, copied) or copied.moments_ is not fitted.moments_
+        copied.partial_fit(other)
+        assert not share(fitted, clone(copied).set_state(state))
+        moments = Moments(6).update(torch.from_numpy(x))
+        copied.fit_moments(moments, pairs_of(x))
+        moments.update(torch.from_numpy(other))
+        assert copied.moments_.count == len(x)
+    else:
+        module_flow = fitted.flow_
+        assert not share(fitted, clone(fitted).set_flow(module_flow))
+        assert not share(fitted, copied)
+    assert np.array_equal(fitted.transform(x), expected)
+
+
+def test_inputs_and_results_are_not_held(estimator: Any) -> None:
+    x, y = rows(300, 6), rows(40, 6, seed=1)
+    kept = x.copy()
+    for make in (np.array, torch.tensor):
+        given = make(x)
+        fitted = fit(clone(estimator), given)
+        expected = fitted.transform(make(y))
+        result = fitted.transform(given)
+        fitted.inverse_transform(result)
+        assert np.array_equal(given, kept)
+        result[:] = 0
+        given[:] = 7
+        assert np.array_equal(fitted.transform(make(y)), expected)
+        if isinstance(fitted, AffineMap):
+            chunk = make(x)
+            parts = clone(estimator).partial_fit(chunk)
+            chunk[:] = 7
+            if isinstance(parts, LearnedRemoval):
+                parts.fit_pairs(*pairs_of(make(x)))
+            assert np.array_equal(parts.transform(make(y)), expected)
+
+
+def test_a_second_fit_forgets_the_first(estimator: Any) -> None:
+    x, other = rows(300, 6), rows(200, 5, seed=1) + 5
+    again = fit(fit(clone(estimator), other[:, [0, 1, 2, 3, 4, 0]]), x)
+    assert np.array_equal(again.transform(x), fit(estimator, x).transform(x))
+
+
+def test_a_loaded_map_takes_no_further_rows(estimator: Any, tmp_path: Path) -> None:
+    x = rows(300, 6)
+    save_map(fit(estimator, x), tmp_path / "map.safetensors")
+    loaded: Any = load_map(tmp_path / "map.safetensors")
+    if isinstance(loaded, LearnedRemoval):
+        with pytest.raises(UserError, match="received further rows for a loaded map"):
+            loaded.fit_pairs(*pairs_of(x))
+    if isinstance(loaded, AffineMap):
+        with pytest.raises(UserError, match="received further rows for a loaded map"):
+            loaded.partial_fit(x)
+    assert np.array_equal(fit(loaded, x).transform(x), fit(estimator, x).transform(x))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("make", [np.array, torch.tensor])
+def test_rows_of_no_number_are_refused_everywhere(
+    make: Any, value: float, estimator: Any
+) -> None:
+    fitted = fit(estimator, make(rows(300, 6)))
+    wrong = make(rows(10, 6))
+    mapped = fitted.transform(wrong)
+    wrong[3, 2] = mapped[3, 1] = value
+    calls = {
+        "transform": wrong,
+        "inverse_transform": mapped,
+        "score_samples": wrong,
+        "score": wrong,
+        "partial_fit": wrong,
+        "fit": wrong,
+    }
+    for name, given in calls.items():
+        if hasattr(fitted, name):
+            with pytest.raises(ValueError, match=r"NaN|infinity"):
+                getattr(clone(fitted) if "fit" in name else fitted, name)(given)
+    if fitted.supervised:
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            fitted.fit_pairs(wrong, make(rows(10, 6)), np.arange(10))
+
+
+def whole_numbers() -> list[Any]:
+    """Every parameter of every map, with a value that is true or false where it is a number."""
+    return [
+        (type(each), name)
+        for each in {type(each): each for each in EVERY}.values()
+        for name, value in each.get_params().items()
+        if name not in ("random_state", "accelerator") and not isinstance(value, bool)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), whole_numbers())
+def test_true_is_no_number(kind: Any, name: str) -> None:
+    with pytest.raises(UserError, match=f"{name}: received True"):
+        kind(**{name: True}).output_dim(6)
