@@ -258,8 +258,7 @@ def _words(value: Any) -> Any:
         return _words(asdict(value))
     if isinstance(value, torch.device):
         return str(value)
-    described = getattr(value, "describe", None)
-    if described is not None:
-        return _words(described())
+    if hasattr(value, "identity"):
+        return _words(value.describe())
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else type(value).__name__

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -99,10 +100,23 @@ class Method:
     def settings(self) -> dict[str, Any]:
         """Name, steps with all their parameters, and digests of fitted values."""
         steps = [
-            {"name": step.name, "parameters": step.get_params(deep=False)}
+            {
+                "name": step.name,
+                "parameters": {
+                    name: _in_words(value)
+                    for name, value in step.get_params(deep=False).items()
+                },
+            }
             for step in steps_of(self.map)
         ]
         return {"name": self.name, "steps": steps, "values": self._values}
+
+
+def _in_words(value: Any) -> Any:
+    """A JSON value: objects stand by their text."""
+    if value is None or isinstance(value, str | int | float | np.generic):
+        return value
+    return " ".join(str(value).split())
 
 
 def parse_methods(methods: Any) -> list[Method]:

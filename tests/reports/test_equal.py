@@ -1,0 +1,191 @@
+"""The printed tables, the page and results.csv, parsed back, equal the long frame cell by cell."""
+
+import random
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from flowbert.evaluation.results import COLUMNS, Results
+from flowbert.reports import report
+from flowbert.reports.tables import GEOMETRY, print_results
+from reports.rows import row, sts_rows
+
+METHODS = ("raw", "whitening", "flow", "zca")
+TASKS = ("STS16", "STSB", "SICKR")
+SHOWN = {
+    "Spearman x 100 (wmean)": ("spearman", "wmean"),
+    "Spearman x 100 (all)": ("spearman", "all"),
+    "Spearman x 100 (mean)": ("spearman", "mean"),
+}
+
+COLUMN_NAMES = (
+    *TASKS,
+    "average",
+    "QNLI auc",
+    *(name.replace("_", " ") for name in GEOMETRY),
+)
+
+Cells = dict[tuple[str, str, str], str]
+"""First lines of cells by title, row and column."""
+
+
+def random_rows(seed: int) -> list[dict[str, Any]]:
+    """Rows in any order, with ties and without some of the cells."""
+    rng = random.Random(seed)
+    rows = []
+    for method in METHODS:
+        for task in TASKS:
+            value = rng.choice([0.1234, 0.25, 0.5, 0.5, 0.87654])
+            rows += sts_rows(method, task, value)
+        rows.append(row(method, "average", "spearman", "wmean", rng.random()))
+        rows.append(row(method, "QNLI", "auc", "all", rng.choice([0.5, 0.75])))
+    if seed % 3:
+        rng.shuffle(rows)
+    return [each for each in rows if rng.random() > 0.2 * (seed % 2)]
+
+
+def expected(rows: list[dict[str, Any]]) -> Cells:
+    """The cells of the long frame."""
+    cells: Cells = {}
+    titles = {metric: title for title, metric in SHOWN.items()}
+    geometry: dict[tuple[str, str], list[float]] = {}
+    for each in rows:
+        metric, method, task = each["metric"], each["method"], each["task"]
+        if metric in GEOMETRY:
+            geometry.setdefault((method, metric), []).append(each["value"])
+        elif metric == "spearman":
+            title = titles[metric, each["aggregation"]]
+            cells[title, method, task] = f"{100 * each['value']:.2f}"
+        else:
+            figure = f"{100 * each['value']:.2f}"
+            cells["Other metrics", method, f"{task} {metric}"] = figure
+    for (method, metric), values in geometry.items():
+        mean = sum(values) / len(values)
+        cells["Other metrics", method, metric.replace("_", " ")] = f"{mean:.2f}"
+    return cells
+
+
+def printed(text: str) -> Cells:
+    """The cells of printed tables, by the places of their columns."""
+    cells: Cells = {}
+    title = ""
+    names: list[str] = []
+    ends: list[int] = []
+    for line in text.splitlines():
+        if line.endswith(" split"):
+            title, names = line.rpartition(",")[0], []
+        elif title and line.startswith(" ") and not names:
+            known = [name for name in COLUMN_NAMES if name in line]
+            names = sorted(known, key=line.index)
+            ends = [line.index(name) + len(name) for name in names]
+        elif title and names and line and not line.startswith(" "):
+            label = line.split()[0]
+            if label not in METHODS:
+                title = ""
+                continue
+            starts = [len(label), *ends[:-1]]
+            for name, start, end in zip(names, starts, ends, strict=True):
+                value = line[start:end].strip()
+                if value:
+                    cells[title, label, name] = value
+    return cells
+
+
+class Tables(HTMLParser):
+    """The cells of the tables of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: Cells = {}
+        self._tag, self._caption, self._head, self._row = "", "", [""], [""]
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "caption":
+            self._caption, self._head = "", []
+        if tag == "tr":
+            self._row = []
+        if tag in ("th", "td"):
+            self._row.append("")
+        self._tag = tag
+
+    def handle_data(self, data: str) -> None:
+        if self._tag == "caption":
+            self._caption += data
+        if self._tag in ("th", "td") and self._row:
+            self._row[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._tag = ""
+        if tag != "tr":
+            return
+        if not self._head:
+            self._head = self._row
+            return
+        title = self._caption.rpartition(",")[0]
+        label, *values = (text.strip() for text in self._row)
+        for name, value in zip(self._head[1:], values, strict=False):
+            if value and label in METHODS:
+                self.cells[title, label, name] = value.partition("\n")[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_printed_cells_are_those_of_the_frame(
+    seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = random_rows(seed)
+    print_results(Results(rows, {}))
+    folded = ("Spearman x 100 (all)", "Spearman x 100 (mean)")
+    wanted = {key: text for key, text in expected(rows).items() if key[0] not in folded}
+    assert len(wanted) > 20
+    assert printed(capsys.readouterr().out) == wanted
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_cells_of_the_page_are_those_of_the_frame(seed: int, tmp_path: Path) -> None:
+    rows = random_rows(seed)
+    file = tmp_path / "results.json"
+    Results(rows, {}).save(file)
+    page = report(file)
+    parser = Tables()
+    parser.feed(Path(page).read_text(encoding="utf-8"))
+    own = {key: value for key, value in parser.cells.items() if key in expected(rows)}
+    assert parser.cells == own
+    assert own == expected(rows)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_csv_file_is_the_frame(seed: int, tmp_path: Path) -> None:
+    results = Results(random_rows(seed), {})
+    results.save(tmp_path / "results.json")
+    table = pd.read_csv(
+        tmp_path / "results.csv",
+        keep_default_na=False,
+        na_values={"value": [""]},
+        float_precision="round_trip",
+    )
+    assert list(table.columns) == list(COLUMNS)
+    for name in ("method", "task", "metric", "aggregation", "value"):
+        assert table[name].tolist() == results.frame[name].tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_table_of_results_is_the_frame(seed: int) -> None:
+    results = Results(random_rows(seed), {})
+    for metric, aggregation in (*SHOWN.values(), ("alignment", "all"), ("auc", "all")):
+        table = results.table(metric, aggregation)
+        found = {
+            (method, task): value
+            for (*_, method), values in table.iterrows()
+            for (_, task), value in values.items()
+            if pd.notna(value)
+        }
+        frame = results.frame
+        rows = frame[
+            (frame["metric"] == metric) & (frame["aggregation"] == aggregation)
+        ]
+        assert found == {
+            (each.method, each.task): each.value for each in rows.itertuples()
+        }
