@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flowbert.model import Model
     from flowbert.modules.flow import FlowModule
     from flowbert.reports import report
-    from flowbert.tasks import load_task
+    from flowbert.tasks import Pairs, load_task
     from flowbert.training import fit
 
 _HOMES = {
@@ -38,6 +38,7 @@ _HOMES = {
     "Glow": "flows",
     "LearnedRemoval": "maps",
     "Model": "model",
+    "Pairs": "tasks",
     "Results": "evaluation",
     "SentenceEncoder": "encoders",
     "Standardization": "maps",
@@ -66,6 +67,7 @@ __all__ = [
     "Glow",
     "LearnedRemoval",
     "Model",
+    "Pairs",
     "Results",
     "SentenceEncoder",
     "Standardization",

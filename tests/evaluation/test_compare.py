@@ -164,6 +164,84 @@ def test_keys_of_cells() -> None:
     assert Cell(**base | renamed).key == keys[0]
 
 
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [
+        ("source", "other"),
+        ("threads", 64),
+        ("device", "another"),
+        ("versions", {"torch": "1.0"}),
+        ("missing", None),
+    ],
+)
+def test_cells_of_other_code_or_environment_are_computed_again(
+    changed: str,
+    value: Any,
+    output: Path,
+    pairs: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = run(WordSums(), tasks=pairs, output=output)
+    here = COMPARING.environment("cpu")
+    if changed == "missing":
+        del here["source"]
+    else:
+        here[changed] = here[changed] | value if changed == "versions" else value
+    monkeypatch.setattr(COMPARING, "environment", lambda _: here)
+    fits = stop_at(99, monkeypatch)
+    name = {"versions": "torch", "missing": "source"}.get(changed, changed)
+    with pytest.warns(FlowbertWarning, match=rf"4 finished cells .* another {name}$"):
+        again = run(WordSums(), tasks=pairs, output=output)
+    assert len(fits) == 3  # raw is one map for both tasks
+    pd.testing.assert_frame_equal(again.frame, first.frame)
+    fits.clear()
+    run(WordSums(), tasks=pairs, output=output)
+    assert fits == []
+
+
+def test_every_setting_stands_in_the_results_in_words(
+    output: Path, pairs: list[str], tmp_path: Path
+) -> None:
+    corpus = write_corpus(tmp_path / "own.txt", 300)
+    run(
+        WordSums(),
+        f"raw,whitening:shrinkage=0.1,{FLOW}",
+        tasks=pairs[0],
+        corpus=corpus,
+        max_sentences=100,
+        seeds=[3, 4],
+        uniformity_limit=50,
+        positive_above=0.5,
+        score_range=[0, 5],
+        output=output,
+    )
+    record = json.loads(output.read_text())["record"]
+    assert {"versions", "source", "device", "threads", "time"} <= set(record)
+    assert {"flowbert", "torch", "numpy", "scipy"} <= set(record["versions"])
+    config = record["config"]
+    arguments = config["arguments"]
+    assert arguments["max_sentences"] == 100
+    assert arguments["seeds"] == [3, 4]
+    assert arguments["bootstrap"] == 0
+    assert arguments["corpus"] == corpus
+    (task,) = config["tasks"].values()
+    assert task["score_range"] == [0, 5]
+    assert task["positive_above"] == 2.5
+    assert task["uniformity_limit"] == 50
+    steps = config["methods"]["whitening:shrinkage=0.1"]["steps"]
+    assert steps[0]["parameters"]["shrinkage"] == 0.1
+    corpora = [each["name"] for each in config["corpora"].values()]
+    assert corpora == [corpus] * 2  # a sample for each seed
+    frame = Results.load(output).frame
+    assert set(frame["cell"]) == set(config["cells"])
+    seeds = {cell["seed"] for cell in config["cells"].values()}
+    assert seeds == {None, 3, 4}
+    for cell in config["cells"].values():
+        assert cell["encoder"] in config["encoders"]
+        assert cell["task"] in config["tasks"]
+        assert cell["corpus"] is None or cell["corpus"] in config["corpora"]
+
+
 def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
     results = run(encoder, f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
     spearman = results.frame.query("metric == 'spearman' and aggregation == 'wmean'")

@@ -13,6 +13,7 @@ from flowbert.errors import UserError
 from flowbert.tasks import (
     STS,
     AnswerRanking,
+    Pairs,
     Probe,
     Task,
     load_task,
@@ -120,6 +121,34 @@ def test_digests_tell_tasks_apart(task: Task, answers: Path) -> None:
     same = [other for other in others if other.digest == task.digest]
     assert len(same) <= 1
     assert len({other.digest for other in others}) == len(others)
+
+
+@pytest.mark.parametrize("scale", [1, 5, 100])
+def test_positives_are_a_share_of_the_score_range(scale: int) -> None:
+    whole = load_task("SAMPLE")
+    assert isinstance(whole, STS)
+    first, second = whole.pairs()
+    own = Pairs(first, second, whole.gold / 5 * scale, score_range=(0, scale))
+    (scaled,) = load_tasks([own])
+    vectors = random_vectors(whole)
+    expected = whole.measure(vectors).scores
+    assert scaled.measure(vectors).scores == expected
+    positive = whole.gold > 4
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    differences = unit[whole.left[positive]] - unit[whole.right[positive]]
+    by_hand = float(differences.square().sum(dim=1).mean())
+    assert expected["alignment", "all"] == pytest.approx(by_hand)
+    (few,) = load_tasks([own], positive_above=0.999)
+    assert few.digest != scaled.digest
+
+
+def test_an_alignment_without_positives_has_a_reason() -> None:
+    pairs = Pairs(["a b", "c d"], ["a c", "e f"], [1, 2], score_range=(0, 5))
+    (task,) = load_tasks([pairs])
+    measured = task.measure(random_vectors(task))
+    missing = {("alignment", "all"): "no pair has a score above 4"}
+    assert measured.reasons == missing
+    assert math.isnan(measured.scores["alignment", "all"])
 
 
 def test_sts_figures_are_the_correlations_of_cosines() -> None:
