@@ -17,7 +17,8 @@ from flowbert.modules.simcse import SimCSEModule
 from flowbert.modules.text import Batch, TextDataModule
 from flowbert.tasks import load_tasks
 
-CORPUS = Corpus("sample", sample_corpus()[:200])
+# Two documents of sentences that follow each other.
+CORPUS = Corpus("sample", sample_corpus()[:200], blank=1, starts=(0, 100))
 METHODS = {"simcse": SimCSEModule, "sbert": SBERTModule, "mlm": MLMModule}
 
 

@@ -1,17 +1,19 @@
 """The sentences that a map or a flow is fitted on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from flowbert.data.files import expand_files, read_lines
 from flowbert.data.hub import hub_name, hub_options, read_hub
+from flowbert.data.memory import IN_MEMORY, texts_in_memory
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sample import sample_corpus
 from flowbert.data.sts import load_sts
 from flowbert.data.tables import Row, read_table
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
@@ -26,18 +28,66 @@ class Corpus:
         name: Name for tables and results: ``target``, ``nli``, or the source as given.
         sentences: All occurrences.
         blank: Number of blank sentences that were left out.
+        starts: Numbers of the sentences that begin a document, where sentences follow each other
+            as in a text; None where they do not.
     """
 
     name: str
     sentences: tuple[str, ...]
     blank: int = 0
+    starts: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, name: str, sentences: Iterable[str]) -> "Corpus":
         """A corpus of the sentences that are not blank."""
-        received = list(sentences)
-        kept = tuple(sentence for sentence in received if sentence.strip())
-        return cls(name, kept, len(received) - len(kept))
+        return replace(cls.of_texts(name, [sentences]), starts=None)
+
+    @classmethod
+    def of_texts(cls, name: str, texts: Iterable[Iterable[str]]) -> "Corpus":
+        """A corpus of the sentences of texts, in which a blank sentence ends a document.
+
+        Example:
+            >>> corpus = Corpus.of_texts("two", [["a", "b", "", "c"], ["d"]])
+            >>> corpus.sentences, corpus.blank, corpus.starts
+            (('a', 'b', 'c', 'd'), 1, (0, 2, 3))
+        """
+        sentences: list[str] = []
+        starts: list[int] = []
+        blank = 0
+        for text in texts:
+            begins = True
+            for sentence in text:
+                if not sentence.strip():
+                    begins = True
+                    blank += 1
+                    continue
+                if begins:
+                    starts.append(len(sentences))
+                begins = False
+                sentences.append(sentence)
+        return cls(name, tuple(sentences), blank, tuple(starts))
+
+    def consecutive(self) -> list[int]:
+        """Numbers of the sentences that another one of the same document follows.
+
+        Raises:
+            UserError: If there is none.
+        """
+        if self.starts is None:
+            raise UserError(
+                f"corpus: received {self.name!r}, whose sentences do not follow each other; "
+                "expected files of texts, with a blank line between documents"
+            )
+        starts = set(self.starts)
+        numbers = [
+            number for number in range(len(self) - 1) if number + 1 not in starts
+        ]
+        if not numbers:
+            raise UserError(
+                f"corpus: received {self.name!r}, of which no sentence follows another one of the "
+                "same document"
+            )
+        return numbers
 
     @cached_property
     def digest(self) -> str:
@@ -60,7 +110,7 @@ class Corpus:
 
 
 def load_corpus(
-    name: str,
+    source: Any,
     *,
     task: str | None = None,
     senteval: str | Path | None = None,
@@ -70,24 +120,52 @@ def load_corpus(
     """Load what to fit on.
 
     Args:
-        name: ``target`` (all splits of ``task``, every occurrence, labels unused), ``train_only``
+        source: ``target`` (all splits of ``task``, every occurrence, labels unused), ``train_only``
             (its train split), ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample``,
             files (a path, a glob, or a list with commas; text files have one sentence per line), or
             ``hub:NAME?config=C&split=S&revision=R&data_files=F`` (options as needed) for a hub data
-            set or a local folder in the same layout.
+            set or a local folder in the same layout. In memory: a list of sentences, a pandas
+            Series or DataFrame, a ``datasets.Dataset``, or a Corpus.
         task: Task of ``target`` and ``train_only``.
         senteval: Data of the task, as in :func:`flowbert.data.sts.load_sts`.
         nli: NLI pairs, as in :func:`flowbert.data.nli.load_nli`.
-        column: Column of table files and hub data sets; not needed where there is only one.
+        column: Column of tables; not needed where there is only one.
 
     Raises:
-        UserError: If the source is unknown, missing or damaged, or holds no sentence.
+        UserError: If the source is unknown, missing or damaged, or holds no sentence, or a column
+            is given where there is no table.
 
     Example:
         >>> len(load_corpus("target", task="SAMPLE"))
         9500
+        >>> load_corpus(["A dog runs.", "A cat sleeps."]).sentences
+        ('A dog runs.', 'A cat sleeps.')
     """
-    sentences: list[str] = []
+    if isinstance(source, Corpus):
+        check_used({"column": column}, (), "a Corpus")
+        return source
+    if isinstance(source, str | Path):
+        corpus, has_columns = _load_named(str(source), task, senteval, nli, column)
+    else:
+        texts, has_columns = texts_in_memory(source, column)
+        corpus = Corpus.of_texts(IN_MEMORY, [texts])
+    if not has_columns:
+        check_used({"column": column}, (), f"the corpus {corpus.name}, without columns")
+    if not len(corpus):
+        raise UserError(
+            f"{corpus.name}: has no sentence, or blank ones only; expected some"
+        )
+    return corpus
+
+
+def _load_named(
+    name: str,
+    task: str | None,
+    senteval: str | Path | None,
+    nli: str,
+    column: str | None,
+) -> tuple[Corpus, bool]:
+    """A corpus by its name or files, and whether one of these has columns."""
     layouts = [] if column is None else [[column]]
     if name in ("target", "train_only"):
         if task is None:
@@ -95,29 +173,29 @@ def load_corpus(
                 f"corpus: received {name!r} without a task; expected one, or files"
             )
         splits = ["train"] if name == "train_only" else None
-        sentences = load_sts(task, senteval).sentences(splits)
-    elif name == "nli":
+        return Corpus.of(name, load_sts(task, senteval).sentences(splits)), False
+    if name == "nli":
         data = load_nli(nli)
-        sentences = [*data.premises, *data.hypotheses]
-    elif name == BUILTIN:
-        sentences = list(sample_corpus())
-    elif hub_name(name) is not None:
-        source, options = hub_options(name)
-        sentences = _texts(read_hub(source, *layouts, **options))
-    elif any(mark in name for mark in "./\\*?[,") or Path(name).exists():
-        for path in expand_files(name):
-            if path.name.lower().endswith((".txt", ".txt.gz")):
-                sentences += [line.strip() for line in read_lines(path)]
-            else:
-                sentences += _texts(read_table(path, *layouts))
-    else:
+        return Corpus.of(name, [*data.premises, *data.hypotheses]), False
+    if name == BUILTIN:
+        return Corpus.of(name, sample_corpus()), False
+    if hub_name(name) is not None:
+        hub, options = hub_options(name)
+        rows = read_hub(hub, *layouts, **options)
+        return Corpus.of_texts(name, [_texts(rows)]), True
+    if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(
             f"corpus: received {name!r}; {choices(NAMED, name)}, hub:NAME, or files"
         )
-    corpus = Corpus.of(name, sentences)
-    if not len(corpus):
-        raise UserError(f"{name}: has blank lines only; expected sentences")
-    return corpus
+    texts = []
+    has_columns = False
+    for path in expand_files(name):
+        if path.name.lower().endswith((".txt", ".txt.gz")):
+            texts.append([line.strip() for line in read_lines(path)])
+        else:
+            has_columns = True
+            texts.append(_texts(read_table(path, *layouts)))
+    return Corpus.of_texts(name, texts), has_columns
 
 
 def _texts(rows: list[Row]) -> list[str]:

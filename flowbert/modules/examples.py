@@ -1,5 +1,6 @@
 """Sentences, pairs and triples that encoders are trained on, and where positives come from."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from flowbert.data.corpus import Corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.overlap import without_overlap
-from flowbert.errors import UserError, check_choice, check_used
+from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
 from flowbert.io import digest, sentences_digest
 from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
 from flowbert.modules.base import check_limits
@@ -149,8 +150,9 @@ def make_examples(
         tasks: Measured tasks, of which the first has the labels for the objective ``cosine``.
         positive: For SimCSE: ``dropout`` (the default: the sentence again, under another dropout
             mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it); ``mlm`` (words
-            replaced by a masked language model); ``next_sentence`` (of the corpus); ``entailment``
-            (of an NLI premise).
+            replaced by a masked language model); ``next_sentence`` (of the same
+            document: a blank line ends one, and corpora that are no text are refused);
+            ``entailment`` (of an NLI premise).
         positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change;
             default 0.1.
         mlm_path: Folder or hub name of the masked language model of the positive ``mlm``.
@@ -197,7 +199,7 @@ def make_examples(
     if positive in (None, "dropout"):
         return Examples(name, (sentences, sentences))
     if positive == "next_sentence":
-        return Examples(f"{name}, next sentence", (sentences[:-1], sentences[1:]))
+        return _next_sentences(corpus)
     rate = 0.1 if positive_rate is None else positive_rate
     edit: Edit = partial(edit_words, positive, rate)
     if positive == "mlm":
@@ -208,6 +210,21 @@ def make_examples(
         else f"{name}, {positive}"
     )
     return Examples(name, (sentences, sentences), edit=edit)
+
+
+def _next_sentences(corpus: Corpus) -> Examples:
+    """Each sentence and the next one of the same document."""
+    numbers = corpus.consecutive()
+    if not corpus.blank:
+        warnings.warn(
+            f"{corpus.name}: has no blank line, which would end a document; each sentence is "
+            "paired with the next one",
+            FlowbertWarning,
+            stacklevel=3,
+        )
+    first = tuple(corpus.sentences[number] for number in numbers)
+    second = tuple(corpus.sentences[number + 1] for number in numbers)
+    return Examples(f"{corpus.name}, next sentence", (first, second))
 
 
 def _entailments(nli: str) -> Examples:

@@ -23,7 +23,8 @@ class Pairs:
         sentences2: Second sentences, N of them.
         scores: Gold scores, N finite numbers of which two differ.
         name: Name in tables.
-        score_range: Lowest and highest score that there may be; None for those of the scores.
+        score_range: Lowest and highest score that there may be; None as in
+            :attr:`flowbert.data.sts.STSData.score_range`.
 
     Example:
         >>> pairs = Pairs(["a dog", "a cat"], ["the dog", "a car"], [1, 0])

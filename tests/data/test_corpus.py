@@ -1,12 +1,18 @@
 """Corpora: where their sentences come from, samples and digests."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import datasets
+import numpy as np
+import pandas as pd
 import pytest
 
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sts import load_sts
+from flowbert.errors import UserError
 
 from .conftest import write
 
@@ -48,6 +54,78 @@ def test_files_of_several_formats(tmp_path: Path) -> None:
     write(tmp_path / "c.jsonl", '{"text": " ", "id": 1}', '{"text": "four"}')
     corpus = load_corpus(f"{tmp_path}/a.txt,{tmp_path}/[bc].*", column="text")
     assert corpus.sentences == ("one  dog", "two", "three", "one", "four")
+
+
+def test_a_blank_line_and_the_end_of_a_file_end_a_document(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "", "one", "two", "", " ", "three")
+    write(tmp_path / "b.txt", "four", "five")
+    corpus = load_corpus(f"{tmp_path}/a.txt,{tmp_path}/b.txt")
+    assert corpus.sentences == ("one", "two", "three", "four", "five")
+    assert (corpus.blank, corpus.starts) == (3, (0, 2, 3))
+    assert corpus.sample(3, 0).starts is None
+    assert load_corpus(BUILTIN).starts is None
+
+
+TEXTS = ["one dog", " two ", "", "three"]
+FRAME = pd.DataFrame({"id": range(4), "text": TEXTS})
+
+
+@pytest.mark.parametrize(
+    ("source", "column"),
+    [
+        (TEXTS, None),
+        (tuple(TEXTS), None),
+        (np.array(TEXTS), None),
+        (FRAME["text"], None),
+        (FRAME["text"].astype("category"), None),
+        (FRAME[["text"]], None),
+        (FRAME, "text"),
+        (datasets.Dataset.from_pandas(FRAME), "text"),
+        (datasets.Dataset.from_pandas(FRAME[["text"]]), None),
+        (datasets.Dataset.from_pandas(FRAME)["text"], None),
+    ],
+)
+def test_sentences_in_memory_are_those_of_a_file(
+    source: Any, column: str | None, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.txt", *TEXTS)
+    expected = load_corpus(str(path))
+    corpus = load_corpus(source, column=column)
+    assert corpus == replace(expected, name="memory")
+    assert corpus.digest == expected.digest
+    assert load_corpus(path) == expected
+    assert load_corpus(corpus) is corpus
+
+
+@pytest.mark.parametrize(
+    ("source", "column", "message"),
+    [
+        (FRAME, None, "has the columns id, text; expected a column to read"),
+        (FRAME, "txt", r"expected txt \(did you mean 'text'"),
+        (FRAME, "id", "sentence 1 is 0; expected text"),
+        (pd.Series(["a", None]), None, "sentence 2 is .*; expected text"),
+        (pd.concat([FRAME, FRAME], axis=1), "text", "has 2 columns 'text'"),
+        (FRAME["text"], "text", "column: received 'text', which has no effect"),
+        (BUILTIN, "text", "column: received 'text', which has no effect"),
+        (Corpus.of("own", ["a"]), "text", "column: received 'text', which has no"),
+        ([], None, "has no sentence"),
+        (["", " "], None, "has no sentence"),
+        (["a", 1], None, "sentence 2 is 1; expected text"),
+        (
+            datasets.DatasetDict({"train": 1}),
+            None,
+            "a DatasetDict with the splits train",
+        ),
+        *(
+            (source, None, "corpus: received .*; expected a name, files, a list")
+            for source in (None, 3, b"a", {"a": 1}, {"a"}, iter("a"), np.array("a"))
+        ),
+        (np.array([["a", "b"]]), None, "expected a name, files, a list of sentences"),
+    ],
+)
+def test_no_sentences_in_memory(source: Any, column: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load_corpus(source, column=column)
 
 
 @pytest.mark.usefixtures("hub_cache")

@@ -31,7 +31,7 @@ FILES: list[tuple[str, str, str | bytes | None, str]] = [
     ("corpus", "caption.txt", None, "(did you mean 'captions.txt'?)"),
     ("corpus", "folder.txt", None, "is a folder"),
     ("corpus", "a.doc", "a\n", "'.doc'"),
-    ("corpus", "a.txt", "", "blank lines only"),
+    ("corpus", "a.txt", "", "blank ones only"),
     ("corpus", "a.txt", b"good\nbad \xff\n", "line 2 is not UTF-8"),
     ("corpus", "a.txt.gz", "a line\n", "damaged"),
     ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowbert.data.corpus import Corpus
+from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.nli import LABELS, NLIData, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.sts import STSData, Subset
@@ -93,10 +93,39 @@ def test_positives_of_the_data() -> None:
     pairs = make_examples("simcse", positive="entailment", hard_negatives=False, **NLI)
     assert same.columns == (SENTENCES, SENTENCES)
     assert same.needs_dropout
-    assert following.columns == (SENTENCES[:-1], SENTENCES[1:])
+    assert following.columns == (
+        SENTENCES[:99] + SENTENCES[100:-1],
+        SENTENCES[1:100] + SENTENCES[101:],
+    )
     assert list(zip(*triples.columns, strict=True)) == data.triples()
     assert list(zip(*pairs.columns, strict=True)) == entailed
     assert make_examples("mlm", CORPUS).columns == (SENTENCES,)
+
+
+def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
+    def pairs(source: Any, **options: Any) -> list[str]:
+        corpus = load_corpus(source, **options)
+        made = make_examples("simcse", corpus, positive="next_sentence")
+        return ["".join(pair) for pair in zip(*made.columns, strict=True)]
+
+    (tmp_path / "a.txt").write_text("a\nb\n\n\nc\nd\ne\n \nf\n")
+    (tmp_path / "b.txt").write_text("g\nh\n")
+    expected = ["ab", "cd", "de", "gh"]
+    assert pairs(f"{tmp_path}/*.txt") == expected
+    assert pairs([*"ab", "", *"cde", "", "f", "", *"gh"]) == expected
+    with pytest.warns(FlowbertWarning, match=r"b\.txt: has no blank line"):
+        assert pairs(f"{tmp_path}/b.txt") == ["gh"]
+    unordered: list[tuple[Any, dict[str, str]]] = [
+        ("builtin-sample", {}),
+        ("nli", NLI),
+        ("target", {"task": "SAMPLE"}),
+        ("train_only", {"task": "SAMPLE"}),
+        (load_corpus("builtin-sample").sample(50, 0), {}),
+        (["a", "", "b"], {}),
+    ]
+    for source, options in unordered:
+        with pytest.raises(UserError, match=r"corpus: received .*follow"):
+            pairs(source, **options)
 
 
 def test_objectives() -> None:
@@ -173,7 +202,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "hard_negatives": (True, False),
     "drop_overlap": (True, False),
     "nli": ("builtin-sample", "other.jsonl"),
-    "corpus": (CORPUS, Corpus("other", SENTENCES[:150])),
+    "corpus": (CORPUS, Corpus("other", SENTENCES[:150], 1, (0, 100))),
 }
 """Two values or more of each option."""
 WAYS: list[tuple[str, dict[str, str]]] = [
