@@ -1,5 +1,7 @@
 """The sentences that a map or a flow is fitted on."""
 
+import os
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +19,7 @@ from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
+_LOOKED_AT = 100  # sentences in memory that may be names by mistake
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 
@@ -148,6 +151,11 @@ def load_corpus(
         corpus, has_columns = _load_named(str(source), task, senteval, nli, column)
     else:
         texts, has_columns = texts_in_memory(source, column)
+        if texts and all(map(_is_source, texts[:_LOOKED_AT])):
+            raise UserError(
+                f"corpus: received the sentences {reprlib.repr(texts)}, which are names or files; "
+                f"expected sentences, or one text {','.join(texts[:2])!r}"
+            )
         corpus = Corpus.of_texts(IN_MEMORY, [texts])
     if not has_columns:
         check_used({"column": column}, (), f"the corpus {corpus.name}, without columns")
@@ -196,6 +204,12 @@ def _load_named(
             has_columns = True
             texts.append(_texts(read_table(path, *layouts)))
     return Corpus.of_texts(name, texts), has_columns
+
+
+def _is_source(text: str) -> bool:
+    """Whether a sentence is a name or a file."""
+    is_path = any(mark in text for mark in "./\\") and os.path.exists(text)
+    return text in NAMED or hub_name(text) is not None or is_path
 
 
 def _texts(rows: list[Row]) -> list[str]:

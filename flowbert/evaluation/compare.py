@@ -11,6 +11,7 @@ import torch
 from flowbert.data.corpus import NAMED, Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.data.hub import hub_name
+from flowbert.data.memory import IN_MEMORY
 from flowbert.data.tables import is_table
 from flowbert.encoders import (
     EmbeddingCache,
@@ -35,7 +36,7 @@ def compare(
     encoder: Any = "builtin-sample",
     methods: Any = "raw,whitening",
     *,
-    corpus: str | Sequence[str] = "target",
+    corpus: str | Sequence[str] | Any = "target",
     nli: str = "hub",
     column: str | None = None,
     max_sentences: int | None = None,
@@ -65,7 +66,8 @@ def compare(
             their folders, SentenceTransformer objects; a list, a comma-separated text, or a dict
             from the names in tables.
         corpus: What maps are fitted on: ``target`` (all sentences of the task, labels unused),
-            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``.
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; or sentences in
+            memory, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of so many sentences, one for each seed.
@@ -105,7 +107,8 @@ def compare(
     arguments = _in_words(locals())
     seeds = check_options(seeds, bootstrap, output)
     chosen = parse_methods(methods)
-    names = as_list(corpus, "corpus", paths=True)
+    sources = _sources(corpus)
+    names = list(sources)
     _check_used(
         chosen,
         names,
@@ -129,8 +132,8 @@ def compare(
         uniformity_limit=uniformity_limit,
     )
     shared = {
-        name: load_corpus(name, nli=nli, column=column)
-        for name in names
+        name: load_corpus(source, nli=nli, column=column if _is_table(name) else None)
+        for name, source in sources.items()
         if name not in _OWN
     }
     corpora: dict[Task, list[Corpus]] = {}
@@ -208,10 +211,7 @@ def _check_used(
     supervised = any(method.supervised for method in fitted)
     random = any(method.seeded for method in fitted)
     random = random or bool(fitted and given["max_sentences"] is not None)
-    tables = any(
-        name not in NAMED and (hub_name(name) is not None or not _is_text(name))
-        for name in corpora
-    )
+    tables = any(map(_is_table, corpora))
     users = {
         "nli": ("nli" in corpora, "the corpus nli"),
         "column": (tables, "a corpus of tables"),
@@ -235,8 +235,33 @@ def _check_used(
             )
 
 
-def _is_text(name: str) -> bool:
-    return name.lower().endswith((".txt", ".txt.gz"))
+def _sources(corpus: Any) -> dict[str, Any]:
+    """What corpora are loaded from, by their names.
+
+    Raises:
+        UserError: If there is none, or two have the same name.
+    """
+    items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
+    if all(isinstance(item, str) for item in items):
+        return {name: name for name in as_list(corpus, "corpus", paths=True)}
+    sources: dict[str, Any] = {}
+    for item in items:
+        name = item if isinstance(item, str) else IN_MEMORY
+        if isinstance(item, Corpus):
+            name = item.name
+        if name in sources:
+            raise UserError(
+                f"corpus: received two called {name!r}; expected names of their own, as in "
+                "Corpus.of(name, sentences)"
+            )
+        sources[name] = item
+    return sources
+
+
+def _is_table(name: str) -> bool:
+    """Whether a corpus of this name may have columns."""
+    is_text = hub_name(name) is None and name.lower().endswith((".txt", ".txt.gz"))
+    return name not in NAMED and not is_text
 
 
 def _in_words(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,14 @@ def test_sentences_in_memory_are_those_of_a_file(
     assert load_corpus(corpus) is corpus
 
 
+def test_names_are_no_sentences(tmp_path: Path) -> None:
+    files = [str(write(tmp_path / name, "one")) for name in ("a.txt", "b.txt")]
+    for names in (files, ["target", "nli"], ["hub:owner/name"]):
+        with pytest.raises(UserError, match="which are names or files"):
+            load_corpus(names)
+    assert len(load_corpus([*files, "a sentence"])) == 3
+
+
 @pytest.mark.parametrize(
     ("source", "column", "message"),
     [

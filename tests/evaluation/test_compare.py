@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
@@ -397,3 +398,28 @@ def test_mistakes_are_named_before_anything_is_encoded(
         run(encoder, **{"methods": "raw,whitening"} | options)
     assert "\n" not in str(caught.value)
     assert encoder.encoded == []
+
+
+def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
+    encoder, tasks = WordSums(), [write_pairs(tmp_path / "own.tsv")]
+    shrunk = "whitening:shrinkage=0.5"
+    texts = [f"a dog {n} runs {n % 7} home {n % 5}" for n in range(40)]
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(texts))
+    corpora = [
+        str(path),
+        Corpus.of("own", texts),
+        pd.Series(texts),
+        pd.DataFrame({"text": texts}),
+        datasets.Dataset.from_dict({"text": texts}),
+    ]
+    frames = []
+    for corpus in corpora:
+        results = run(encoder, shrunk, corpus=corpus, tasks=tasks)
+        frames.append(results.frame.drop(columns="corpus"))
+    for frame in frames:
+        pd.testing.assert_frame_equal(frame, frames[0])
+    several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)
+    assert {"own", str(path)} <= set(several.frame["corpus"])
+    with pytest.raises(UserError, match="corpus: received two called 'memory'"):
+        run(encoder, shrunk, corpus=corpora[2:4], tasks=tasks)
