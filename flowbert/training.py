@@ -93,7 +93,7 @@ class Run:
 
     Args:
         method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in closed form,
-            such as ``whitening:shrinkage=0.8``.
+            such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         corpus: What is fitted on: ``target`` (the default: all sentences of the first task, labels
             unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``.
