@@ -53,3 +53,9 @@ def check_used(given: Mapping[str, Any], used: Collection[str], where: str) -> N
             raise UserError(
                 f"{name}: received {value!r}, which has no effect on {where}; expected none"
             )
+
+
+def first_line(error: BaseException) -> str:
+    """First line of an error's message, or its type."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

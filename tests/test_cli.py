@@ -1,18 +1,26 @@
 """The command line: names, mistakes, help, configurations."""
 
 import errno
+import inspect
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
-from flowbert.cli import main
+import flowbert
+from flowbert.cli import main, names
 from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, load, option_names
 from flowbert.cli.parser import Parser, make_parser
+from flowbert.data.sample import sample_encoder_path
+from flowbert.encoders.layers import LAYER_NAMES, SIZES
+from flowbert.encoders.pooling import POOLINGS, parse_pooling
+from flowbert.maps import MAPS, map_names
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -53,6 +61,12 @@ MISTAKES = [
     ("fit --method whitening-500", ["500"]),
     ("fit --log_to wndb", ["--log_to: received 'wndb'", "did you mean 'wandb'"]),
     ("fit --run_dir done", ["--run_dir: done holds a finished run"]),
+    ("fit --seed 1_0", ["--seed: received 1_0; expected a whole number"]),
+    ("fit --trainer.precision 17", ["--trainer.precision: received 17", "16-mixed or"]),
+    ("fit --trainer 5", ["--trainer: received 5; expected a YAML file"]),
+    ("fit --baseline flwo", ["--baseline: received 'flwo'", "did you mean 'flow'"]),
+    ("fit --method zca:shrinkag=1", ["--method: zca:shrinkag=1", "'shrinkage'"]),
+    ("compare --encoder.pooling zipf:b=1", ["--encoder.pooling: zipf:b=1: received"]),
     ("fit --trainer.accelerator abacus", ["trainer: ", "abacus"]),
     ("test", ["--ckpt_path: received nothing"]),
     ("test --ckpt_path no.ckpt", ["no.ckpt: no such file"]),
@@ -180,6 +194,58 @@ def test_help_describes_every_option(
     assert ":func:" not in text
 
 
+def test_names_are_those_of_the_package() -> None:
+    maps = {name: MAPS[name] for name in map_names()}
+    assert {
+        name: tuple(inspect.signature(kind).parameters) for name, kind in maps.items()
+    } == names.MAPS
+    for name, kind in maps.items():
+        sizes = [option for option in names.MAPS[name] if option.startswith("n_")]
+        assert sizes == ([kind.size_parameter] if kind.size_parameter else [])
+    assert {
+        name: tuple(parse_pooling(name).options) for name in POOLINGS
+    } == names.POOLINGS
+    assert (tuple(LAYER_NAMES), tuple(SIZES)) == (names.LAYERS, names.SETS_OF_LAYERS)
+    assert tuple(MODULES) == names.TRAINABLE
+
+
+NAMES_OF_FOLDERS = ("Qwen2.5-0.5B", "a,b", "a,b/c.d", "words.txt", "[x]y", "a b", "x:y")
+
+
+@pytest.mark.parametrize("name", NAMES_OF_FOLDERS)
+def test_folders_of_any_name_open(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample_encoder_path(), folder / name)
+    words = ["encode", "--input", "missing.txt", "--encoder", name]
+    main([*words, "--output", "vectors.npy"])
+    main(["encode", "--input", "missing.txt", "--output", "sample.npy"])
+    vectors, expected = (
+        np.load(folder / f"{file}.npy") for file in ("vectors", "sample")
+    )
+    np.testing.assert_array_equal(vectors, expected)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_trace_behind_an_error_is_shown_on_request(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for debug in ("0", "1"):
+        monkeypatch.setenv("FLOWBERT_DEBUG", debug)
+        with pytest.raises(SystemExit):
+            main(["fit", "--method", "flwo"])
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[-1].startswith("error: --method: received 'flwo'")
+        assert (lines[0] == "Traceback (most recent call last):") == (debug == "1")
+
+
+def test_the_package_is_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flowbert", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, flowbert.__version__)
+
+
 def test_the_trainers_options_are_behind_a_word(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -196,6 +262,12 @@ def test_the_trainers_options_are_behind_a_word(
         ["fit", "--model.levls", "3"],
         ["fit", "--corpus", "mising.txt"],
         ["compare", "--config", "no.yaml"],
+        ["fit", "--method", "whitning"],
+        ["fit", "--method", "whitening:shrinkag=1"],
+        ["compare", "--methods", "raw,flwo"],
+        ["compare", "--encoder.pooling", "men"],
+        ["compare", "--encoder.layers", "lats"],
+        ["advise", "--encoder", "./nowhere"],
     ],
 )
 @pytest.mark.usefixtures("folder")

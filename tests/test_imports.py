@@ -22,7 +22,7 @@ ORDER = (
         "encoding",
         "training",
     ),
-    "cli",
+    *("cli", "__main__"),
 )
 # Imports inside of functions that point up, each with its reason.
 LATER = {

@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,7 +16,8 @@ from flowbert.errors import FlowbertWarning, UserError, choices
 HELP = """\
 flowbert {version}: sentence embeddings from frozen language models, without labels
 
-usage: python train.py COMMAND [options]        (installed: flowbert COMMAND [options])
+usage: python train.py COMMAND [options]
+       (installed: flowbert COMMAND [options], or python -m flowbert COMMAND [options])
 
 Training by PyTorch Lightning, on the device that --trainer.accelerator says:
 {trained}
@@ -26,6 +28,11 @@ Without training:
 Start here:
   python train.py fit --config quickstart
   python train.py COMMAND --help
+
+Environment:
+  FLOWBERT_CACHE      folder of the embedding cache
+  FLOWBERT_REPORT=0   draw no page
+  FLOWBERT_DEBUG=1    show the trace behind an error
 """
 
 
@@ -95,6 +102,8 @@ def _name_option(message: str, names: Sequence[str]) -> str:
 
 
 def _fail(message: str) -> None:
+    if os.environ.get("FLOWBERT_DEBUG") == "1" and sys.exc_info()[0] is not None:
+        traceback.print_exc()
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2) from None
 

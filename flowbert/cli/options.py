@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from flowbert.cli.names import check_values
 from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
 
@@ -78,7 +79,7 @@ _NESTED = (
     "model.loss",
     "trainer",
 )  # options that may hold classes, with options of their own
-_FILES = ("ckpt_path", "corpus", "encoder.path", "input", "nli", "source", "vectors")
+_FILES = ("ckpt_path", "corpus", "input", "nli", "vectors")
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -136,6 +137,11 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
     for name in _FILES:
         if name in names and isinstance(options.get(name), str):
             _check_path(options[name], f"--{name}")
+    if command in POSITIONAL:
+        options[POSITIONAL[command]] = [x for name, x in given if name is None]
+    # Elsewhere it is a map of a run, of any name.
+    options["method"] = method if command in TRAINED else None
+    check_values(options, POSITIONAL.get(command))
     flags = dict(named)
     return CommandLine(
         [*(f"--config={path}" for path in configs), *rest],

@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import jsonargparse
 from docstring_parser import parse as parse_docstring
@@ -99,12 +99,27 @@ class Parser(jsonargparse.ArgumentParser):
 
     def read(self, words: Sequence[str]) -> jsonargparse.Namespace:
         """Parse words; a null of a configuration is refused where the function does not know it."""
+        for word in words:
+            self._check_number(word)
         config = self.parse_args(words)
         for option in self.never_none:
             if config.get(option, self) is None:
                 expected = self._expected(option)
                 raise UserError(f"--{option}: received null; expected {expected}")
         return config
+
+    def _check_number(self, word: str) -> None:
+        """Refuse 1_0, which YAML reads as 10."""
+        option, _, value = word.removeprefix("--").partition("=")
+        hints = [
+            getattr(each, "_typehint", str)
+            for each in self._actions
+            if each.dest == option
+        ]
+        of_text = any(hint is str or str in get_args(hint) for hint in hints)
+        if not of_text and re.fullmatch(r"[-+.\d]*\d_[\d_.e]*", value):
+            expected = self._expected(option)
+            raise UserError(f"--{option}: received {value}; expected {expected}")
 
     def error(self, message: str, ex: Exception | None = None) -> Any:
         """Raise a UserError in the form ``--option: received X; expected Y``."""
@@ -114,10 +129,15 @@ class Parser(jsonargparse.ArgumentParser):
         found = re.search(r'[Kk]ey "([^"]+)"', message)
         value = re.findall(r"(?:Given value|Got value): ?(.*)", message)
         required = re.search(r'"([^"]+)" is required', message)
+        file = re.search("Unable to load config '(.*?)'", message)
         if required:
             return f"--{required[1]}: received nothing; expected a value"
         if found and value:
             return f"--{found[1]}: received {value[-1]}; expected {self._expected(found[1])}"
+        if found and file:
+            return (
+                f"--{found[1]}: received {file[1]}; expected a YAML file of its options"
+            )
         return message.removeprefix("argument ")
 
     def _expected(self, option: str) -> str:
@@ -126,8 +146,17 @@ class Parser(jsonargparse.ArgumentParser):
             if action.dest == option:
                 hint: Any = getattr(action, "_typehint", str)
                 kinds = get_args(hint) if _is_union(hint) else [hint]
-                words = [_WORDS.get(kind, "a list") for kind in kinds]
+                words = [word for kind in kinds for word in _words(kind)]
         return " or ".join(dict.fromkeys(words)) or "another value"
+
+
+def _words(kind: Any) -> list[str]:
+    """What a type allows: a word for it, or all values of a literal."""
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    if _is_union(kind):
+        return [word for part in get_args(kind) for word in _words(part)]
+    return [_WORDS.get(kind, "a list")]
 
 
 def _given(hint: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Data sets of the Hugging Face hub, and local folders in the same layout."""
+"""Models and data sets of the Hugging Face hub, and local folders in the layout of the latter."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from flowbert.data.tables import Row, choose_columns, rows_of
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, choices, first_line
 
 _OPTIONS = ("config", "split", "revision", "data_files")
 
@@ -37,6 +37,39 @@ def hub_options(source: str) -> tuple[str, dict[str, str]]:
         if option not in _OPTIONS:
             raise UserError(f"corpus: received {source!r}; {choices(_OPTIONS, option)}")
     return name, options
+
+
+def fetch_encoder(
+    name: str,
+    revision: str | None,
+    patterns: Sequence[str],
+    argument: str = "encoder",
+) -> Path:
+    """Fetch files of a model on the hub; its folder in the cache.
+
+    Args:
+        name: ``owner/name``, or ``owner/name@revision``.
+        revision: Commit, branch or tag.
+        patterns: Files to fetch.
+        argument: Name of the argument, for the message.
+
+    Raises:
+        UserError: If there is no such model on the hub or in its cache.
+    """
+    from huggingface_hub import snapshot_download
+
+    model, _, named = name.partition("@")
+    try:
+        fetched = snapshot_download(
+            model, revision=revision or named or None, allow_patterns=list(patterns)
+        )
+    # Not a name, no such model or revision, private, offline and not cached, no space left, ...
+    except Exception as error:
+        raise UserError(
+            f"{argument}: received {name!r}; expected a folder, a file of word vectors, or a model "
+            f"on the hub or in its cache ({first_line(error)})"
+        ) from error
+    return Path(fetched)
 
 
 def read_hub(

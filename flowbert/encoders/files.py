@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from flowbert.data.hub import fetch_encoder
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders.layers import LayerSpec
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.io import (
     digest,
     digest_file,
@@ -171,21 +172,9 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
         if (folder / TRAINED).is_dir():
             folder = folder / TRAINED
         return EncoderFiles(folder, str(folder))
-    from huggingface_hub import snapshot_download
-
-    name, _, named = path.partition("@")
-    try:
-        fetched = snapshot_download(
-            name, revision=revision or named or None, allow_patterns=list(_SMALL_FILES)
-        )
-    # Not a name, no such model or revision, private, offline and not cached, no space left, ...
-    except Exception as error:
-        raise UserError(
-            f"encoder: received {path!r}; expected a folder, a file of word vectors, or a model on "
-            f"the hub or in its cache ({first_line(error)})"
-        ) from error
-    snapshot = Path(fetched)
+    snapshot = fetch_encoder(path, revision, _SMALL_FILES)
     subfolder = TRAINED if (snapshot / TRAINED).is_dir() else ""
+    name = path.partition("@")[0]
     return EncoderFiles(snapshot / subfolder, name, snapshot.name, subfolder)
 
 
@@ -302,12 +291,6 @@ def check_digests(folder: Path) -> None:
             raise UserError(
                 f"{path}: missing, or changed since the encoder was written"
             )
-
-
-def first_line(error: BaseException) -> str:
-    """First line of an error's message, or its type."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     path = str(path)
     given = {name: value for name, value in settings.items() if value is not None}
     file = Path(path).expanduser()
-    if file.is_file() or file.suffix in _TEXT:
+    if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
         _refuse(given, "word vectors", "layers", "max_length", "prompt", "revision")
         return WordVectors(
             path, **{name: x for name, x in given.items() if name in _OF_WORDS}

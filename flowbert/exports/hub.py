@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flowbert import __version__
-from flowbert.encoders.files import first_line
-from flowbert.errors import UserError
+from flowbert.errors import UserError, first_line
 from flowbert.folders import MANIFEST
 
 # Files of an earlier export that a new one may lack; all others stay.

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from flowbert.encoders.files import first_line
-from flowbert.errors import UserError
+from flowbert.errors import UserError, first_line
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
 """Edited sentences from B sentences and a random generator for each."""

@@ -10,8 +10,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from flowbert.encoders.files import first_line
-from flowbert.errors import UserError
+from flowbert.errors import UserError, first_line
 from flowbert.io import write_atomically
 from flowbert.modules.base import check_limits
 
