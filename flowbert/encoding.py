@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import load_corpus
-from flowbert.encoders import EncoderOptions, open_encoder
+from flowbert.encoders import EncoderOptions, as_sentences, open_encoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import (
+    Output,
     check_output,
     check_precision,
     open_vectors,
-    quantize,
     write_vectors,
 )
 from flowbert.model import Model, find_model, load_fitted
@@ -29,7 +29,7 @@ _BLOCK = 8192
 
 
 def encode(
-    sentences: Sequence[str] | None = None,
+    sentences: str | Sequence[str] | None = None,
     *,
     input: str | None = None,
     column: str | None = None,
@@ -45,7 +45,7 @@ def encode(
     """Embed sentences with a fitted model or a frozen encoder, or map vectors from elsewhere.
 
     Args:
-        sentences: The sentences.
+        sentences: The sentences; one string is one sentence.
         input: Text file with a sentence per line, or table, in place of sentences; globs too.
         column: Column of the sentences in a table, or of the vectors in a file.
         vectors: File of vectors, or an array ``(N, D)``, in place of sentences.
@@ -53,8 +53,9 @@ def encode(
         method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
             map.
         encoder: The encoder without a model; with one, where it lies if it has moved.
-        precision: ``float32``; ``int8``, a byte per dimension, by the ranges saved with the model,
-            or else of what is encoded; ``binary``, a bit per dimension.
+        precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, by the ranges saved
+            with the model, or else of what is encoded; ``binary`` or ``ubinary``, a bit per
+            dimension.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences); only
             a block of vectors is in memory then.
         device: Device of the encoder.
@@ -62,8 +63,9 @@ def encode(
             file in float32.
 
     Returns:
-        Vectors in the order of the sentences, ``(N, k)``, see :func:`flowbert.maps.quantize`; their
-        shape if they were written.
+        Vectors in the order of the sentences, ``(N, k)``, see :func:`flowbert.maps.quantize`, or
+        ``(k,)`` for one string, as :meth:`flowbert.Model.encode` does; their shape, ``(N, k)``, if
+        they were written.
 
     Raises:
         UserError: If an argument or a file is wrong.
@@ -80,6 +82,12 @@ def encode(
         raise UserError(
             f"input: received {sum(received)} of sentences, input and vectors; expected one"
         )
+    if column is not None and sentences is not None:
+        raise UserError(f"column: received {column!r}; expected none with sentences")
+    if vectors is not None and encoder not in ("builtin-sample", EncoderOptions()):
+        raise UserError(f"encoder: received {encoder!r}; expected none with vectors")
+    if vectors is not None and devices > 1:
+        raise UserError(f"devices: received {devices}; expected 1 with vectors")
     if model is None and method not in (None, "raw"):
         raise UserError(f"method: received {method!r} without a model; expected raw")
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
@@ -100,26 +108,23 @@ def encode(
             )
         embed: Callable[[Any], Any] = fitted.transform
     else:
-        rows = texts = sentences if sentences is not None else _read(str(input), column)
-        if not len(texts):
-            raise UserError("sentences: received none; expected at least one")
-        fitted = _open_model(model, method, encoder, texts, device)
-        embed = fitted.encode
+        given = sentences is not None
+        rows = texts = as_sentences(sentences) if given else _read(str(input), column)
+        fitted = _open_model(model, method, encoder, device)
+        embed = fitted.embed
         if devices > 1:
             from flowbert.modules.prediction import predict_vectors  # slow to import
 
             kind = torch.device(device).type
             return predict_vectors(fitted, texts, str(output), kind, devices)
-    blocks = _blocks(rows, embed)
-    if precision == "int8" and fitted.scale is None:
-        blocks = iter([np.concatenate(list(blocks))])
-    quantized = (quantize(block, precision, fitted.scale) for block in blocks)
+    finished = Output(precision=precision).finish(_blocks(rows, embed), fitted.scale)
     if output is None:
-        return np.concatenate(list(quantized))
-    first = next(quantized)
+        result = np.concatenate(list(finished))
+        return result[0] if isinstance(sentences, str) else result
+    first = next(finished)
     shape = len(rows), first.shape[1]
     write_vectors(
-        output, itertools.chain([first], quantized), shape, first.dtype.name, texts
+        output, itertools.chain([first], finished), shape, first.dtype.name, texts
     )
     return shape
 
@@ -138,13 +143,13 @@ def _open_model(
     model: str | None,
     method: str | None,
     encoder: EncoderOptions | str,
-    texts: Sequence[str],
     device: torch.device | str,
 ) -> Model:
     """The fitted model, or the encoder as it is."""
     options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
     if model is None:
-        return Model(open_encoder(options, texts, device))
+        # No texts to count tokens over: weights of what is encoded would depend on it.
+        return Model(open_encoder(options, device=device))
     moved = None if options == EncoderOptions() else str(options.path)
     if options not in (EncoderOptions(), EncoderOptions(options.path)):
         raise UserError(

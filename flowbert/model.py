@@ -1,6 +1,8 @@
 """A model: an encoder and a fitted map behind one call, in one folder."""
 
 import os
+import shutil
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +11,13 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from flowbert.encoders import check_same_encoder, load_encoder
+from flowbert.encoders import (
+    SentenceEncoder,
+    as_sentences,
+    check_same_encoder,
+    load_encoder,
+    unchanged,
+)
 from flowbert.encoders.files import (
     SETTINGS_FILE,
     WEIGHTS_FILE,
@@ -17,9 +25,10 @@ from flowbert.encoders.files import (
     locate,
     save_token_weights,
 )
-from flowbert.errors import UserError, choices
-from flowbert.io import digest, read_json, write_json
-from flowbert.maps import AnyMap, Ranges, load_map, quantize, save_map, steps_of
+from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.folders import write_folder_atomically
+from flowbert.io import digest, digest_file, read_json, write_json
+from flowbert.maps import AnyMap, Output, Scale, load_map, save_map, steps_of
 
 ENCODER = "encoder.json"
 _SCALE = ".int8"
@@ -32,7 +41,7 @@ class Model:
     Args:
         encoder: The encoder; None for a map that was fitted on vectors.
         map: The fitted map, or a pipeline of maps; None for the embeddings as they are.
-        scale: Ranges that int8 vectors are scaled by.
+        scale: What vectors of bytes are scaled by.
 
     Example:
         >>> from flowbert.encoders import SentenceEncoder
@@ -42,7 +51,7 @@ class Model:
     """
 
     def __init__(
-        self, encoder: Any, map: AnyMap | None = None, scale: Ranges | None = None
+        self, encoder: Any, map: AnyMap | None = None, scale: Scale | None = None
     ) -> None:
         self.encoder = encoder
         self.map = map
@@ -74,32 +83,48 @@ class Model:
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.
             truncate_dim: Keep the first dimensions.
-            precision: ``float32``, ``int8`` or ``binary``, see :func:`flowbert.maps.quantize`.
+            precision: ``float32``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
+                :func:`flowbert.maps.quantize`. Vectors are truncated, then normalized, then
+                quantized.
 
         Returns:
             Vectors ``(N, k)``, or ``(k,)`` for a single sentence.
 
         Raises:
-            UserError: If there is no sentence.
+            UserError: If there is no sentence, or an option does not fit the vectors.
         """
-        texts = [sentences] if isinstance(sentences, str) else list(sentences)
-        if not texts:
-            raise UserError("sentences: received none; expected at least one")
-        size = batch_size or _BLOCK
-        blocks = []
-        for start in tqdm(range(0, len(texts), size), disable=not show_progress_bar):
-            rows = self.encoder.encode(texts[start : start + size])
-            blocks.append(self.transform(rows))
-        vectors = np.concatenate(blocks)
-        if truncate_dim is not None:
-            vectors = vectors[:, :truncate_dim]
-        if normalize_embeddings:
-            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        scale = None if self.scale is None else self.scale.first(vectors.shape[1])
-        result: Any = quantize(vectors, precision, scale)
+        texts = as_sentences(sentences)
+        size = _BLOCK if batch_size is None else batch_size
+        if size < 1:
+            raise UserError(f"batch_size: received {size}; expected 1 or more")
+        output = Output(truncate_dim, normalize_embeddings, precision)
+        output.check(self.dim, self.scale)
+        starts = tqdm(range(0, len(texts), size), disable=not show_progress_bar)
+        blocks = (self.embed(texts[start : start + size]) for start in starts)
+        result: Any = np.concatenate(list(output.finish(blocks, self.scale)))
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
         return result[0] if isinstance(sentences, str) else result
+
+    @property
+    def dim(self) -> int:
+        """Size k of a vector."""
+        size: int = self.encoder.dim
+        return int(self.transform(np.zeros((1, size))).shape[1])
+
+    def embed(self, sentences: Sequence[str]) -> Any:
+        """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`.
+
+        Sentences that are longer than the encoder reads give a warning.
+        """
+        if isinstance(self.encoder, SentenceEncoder) and self.encoder.cuts(sentences):
+            length = self.encoder.max_length
+            warnings.warn(
+                f"sentences: some are longer than max_length, and are cut after {length} tokens",
+                FlowbertWarning,
+                stacklevel=2,
+            )
+        return self.transform(self.encoder.encode(sentences))
 
     def transform(self, rows: Any) -> Any:
         """Map vectors of the encoder, ``(N, D)``, to ``(N, k)``, float32."""
@@ -107,18 +132,13 @@ class Model:
         return rows if self.map is None else self.map.transform(rows)
 
     def save(self, folder: str | Path) -> None:
-        """Write the map and which encoder it belongs to; several maps may share a folder."""
-        folder = Path(folder)
-        if self.map is not None:
-            save_map(self.map, folder / f"{self.map_name}.safetensors")
-        if self.scale is not None:
-            self.scale.save(folder / f"{self.map_name}{_SCALE}")
-        content: dict[str, Any] = {"encoder": {}, "identity": {}}
-        if self.encoder is not None:
-            content["encoder"] = self.encoder.describe()
-            content["identity"] = self.encoder.identity
-            save_token_weights(folder, getattr(self.encoder, "token_weights", None))
-        write_json(folder / ENCODER, content | {"digest": digest(content)})
+        """Write the map and which encoder it belongs to; maps of one encoder may share a folder.
+
+        Raises:
+            UserError: If the folder holds a model of another encoder, or anything that was not
+                written here.
+        """
+        save_models([self], folder, keep=True)
 
     @classmethod
     def load(
@@ -142,12 +162,7 @@ class Model:
                     f"method: received {method!r}; {path} is an encoder without maps"
                 )
             return cls(load_encoder(str(encoder or path)))
-        content = read_json(
-            folder / ENCODER, {"encoder": dict, "identity": dict, "digest": str}
-        )
-        expected = content.pop("digest")
-        if digest(content) != expected:
-            raise UserError(f"{folder / ENCODER}: damaged, or changed by hand")
+        content = _read_encoder(folder)
         if not content["encoder"]:
             raise UserError(
                 f"model: {path} was fitted on vectors; expected vectors, not sentences"
@@ -164,6 +179,77 @@ class Model:
         from flowbert.exports import export
 
         return export(self, to, **options)
+
+
+def save_models(
+    models: Sequence[Model], folder: str | Path, *, keep: bool = False
+) -> None:
+    """Write models of one encoder into a folder at once; an older folder is replaced.
+
+    Args:
+        models: Models whose maps have different names.
+        folder: The folder.
+        keep: Keep other maps of the same encoder that are in the folder.
+
+    Raises:
+        UserError: If the folder holds anything that was not written here, or maps of another
+            encoder are to be kept.
+        ValueError: If the models have different encoders.
+    """
+    folder = Path(folder)
+    with unchanged():
+        contents = [_encoder_content(model.encoder) for model in models]
+    content = contents[0]
+    identity = content["identity"]
+    if any(other["identity"] != identity for other in contents):
+        raise ValueError("models: expected one encoder")
+    keep = keep and (folder / ENCODER).is_file()
+    if keep and digest(_read_encoder(folder)["identity"]) != digest(identity):
+        raise UserError(
+            f"folder: received {folder}, which holds a model of another encoder; expected a new "
+            "folder"
+        )
+    with write_folder_atomically(folder) as temporary:
+        if keep:
+            shutil.copytree(folder, temporary, dirs_exist_ok=True)
+        write_json(temporary / ENCODER, content | {"digest": digest(content)})
+        weights = getattr(models[0].encoder, "token_weights", None)
+        save_token_weights(temporary, weights)
+        for model in models:
+            _save_map(model, temporary, digest(identity))
+
+
+def _save_map(model: Model, folder: Path, encoder: str) -> None:
+    """Write a map and its scale, in place of those of the same name."""
+    file = folder / f"{model.map_name}.safetensors"
+    scale = folder / f"{model.map_name}{_SCALE}"
+    scale.unlink(missing_ok=True)
+    if model.map is not None:
+        save_map(model.map, file, encoder)
+    if model.scale is not None:
+        model.scale.save(scale, _map_digest(file))
+
+
+def _map_digest(file: Path) -> str:
+    """Digest of a map's file; nothing where there is no map."""
+    return digest_file(file) if file.is_file() else ""
+
+
+def _encoder_content(encoder: Any) -> dict[str, Any]:
+    if encoder is None:
+        return {"encoder": {}, "identity": {}}
+    return {"encoder": encoder.describe(), "identity": encoder.identity}
+
+
+def _read_encoder(folder: Path) -> dict[str, Any]:
+    """Description and identity of the encoder of a model folder."""
+    content: dict[str, Any] = read_json(
+        folder / ENCODER, {"encoder": dict, "identity": dict, "digest": str}
+    )
+    expected = content.pop("digest")
+    if digest(content) != expected:
+        raise UserError(f"{folder / ENCODER}: damaged, or changed by hand")
+    return content
 
 
 def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
@@ -204,23 +290,27 @@ def find_model(path: str | Path) -> Path:
 
 def load_fitted(
     folder: Path, method: str | None = None
-) -> tuple[AnyMap | None, Ranges | None]:
-    """A map of a model folder (None for ``raw``) and the scale of its int8 vectors, if saved.
+) -> tuple[AnyMap | None, Scale | None]:
+    """A map of a model folder (None for ``raw``) and the scale of its bytes, if saved.
 
     Args:
         folder: The model folder.
         method: The map; None for the flow, or the only map.
 
     Raises:
-        UserError: If there is none of this name, or a file is damaged.
+        UserError: If there is none of this name, a file is damaged, or belongs to another encoder
+            or map.
     """
     files = sorted(folder.glob("*.safetensors"))
     saved = [file.stem for file in files if file.name != WEIGHTS_FILE]
+    if method is None and "flow" not in saved and len(saved) > 1:
+        raise UserError(f"method: received none; expected one of {', '.join(saved)}")
     name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
     if name not in ("raw", *saved):
         raise UserError(f"method: received {name!r}; {choices(['raw', *saved], name)}")
-    scale = folder / f"{name}{_SCALE}"
+    file, scale = folder / f"{name}.safetensors", folder / f"{name}{_SCALE}"
+    encoder = digest(_read_encoder(folder)["identity"])
     return (
-        None if name == "raw" else load_map(folder / f"{name}.safetensors"),
-        Ranges.load(scale) if scale.is_file() else None,
+        None if name == "raw" else load_map(file, encoder),
+        Scale.load(scale, _map_digest(file)) if scale.is_file() else None,
     )

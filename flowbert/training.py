@@ -32,14 +32,14 @@ from flowbert.evaluation.spaces import analyze_results
 from flowbert.loggers import LOG_TO, log_results, make_loggers
 from flowbert.maps import (
     Flow,
-    Ranges,
     Raw,
+    Scale,
     check_map,
     make_map,
     map_names,
     open_vectors,
 )
-from flowbert.model import Model
+from flowbert.model import Model, save_models
 from flowbert.modules import (
     AtomicCheckpointIO,
     FlowModule,
@@ -400,10 +400,11 @@ class Run:
             return
         step = max(1, len(self.rows) // _SCALE_ROWS)
         sample = self.rows[np.arange(0, len(self.rows), step)]
-        Model(self.encoder, None, Ranges.of([sample])).save(folder)
+        models = [Model(self.encoder, None, Scale.of(sample))]
         for method in methods:
-            ranges = Ranges.of([method.map.transform(sample)])
-            Model(self.encoder, method.map, ranges).save(folder)
+            scale = Scale.of(method.map.transform(sample))
+            models.append(Model(self.encoder, method.map, scale))
+        save_models(models, folder)
 
     def _compare(self, methods: Sequence[Method], split: str) -> Results:
         """Compare with the raw embeddings, and write results and page."""

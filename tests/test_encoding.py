@@ -12,10 +12,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from flowbert import encoding
-from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoders
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps import Ranges, Whitening, quantize
+from flowbert.maps import PRECISIONS, Scale, Whitening, quantize
 from flowbert.model import Model
 
 TEXTS = [f"a dog runs {number} miles" for number in range(25)]
@@ -36,7 +36,7 @@ def raw(encoder: SentenceEncoder) -> Any:
 def model(encoder: SentenceEncoder, raw: Any, tmp_path_factory: Any) -> Model:
     """A whitening of two hidden states, with its int8 scale, saved as a run does."""
     fitted = Whitening(8, shrinkage=0.1).fit(raw)
-    made = Model(encoder, fitted, Ranges.of([fitted.transform(raw)]))
+    made = Model(encoder, fitted, Scale.of(fitted.transform(raw)))
     made.save(tmp_path_factory.mktemp("run") / "model")
     return made
 
@@ -58,7 +58,7 @@ def read(path: Path) -> Any:
     return np.stack(table["embedding"].to_pylist())
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_sentences_with_a_model(
     precision: str, model: Model, run: str, tmp_path: Path
 ) -> None:
@@ -100,7 +100,10 @@ def test_vectors(model: Model, run: str, raw: Any, tmp_path: Path) -> None:
         mapped = encode(vectors=given, model=run)
         np.testing.assert_array_equal(mapped, model.encode(TEXTS))
         codes = encode(vectors=given, model=run, precision="int8")
-        np.testing.assert_array_equal(codes, quantize(mapped, "int8", model.scale))
+        assert model.scale is not None
+        np.testing.assert_array_equal(
+            codes, quantize(mapped, "int8", model.scale.plain)
+        )
 
 
 def test_an_interruption_leaves_nothing(
@@ -137,7 +140,39 @@ def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"script.py", "a.npy"}
 
 
+def test_one_string_is_one_sentence(model: Model, run: str, tmp_path: Path) -> None:
+    text = TEXTS[0]
+    np.testing.assert_array_equal(encode(text, model=run), model.encode(text))
+    assert encode(text, model=run).shape == (8,)
+    assert encode(text, model=run, output=tmp_path / "a.npy") == (1, 8)
+    codes = encode(text, model=run, precision="int8")
+    np.testing.assert_array_equal(codes, model.encode(text, precision="int8"))
+
+
+@pytest.mark.parametrize("pooling", ["idf", "sif:cls=2"])
+def test_what_counts_tokens_does_not_count_what_is_encoded(
+    pooling: str, tmp_path: Path
+) -> None:
+    options = EncoderOptions(pooling=pooling)
+    with pytest.raises(UserError, match=r"^pooling: received .*fitted model"):
+        encode(TEXTS, encoder=options)
+    counted = SentenceEncoder(pooling=pooling, count_over=TEXTS[:5])
+    counted.save(tmp_path / "own")
+    alone = counted.encode(TEXTS[7:8])
+    written = f"sif:a=0.001:{pooling.partition(':')[2]}"
+    for named in (None, pooling, written if "sif" in pooling else pooling):
+        own = EncoderOptions(str(tmp_path / "own"), pooling=named)
+        vectors = encode(TEXTS, encoder=own)
+        # Other sentences in a batch: sums of float32 in another order.
+        np.testing.assert_allclose(vectors[7], alone[0], atol=1e-5)
+        (opened,) = open_encoders(own, TEXTS)
+        assert opened.identity == counted.identity
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"sentences": TEXTS, "column": "a"}, "column: received 'a'"),
+    ({"vectors": np.ones((3, 2)), "encoder": "somewhere"}, "encoder: received"),
+    ({"vectors": np.ones((3, 2)), "devices": 2, "output": "a.npy"}, "devices: "),
     ({}, "input: received 0"),
     ({"sentences": TEXTS, "input": "a.txt"}, "input: received 2"),
     ({"sentences": []}, "sentences: received none"),

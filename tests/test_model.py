@@ -7,15 +7,17 @@ from typing import Any
 
 import huggingface_hub
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from encoders.tiny import SENTENCES, write_tiny
 from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
-from flowbert.maps import Ranges
-from flowbert.model import Model, find_model, load_fitted, model_folder
+from flowbert.encoding import encode
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.maps import PRECISIONS, Scale, Whitening
+from flowbert.model import Model, find_model, load_fitted, model_folder, save_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -47,7 +49,7 @@ def make_models(path: Path) -> dict[str, Model]:
     models = {"raw": Model(encoder)}
     for name, text in MAPS.items():
         fitted = fit_map(text, rows)
-        models[name] = Model(encoder, fitted, Ranges.of([fitted.transform(rows)]))
+        models[name] = Model(encoder, fitted, Scale.of(fitted.transform(rows)))
     return models
 
 
@@ -88,17 +90,96 @@ def test_options_of_encode(model: Model) -> None:
     np.testing.assert_array_equal(tensor.numpy(), vectors)
 
 
+@pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("size", [None, 3])
-def test_vectors_of_fewer_bits(size: int | None, model: Model) -> None:
-    vectors = model.encode(TEXTS, truncate_dim=size)
-    codes = model.encode(TEXTS, truncate_dim=size, precision="int8")
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fewer_bits_are_those_of_sentence_transformers(
+    precision: str, size: int | None, unit: bool, model: Model
+) -> None:
+    util = pytest.importorskip("sentence_transformers.util.quantization")
+    options: dict[str, Any] = {"truncate_dim": size, "normalize_embeddings": unit}
+    vectors = model.encode(TEXTS, **options)
     assert model.scale is not None
-    scale = model.scale.first(vectors.shape[1])
-    # Half a step of 1/255 of the range, and the rounding of float32.
-    bound = 0.51 * (scale.high - scale.low) / 255
-    assert (np.abs(scale.restore(codes) - vectors) <= bound).all()
-    bits = model.encode(TEXTS, truncate_dim=size, precision="binary")
-    np.testing.assert_array_equal(bits, np.packbits(vectors > 0, axis=1))
+    if precision.endswith("int8") and unit and size is not None:
+        with pytest.raises(UserError, match=r"^precision: received .*truncated"):
+            model.encode(TEXTS, **options, precision=precision)
+        return
+    scale = model.scale.unit if unit else model.scale.plain
+    assert scale is not None
+    ranges = np.stack(scale.first(vectors.shape[1]))
+    codes = model.encode(TEXTS, **options, precision=precision)
+    theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
+    assert codes.dtype == theirs.dtype
+    np.testing.assert_array_equal(codes, theirs)
+    if precision.endswith("int8"):
+        assert np.ptp(codes.astype(int), axis=0).min() > 200, "all levels are in use"
+        # Half a step of 1/255 of the range, and the rounding of float32.
+        bound = 0.51 * (ranges[1] - ranges[0]) / 255
+        restored = scale.first(vectors.shape[1]).restore(codes)
+        assert (np.abs(restored - vectors) <= bound).all()
+
+
+def test_bytes_without_a_scale_take_all_vectors(folder: Path) -> None:
+    util = pytest.importorskip("sentence_transformers.util.quantization")
+    encoder = Model(SentenceEncoder(folder / "bert"))
+    options: dict[str, Any] = {"truncate_dim": 5, "normalize_embeddings": True}
+    theirs = util.quantize_embeddings(encoder.encode(TEXTS, **options), "int8")
+    codes = encoder.encode(TEXTS, **options, precision="int8", batch_size=7)
+    # Vectors of batches of other sizes differ by rounding, which may cross a step.
+    assert np.abs(codes.astype(int) - theirs).max() <= 1
+
+
+@pytest.mark.parametrize("size", [0, -1, 7, True, 2.0, "3"])
+def test_sizes_that_there_are_not(size: Any, model: Model) -> None:
+    with pytest.raises(UserError, match=r"^truncate_dim: received .* 1 to 6, or none"):
+        Model.load(folder_of(model), "whitening").encode("dog", truncate_dim=size)
+
+
+def folder_of(model: Model) -> str:
+    """The run folder beside a model's encoder."""
+    return str(Path(model.encoder.path).with_name("run"))
+
+
+SENTENCES_OF_OTHERS = [
+    None,
+    5,
+    b"dog",
+    {"a": "dog"},
+    {"dog"},
+    [None],
+    ["dog", None],
+    ["dog", float("nan")],
+    [b"dog"],
+    [["dog"]],
+    pd.Series(["dog", np.nan]),
+    pd.DataFrame({"a": ["dog"]}),
+    np.array([["dog"]]),
+    ["\ud800"],
+    [],
+    np.array([]),
+]
+
+
+@pytest.mark.parametrize("given", SENTENCES_OF_OTHERS)
+def test_what_is_no_list_of_sentences(given: Any, model: Model) -> None:
+    calls: list[Callable[[Any], Any]] = [model.encode]
+    if given is not None:
+        calls.append(encode)
+    for call in calls:
+        with pytest.raises(UserError, match=r"^sentences: received ") as caught:
+            call(given)
+        assert "\n" not in str(caught.value)
+
+
+def test_lists_of_sentences(model: Model) -> None:
+    vectors = model.encode(SENTENCES)
+    kinds: list[Callable[[Any], Any]] = [tuple, np.array, pd.Series, iter]
+    for kind in kinds:
+        check_close(model.encode(kind(SENTENCES)), vectors)
+    long = "dog " * 5000
+    with pytest.warns(FlowbertWarning, match="cut after 128 tokens"):
+        assert model.encode(long).shape == vectors[0].shape
+    np.testing.assert_array_equal(encode(long), encode([long])[0])
 
 
 def test_an_encoder_that_has_moved(folder: Path, tmp_path: Path) -> None:
@@ -109,6 +190,89 @@ def test_an_encoder_that_has_moved(folder: Path, tmp_path: Path) -> None:
     write_tiny(tmp_path / "other", seed=1)
     with pytest.raises(UserError, match=r"^encoder: .*weights .*model\.safetensors"):
         Model.load(tmp_path / "run", encoder=str(tmp_path / "other"))
+
+
+def refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def whitening_of(encoder: Any, scaled: bool = False) -> Model:
+    rows = encoder.encode(TEXTS)
+    fitted = Whitening(4, shrinkage=0.1).fit(rows)
+    return Model(encoder, fitted, Scale.of(fitted.transform(rows)) if scaled else None)
+
+
+def test_a_folder_holds_models_of_one_encoder(folder: Path, tmp_path: Path) -> None:
+    first = SentenceEncoder(folder / "bert")
+    second = SentenceEncoder(folder / "bert", layers=1)
+    run = tmp_path / "run"
+    whitening_of(first, scaled=True).save(run / "model")
+    expected = Model.load(run).encode(TEXTS)
+    refused(
+        lambda: whitening_of(second).save(run / "model"),
+        "^folder: received .* holds a model of another encoder",
+    )
+    np.testing.assert_array_equal(Model.load(run).encode(TEXTS), expected)
+    # Another map of the same encoder stands beside the first; the same map replaces it, and its
+    # scale.
+    Model(first, fit_map(FLOW, first.encode(TEXTS))).save(run / "model")
+    np.testing.assert_array_equal(Model.load(run, "whitening").encode(TEXTS), expected)
+    whitening_of(first).save(run / "model")
+    assert Model.load(run, "whitening").scale is None
+    # What is written as a whole leaves nothing of before.
+    save_models([Model(second), whitening_of(second)], run / "model")
+    assert [path.name for path in sorted((run / "model").glob("*.*"))] == [
+        ".flowbert",
+        "encoder.json",
+        "whitening.safetensors",
+    ]
+    check_close(Model.load(run).encode(TEXTS), whitening_of(second).encode(TEXTS))
+    (run / "model" / "notes.txt").write_text("mine")
+    for save in (
+        lambda: whitening_of(second).save(run / "model"),
+        lambda: save_models([whitening_of(second)], run / "model"),
+    ):
+        refused(save, "notes.txt")
+    assert (run / "model" / "notes.txt").read_text() == "mine"
+
+
+def test_a_map_knows_its_encoder_and_a_scale_its_map(
+    folder: Path, tmp_path: Path
+) -> None:
+    first = SentenceEncoder(folder / "bert")
+    second = SentenceEncoder(folder / "bert", layers=1)
+    whitening_of(first, scaled=True).save(tmp_path / "a" / "model")
+    whitening_of(second, scaled=True).save(tmp_path / "b" / "model")
+    name = "whitening.safetensors"
+    shutil.copy(tmp_path / "a" / "model" / name, tmp_path / "b" / "model" / name)
+    rows = first.encode(TEXTS)
+    for call in (
+        lambda: Model.load(tmp_path / "b"),
+        lambda: load_fitted(tmp_path / "b" / "model"),
+        lambda: encode(vectors=rows, model=str(tmp_path / "b")),
+    ):
+        refused(call, rf"{name}: was fitted on vectors of another encoder")
+    shutil.copytree(tmp_path / "a", tmp_path / "c")
+    other = Model(first, Whitening(4, shrinkage=0.5).fit(rows))
+    other.save(tmp_path / "d" / "model")
+    shutil.copy(tmp_path / "d" / "model" / name, tmp_path / "c" / "model" / name)
+    refused(lambda: Model.load(tmp_path / "c"), "int8: belongs to another map")
+
+
+def test_the_only_map_is_not_a_choice_among_several(
+    folder: Path, tmp_path: Path
+) -> None:
+    encoder = SentenceEncoder(folder / "bert")
+    rows = encoder.encode(TEXTS)
+    maps = [fit_map(text, rows) for text in ("whitening-3", "standardization")]
+    save_models([Model(encoder, each) for each in maps], tmp_path / "model")
+    refused(
+        lambda: Model.load(tmp_path),
+        "^method: received none; expected one of standardization, whitening",
+    )
+    assert Model.load(tmp_path, "whitening").dim == 3
 
 
 def test_a_map_of_vectors_has_no_sentences(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_a_run_folder_holds_everything(run: Run) -> None:
     files = ("metrics.csv", "results.json", "results.csv", "analysis.json")
     assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
     assert {path.name for path in (run.folder / "model").iterdir()} == {
+        ".flowbert",
         "encoder.json",
         *(f"{name}.int8" for name in ("raw", "whitening", "flow")),
         *(f"{name}.safetensors" for name in ("whitening", "flow")),

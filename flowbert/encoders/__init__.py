@@ -1,6 +1,11 @@
 """Sentence encoders and the cache of their vectors."""
 
-from flowbert.encoders.base import Encoder, check_same_encoder, unchanged
+from flowbert.encoders.base import (
+    Encoder,
+    as_sentences,
+    check_same_encoder,
+    unchanged,
+)
 from flowbert.encoders.cache import EmbeddingCache, EmbeddingRows
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
@@ -21,6 +26,7 @@ __all__ = [
     "SentenceEncoder",
     "SentenceTransformerFolder",
     "WordVectors",
+    "as_sentences",
     "check_same_encoder",
     "encode_variants",
     "is_sentence_transformer",

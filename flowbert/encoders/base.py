@@ -1,6 +1,6 @@
 """What every encoder offers, and the comparison of two identities."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
@@ -74,6 +74,41 @@ def read_once(owner: object, compute: Callable[[], T]) -> T:
         found[id(owner)] = owner, compute()
     value: T = found[id(owner)][1]
     return value
+
+
+def as_sentences(value: Any) -> list[str]:
+    """Sentences as a list; one string is one sentence.
+
+    Args:
+        value: A string, or a list, tuple, array or Series of strings.
+
+    Raises:
+        UserError: If it is anything else, holds anything but text, or nothing.
+    """
+    if isinstance(value, str):
+        value = [value]
+    unordered = isinstance(value, Mapping | Set | bytes | bytearray)
+    # A data frame is iterated by the names of its columns.
+    if unordered or hasattr(value, "columns") or not hasattr(value, "__iter__"):
+        received = type(value).__name__
+        raise UserError(f"sentences: received {received}; expected a list of strings")
+    sentences: list[str] = []
+    for number, text in enumerate(value):
+        if not isinstance(text, str):
+            shown = f"{type(text).__name__} {str(text)[:40]!r}"
+            raise UserError(
+                f"sentences: received {shown} at position {number}; expected text"
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"sentences: received {text[:40]!r} at position {number}; expected valid text"
+            ) from error
+        sentences.append(str(text))
+    if not sentences:
+        raise UserError("sentences: received none; expected at least one")
+    return sentences
 
 
 def check_same_encoder(

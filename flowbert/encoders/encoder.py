@@ -127,7 +127,7 @@ class SentenceEncoder(nn.Module):
         )
         self.max_length = self.backbone.choose_length(max_length, settings.max_length)
         self.prompt = settings.prompt if prompt is None else prompt
-        if token_weights is None and pooling in (None, settings.pooling):
+        if token_weights is None and _same_weights(pooling, settings.pooling):
             token_weights = settings.token_weights
         self._set_pooling(pooling or settings.pooling, count_over, token_weights)
         settings.check_use(self.path, self.describe(), frozen)
@@ -142,13 +142,17 @@ class SentenceEncoder(nn.Module):
         max_length: int | None = None,
         count_over: Sequence[str] = (),
     ) -> "SentenceEncoder":
-        """The same backbone with other layers, pooling or length; None keeps what this one has."""
+        """The same backbone with other layers, pooling or length; None keeps what this one has.
+
+        The pooling that it has keeps its token weights; nothing is counted for it.
+        """
         other = copy.copy(self)
         if layers is not None:
             other.layers = resolve_layers(layers, self.num_layers)
         if max_length is not None:
             other.max_length = self.backbone.choose_length(max_length)
-        weights = self.token_weights if pooling is None else None
+        kept = _same_weights(pooling, str(self.pooling))
+        weights = self.token_weights if kept else None
         other._set_pooling(pooling or str(self.pooling), count_over, weights)
         return other
 
@@ -171,7 +175,7 @@ class SentenceEncoder(nn.Module):
         elif token_weights is None:
             counts = None
             if pooling.name in COUNTED:
-                counts = self._count_tokens(count_over)
+                counts = self._count_tokens(count_over, text)
             options = {name: x for name, x in pooling.options.items() if name != "half"}
             token_weights = weigh_tokens(
                 pooling.name, self.backbone.tokenizer, counts, **options
@@ -212,6 +216,21 @@ class SentenceEncoder(nn.Module):
         """Number of tokens of each sentence, special ones included, after truncation."""
         return [len(row["input_ids"]) for row in self.tokens(sentences)]
 
+    def cuts(self, sentences: Sequence[str]) -> bool:
+        """Whether any of the sentences is longer than ``max_length``."""
+        tokenizer = self.backbone.tokenizer
+        for sentence in sentences:
+            text = self.prompt + sentence
+            # A token has a byte at least.
+            if (
+                len(text.encode()) + tokenizer.num_special_tokens_to_add()
+                > self.max_length
+            ):
+                ids = tokenizer(text, truncation=False, verbose=False)["input_ids"]
+                if len(ids) > self.max_length:
+                    return True
+        return False
+
     def tokens(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included, after truncation.
 
@@ -235,11 +254,12 @@ class SentenceEncoder(nn.Module):
                     )
                 yield row
 
-    def _count_tokens(self, sentences: Sequence[str]) -> TokenCounts:
+    def _count_tokens(self, sentences: Sequence[str], pooling: str) -> TokenCounts:
         """Count the tokens of sentences, every occurrence of a sentence."""
-        if not sentences:
+        if not len(sentences):
             raise UserError(
-                "count_over: received no sentences; expected some to count tokens over"
+                f"pooling: received {pooling!r} without sentences to count tokens over; expected "
+                "a fitted model, count_over, or zipf"
             )
         size = vocabulary_size(self.backbone.tokenizer)
         occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
@@ -461,6 +481,15 @@ def plan_batches(
             batches.append([])
         batches[-1].append(i)
     return batches
+
+
+def _same_weights(given: str | None, own: str) -> bool:
+    """Whether a pooling is not given, or has the token weights of the other one."""
+    if given is None:
+        return True
+    first, second = parse_pooling(given), parse_pooling(own)
+    same = {**first.options, "half": None} == {**second.options, "half": None}
+    return first.name == second.name and same
 
 
 def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> Tensor:

@@ -1,6 +1,7 @@
 """A model as a folder that other programs open, checked before it is there."""
 
 import importlib.util
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.evaluation.results import Results
 from flowbert.exports.card import TEXTS, model_card
 from flowbert.exports.folder import encode_with_folder, write_folder
@@ -152,6 +153,9 @@ def _largest_difference(
     texts = [
         " ".join(words[start : start + count]) for start, count in enumerate(counts)
     ]
-    ours = cosine_similarity(model.encode(texts).astype(np.float64))
+    with warnings.catch_warnings():
+        # The longest are cut on purpose.
+        warnings.simplefilter("ignore", FlowbertWarning)
+        ours = cosine_similarity(model.encode(texts).astype(np.float64))
     theirs = cosine_similarity(encode(folder, texts).astype(np.float64))
     return float(np.abs(ours - theirs).max())

@@ -5,7 +5,14 @@ from flowbert.maps.chain import AnyMap, Chain, as_map
 from flowbert.maps.flow import Flow
 from flowbert.maps.foreign import Foreign
 from flowbert.maps.moments import Moments
-from flowbert.maps.precision import PRECISIONS, Ranges, check_precision, quantize
+from flowbert.maps.precision import (
+    PRECISIONS,
+    Output,
+    Ranges,
+    Scale,
+    check_precision,
+    quantize,
+)
 from flowbert.maps.registry import (
     affine_of,
     check_map,
@@ -42,9 +49,11 @@ __all__ = [
     "LearnedRemoval",
     "Map",
     "Moments",
+    "Output",
     "Ranges",
     "Raw",
     "RemoveDirections",
+    "Scale",
     "Standardization",
     "Truncation",
     "VectorFile",

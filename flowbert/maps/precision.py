@@ -1,7 +1,8 @@
-"""Vectors of fewer bits: int8 and binary."""
+"""What becomes of vectors at the end: fewer dimensions, length 1, fewer bits."""
 
+import operator
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,14 +14,17 @@ from flowbert.io import load_tensors, save_tensors
 
 Floats = NDArray[np.float32]
 
-PRECISIONS = ("float32", "int8", "binary")
+PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
+_BYTES = ("int8", "uint8")
 _KIND = "int8 scale"
 _STEPS = 255
+_MIDDLE = 128
 _ROUNDING = 1e-5  # of the largest range: what varies less, varies by rounding
+_SHORTEST = np.float32(1e-12)  # shorter vectors keep their direction, as in torch
 
 
 class Ranges(NamedTuple):
-    """Smallest and largest value of each dimension, ``(k,)``, float32: the scale of int8."""
+    """Smallest and largest value of each dimension, ``(k,)``, float32."""
 
     low: Floats
     high: Floats
@@ -37,27 +41,142 @@ class Ranges(NamedTuple):
         """The ranges of the first dimensions."""
         return Ranges(self.low[:size], self.high[:size])
 
-    def restore(self, codes: NDArray[np.int8]) -> Floats:
-        """Vectors of int8 codes ``(N, k)``, to half a step of each dimension's range."""
-        middle = codes.astype(np.float32) + np.float32(128.5)
+    def restore(self, codes: NDArray[Any]) -> Floats:
+        """Vectors of int8 or uint8 codes ``(N, k)``, to half a step of each dimension's range."""
+        shift = 0.5 if codes.dtype == np.uint8 else _MIDDLE + 0.5
+        middle = codes.astype(np.float32) + np.float32(shift)
         return self.low + middle * ((self.high - self.low) / np.float32(_STEPS))
 
-    def save(self, path: Path) -> None:
-        """Write a file."""
-        save_tensors(path, _KIND, self._asdict())
+
+class Scale(NamedTuple):
+    """Ranges that bytes are scaled by, from a sample of a model's vectors.
+
+    Args:
+        plain: Ranges of the vectors.
+        unit: Ranges of the vectors at length 1; None in files of before.
+    """
+
+    plain: Ranges
+    unit: Ranges | None
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a file of :meth:`save`."""
-        tensors, _ = load_tensors(path, _KIND)
-        return cls(tensors["low"].numpy(), tensors["high"].numpy())
+    def of(cls, rows: Floats) -> Self:
+        """The scale of rows ``(n, k)``."""
+        return cls(Ranges.of([rows]), Ranges.of([normalize(rows)]))
+
+    def save(self, path: Path, of: str = "") -> None:
+        """Write a file.
+
+        Args:
+            path: The file.
+            of: Digest of the map's file.
+        """
+        tensors = dict(self.plain._asdict())
+        if self.unit is not None:
+            tensors |= {f"unit_{name}": x for name, x in self.unit._asdict().items()}
+        save_tensors(path, _KIND, tensors, of=of)
+
+    @classmethod
+    def load(cls, path: str | Path, of: str | None = None) -> Self:
+        """Read a file of :meth:`save`.
+
+        Raises:
+            UserError: If it is missing, damaged, or belongs to another map than ``of``.
+        """
+        tensors, metadata = load_tensors(path, _KIND)
+        if of is not None and metadata.get("of", of) != of:
+            raise UserError(f"{path}: belongs to another map than the one beside it")
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        unit = None
+        if "unit_low" in arrays:
+            unit = Ranges(arrays["unit_low"], arrays["unit_high"])
+        return cls(Ranges(arrays["low"], arrays["high"]), unit)
+
+
+class Output(NamedTuple):
+    """What becomes of vectors, always in this order, which is that of sentence-transformers.
+
+    Args:
+        truncate_dim: First dimensions to keep; None for all.
+        normalize: Scale vectors to length 1.
+        precision: ``float32``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
+            :func:`quantize`.
+    """
+
+    truncate_dim: int | None = None
+    normalize: bool = False
+    precision: str = "float32"
+
+    def check(self, dim: int, scale: Scale | None = None) -> None:
+        """Check the options for vectors of size ``dim``, before any is computed.
+
+        Raises:
+            UserError: If one is not allowed, or no scale is saved for what is asked for.
+        """
+        check_precision(self.precision)
+        if self.truncate_dim is not None:
+            _check_size(self.truncate_dim, dim)
+        if scale is not None and self.precision in _BYTES:
+            self._ranges(scale, dim)
+
+    def finish(
+        self, blocks: Iterable[Floats], scale: Scale | None = None
+    ) -> Iterator[NDArray[Any]]:
+        """Blocks of vectors ``(n, k)`` as they are given out, one by one.
+
+        Without a saved scale, bytes take the ranges of all blocks together, which are in memory
+        then.
+        """
+        prepared = (self._prepare(block) for block in blocks)
+        if self.precision not in _BYTES:
+            yield from (quantize(block, self.precision) for block in prepared)
+        elif scale is None:
+            yield quantize(np.concatenate(list(prepared)), self.precision)
+        else:
+            for block in prepared:
+                ranges = self._ranges(scale, block.shape[1])
+                yield quantize(block, self.precision, ranges)
+
+    def _prepare(self, vectors: Floats) -> Floats:
+        vectors = vectors[:, : self.truncate_dim]
+        return normalize(vectors) if self.normalize else vectors
+
+    def _ranges(self, scale: Scale, size: int) -> Ranges:
+        if not self.normalize:
+            return scale.plain.first(size)
+        whole = len(scale.plain.low)
+        if scale.unit is None or (self.truncate_dim or whole) < whole:
+            what = "truncated and scaled" if scale.unit else "scaled"
+            raise UserError(
+                f"precision: received {self.precision} for vectors that are {what} to length 1, "
+                "of which the model has no ranges; expected float32, or vectors as they are"
+            )
+        return scale.unit
+
+
+def normalize(vectors: Floats) -> Floats:
+    """Vectors ``(N, k)`` at length 1; a zero vector stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Floats = vectors / np.maximum(lengths, _SHORTEST)
+    return unit
 
 
 def check_precision(precision: str) -> None:
     """Raise a UserError for a precision that there is not."""
     if precision not in PRECISIONS:
         raise UserError(
-            f"precision: received {precision!r}; {choices(PRECISIONS, precision)}"
+            f"precision: received {precision!r}; {choices(PRECISIONS, str(precision))}"
+        )
+
+
+def _check_size(value: Any, dim: int) -> None:
+    try:
+        valid = not isinstance(value, bool) and 1 <= operator.index(value) <= dim
+    except TypeError:
+        valid = False
+    if not valid:
+        raise UserError(
+            f"truncate_dim: received {value!r}; expected a whole number from 1 to {dim}, or none"
         )
 
 
@@ -68,34 +187,35 @@ def quantize(
 
     Args:
         vectors: Vectors ``(N, k)``, float32.
-        precision: ``float32``; ``int8``, the step of 1/255 of a dimension's range, from -128 to
-            127 (0 for a dimension that does not vary); ``binary``, a bit for each sign, eight
-            to a byte.
-        ranges: Scale of int8; None for the ranges of these vectors, with a warning.
+        precision: ``float32``; ``int8`` or ``uint8``, the step of 1/255 of a dimension's range,
+            from -128 to 127 or 0 to 255 (0 or 128 for a dimension that does not vary); ``binary``
+            or ``ubinary``, a bit for each sign, eight to a byte, of which ``binary`` subtracts 128.
+        ranges: Scale of the bytes; None for the ranges of these vectors, with a warning.
 
     Returns:
-        float32 or int8 ``(N, k)``, or uint8 ``(N, ceil(k / 8))``.
+        float32, int8 or uint8 ``(N, k)``, or int8 or uint8 ``(N, ceil(k / 8))`` of bits.
 
     Raises:
         UserError: If the precision is unknown, or a single vector has no scale.
 
     Example:
         >>> x = np.array([[-1.0, 254.0], [254.0, -1.0]], dtype=np.float32)
-        >>> quantize(x, "binary").tolist()
-        [[64], [128]]
+        >>> quantize(x, "ubinary").tolist(), quantize(x, "binary").tolist()
+        ([[64], [128]], [[-64], [0]])
     """
     check_precision(precision)
     if precision == "float32":
         return vectors
-    if precision == "binary":
-        return np.packbits(vectors > 0, axis=1)
+    if precision not in _BYTES:
+        bits = np.packbits(vectors > 0, axis=1)
+        return bits if precision == "ubinary" else _centred(bits)
     if ranges is None:
         if len(vectors) < 2:
             raise UserError(
-                "precision: received int8 for one vector; expected a model with a scale"
+                f"precision: received {precision} for one vector; expected a model with a scale"
             )
         warnings.warn(
-            "precision: int8 without a saved scale takes the ranges of these vectors",
+            f"precision: {precision} without a saved scale takes the ranges of these vectors",
             FlowbertWarning,
             stacklevel=2,
         )
@@ -103,6 +223,14 @@ def quantize(
     spans = ranges.high - ranges.low
     constant = spans <= _ROUNDING * spans.max()
     steps = np.where(constant, np.float32(1), spans / np.float32(_STEPS))
-    codes = np.clip(np.floor((vectors - ranges.low) / steps), 0, _STEPS) - 128
-    codes[:, constant] = 0  # any other constant would bring all cosines nearer to 1
-    return codes.astype(np.int8)
+    codes = np.clip(np.floor((vectors - ranges.low) / steps), 0, _STEPS)
+    codes[:, constant] = (
+        _MIDDLE  # any other constant would bring all cosines nearer to 1
+    )
+    unsigned = codes.astype(np.uint8)
+    return unsigned if precision == "uint8" else _centred(unsigned)
+
+
+def _centred(codes: NDArray[np.uint8]) -> NDArray[np.int8]:
+    """Codes of 0 to 255 from -128 to 127."""
+    return (codes.astype(np.int16) - _MIDDLE).astype(np.int8)

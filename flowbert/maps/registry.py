@@ -120,8 +120,14 @@ def affine_of(steps: Sequence[Map]) -> tuple[Tensor, Tensor]:
     return Chain.of(*steps).affine()
 
 
-def save_map(fitted: AnyMap, path: str | Path) -> None:
-    """Write a fitted map, or a pipeline of maps, as one safetensors file."""
+def save_map(fitted: AnyMap, path: str | Path, encoder: str | None = None) -> None:
+    """Write a fitted map, or a pipeline of maps, as one safetensors file.
+
+    Args:
+        fitted: The map.
+        path: The file.
+        encoder: Digest of the identity of the encoder whose vectors it was fitted on, if known.
+    """
     tensors: dict[str, Tensor] = {}
     records = []
     for number, step in enumerate(steps_of(fitted)):
@@ -137,16 +143,26 @@ def save_map(fitted: AnyMap, path: str | Path) -> None:
         for name, value in step.get_state().items():
             tensors[f"{number}.{name}"] = value
         records.append(record)
-    save_tensors(path, _KIND, tensors, steps=records, flowbert=__version__)
+    save_tensors(
+        path, _KIND, tensors, steps=records, encoder=encoder, flowbert=__version__
+    )
 
 
-def load_map(path: str | Path) -> AnyMap:
+def load_map(path: str | Path, encoder: str | None = None) -> AnyMap:
     """Read a file of :func:`save_map`; a map whose results mean nothing gives a warning.
 
+    Args:
+        path: The file.
+        encoder: Digest of the encoder that it must be of, if the file names one.
+
     Raises:
-        UserError: If the file is missing, damaged or no map.
+        UserError: If the file is missing, damaged, no map, or a map of another encoder.
     """
     tensors, metadata = load_tensors(path, _KIND)
+    if encoder is not None and metadata.get("encoder") not in (None, encoder):
+        raise UserError(
+            f"{path}: was fitted on vectors of another encoder than that of the model"
+        )
     steps = []
     for number, record in enumerate(metadata["steps"]):
         if record["name"] not in MAPS:

@@ -79,7 +79,7 @@ class _ModelModule(LightningModule):
         self.model = model
 
     def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
-        return torch.from_numpy(self.model.encode(batch))
+        return torch.from_numpy(self.model.embed(batch))
 
 
 def predict_vectors(
@@ -97,7 +97,7 @@ def predict_vectors(
     Returns:
         Shape of the vectors.
     """
-    shape = len(texts), len(model.encode(texts[0]))
+    shape = len(texts), model.dim
     sentences: Any = list(texts)
     with quiet_lightning():
         trainer = Trainer(

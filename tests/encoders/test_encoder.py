@@ -370,8 +370,8 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny: Tiny) -> None:
         ({"max_length": 151}, "max_length", "received 151"),
         ({"max_length": -1}, "max_length", "received -1"),
         ({"dtype": "float23"}, "dtype", "did you mean 'float32'"),
-        ({"pooling": "idf"}, "count_over", "no sentences"),
-        ({"pooling": "sif", "count_over": []}, "count_over", "no sentences"),
+        ({"pooling": "idf"}, "pooling", "without sentences"),
+        ({"pooling": "sif", "count_over": []}, "pooling", "without sentences"),
         ({"revision": "main"}, "revision", "'main'"),
     ],
 )

@@ -24,7 +24,7 @@ from flowbert.encoders import SentenceEncoder, WordVectors, load_encoder
 from flowbert.errors import UserError
 from flowbert.exports import FORMATS, export
 from flowbert.exports.folder import MODES, encode_with_folder, stock_modules
-from flowbert.maps import AnyMap, Ranges
+from flowbert.maps import AnyMap, Scale
 from flowbert.model import Model
 
 sentence_transformers = pytest.importorskip(
@@ -94,7 +94,7 @@ def model(folder: Path) -> Model:
     encoder = SentenceEncoder(folder, **options)
     rows = encoder.encode(TEXTS)
     fitted = fit_map(FLOW, rows)
-    return Model(encoder, fitted, Ranges.of([fitted.transform(rows)]))
+    return Model(encoder, fitted, Scale.of(fitted.transform(rows)))
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import (
     Moments,
     Ranges,
+    Scale,
     Standardization,
     Whitening,
     open_vectors,
@@ -150,8 +151,12 @@ def test_int8_steps_cover_the_range_of_each_dimension(tmp_path: Path) -> None:
     assert np.array_equal(codes.max(axis=0), np.full(6, 127))
     half_a_step = (ranges.high - ranges.low) / 255 / 2
     assert (np.abs(ranges.restore(codes) - X) <= half_a_step * 1.001).all()
-    ranges.save(tmp_path / "scale")
-    assert np.array_equal(quantize(X, "int8", Ranges.load(tmp_path / "scale")), codes)
+    unsigned = quantize(X, "uint8", ranges)
+    assert np.array_equal(unsigned, codes.astype(int) + 128)
+    assert np.array_equal(ranges.restore(unsigned), ranges.restore(codes))
+    Scale.of(X).save(tmp_path / "scale")
+    saved = Scale.load(tmp_path / "scale").plain
+    assert np.array_equal(quantize(X, "int8", saved), codes)
     assert np.array_equal(quantize(X[:, :2], "int8", ranges.first(2)), codes[:, :2])
     beyond = quantize(np.full((1, 6), 1e9, dtype=np.float32), "int8", ranges)
     assert np.array_equal(beyond, np.full((1, 6), 127))
@@ -166,7 +171,8 @@ def test_a_dimension_that_does_not_vary_is_zero_in_int8() -> None:
 
 def test_binary_has_a_bit_for_each_sign() -> None:
     x = np.array([[-1, 2, 3, -4, 5, 6, -7, 8, 9, -1]], dtype=np.float32)
-    assert quantize(x, "binary").tolist() == [[0b01101101, 0b10000000]]
+    assert quantize(x, "ubinary").tolist() == [[0b01101101, 0b10000000]]
+    assert quantize(x, "binary").tolist() == [[0b01101101 - 128, 0]]
 
 
 def test_precisions_that_there_are_not() -> None:
