@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The sample encoder has no prediction layers, which masked language modelling says."""
+    for item in items:
+        ignored = "ignore:.*has no prediction layers"
+        item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Embeddings of tests are cached in a folder of their own."""

@@ -1,5 +1,6 @@
 """Masked tokens: choosing them, and predicting them above the encoder that is trained."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.files import locate, quiet
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
 
 Features = Mapping[str, Tensor]
@@ -64,11 +65,14 @@ def mask_tokens(
     return masked, torch.where(chosen, ids, IGNORED)
 
 
-def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
+def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
     """A masked language model around the network of an encoder.
 
     Its prediction layers are those of the encoder's folder; layers that it lacks start at random,
     with the word embeddings tied.
+
+    Returns:
+        The model, and whether layers of it start at random.
 
     Raises:
         UserError: If transformers has no masked language model of this kind, or the tokenizer no
@@ -82,17 +86,24 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
         raise UserError(
             f"encoder: received {encoder.path!r}, whose tokenizer has no mask token"
         )
+    starts_at_random = True
     with quiet(), Stream(seed, "network").torch():
         try:
             if encoder.path:
                 files = locate(encoder.path, backbone.revision)
-                model: Any = AutoModelForMaskedLM.from_pretrained(
+                model, report = AutoModelForMaskedLM.from_pretrained(
                     files.source,
                     revision=files.revision,
                     subfolder=files.subfolder,
                     dtype=torch.float32,
                     trust_remote_code=False,
+                    output_loading_info=True,
                 )
+                own = f"{model.base_model_prefix}."
+                missing = [
+                    name for name in report["missing_keys"] if not name.startswith(own)
+                ]
+                starts_at_random = bool(missing)
             else:
                 model = AutoModelForMaskedLM.from_config(network.config)  # type: ignore[no-untyped-call]
         except ValueError as error:
@@ -102,7 +113,17 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> Any:
             ) from error
     setattr(model, model.base_model_prefix, network)
     model.tie_weights()
-    return model.train()
+    return model.train(), starts_at_random
+
+
+def warn_of_random_layers(encoder: SentenceEncoder) -> None:
+    """Say that prediction layers start at random."""
+    warnings.warn(
+        f"{encoder.path or 'encoder'}: has no prediction layers; new ones start at random and "
+        "change the network while they learn (head_only trains them first, and keeps it)",
+        FlowbertWarning,
+        stacklevel=2,
+    )
 
 
 def predict_masked(

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
+from flowbert.errors import UserError, check_used
 from flowbert.modules.losses import mean_pair_cosine
 from flowbert.modules.masking import (
     MASK_FRACTION,
     predict_masked,
     prediction_loss,
     predictor_above,
+    warn_of_random_layers,
 )
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, with_network
@@ -26,7 +27,7 @@ class MLMModule(TrainedModule):
 
     Masks depend on the seed, the batch and the rank alone, so that a resumed run masks as an
     uninterrupted one; those of the validation are always the same. The prediction layers are those
-    of the encoder's folder, or start at random, and are saved with the encoder.
+    of the encoder's folder, or start at random, with a warning, and are saved with the encoder.
 
     References:
         BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding
@@ -41,6 +42,8 @@ class MLMModule(TrainedModule):
         whole_words: Choose words, all pieces of each, in place of tokens.
         cosreg_weight: Weight :math:`\gamma` of the mean cosine over all pairs of word embeddings
             (paper: 1).
+        head_only: Train the prediction layers above the network as it is, so that another run,
+            with the encoder that this one saves, goes on from both.
         learning_rate: Peak learning rate of AdamW.
         warmup: Share of the steps in which the learning rate rises.
         **shared: Further arguments of :class:`TrainedModule`.
@@ -58,6 +61,7 @@ class MLMModule(TrainedModule):
         mask_fraction: float = MASK_FRACTION,
         whole_words: bool = False,
         cosreg_weight: float = 0.0,
+        head_only: bool = False,
         learning_rate: float = 1e-4,
         warmup: float = 0.06,
         **shared: Any,
@@ -67,19 +71,33 @@ class MLMModule(TrainedModule):
             raise UserError(
                 "pooling: received cls_pooler, a layer that is not trained; expected another one"
             )
-        self.predictor: Any = predictor_above(encoder, self.hparams["seed"])
+        predictor, self.starts_at_random = predictor_above(
+            encoder, self.hparams["seed"]
+        )
+        self.predictor: Any = predictor
         output = self.predictor.get_output_embeddings()
         if cosreg_weight and output.weight is not self._word_embeddings():
             raise UserError(
                 f"cosreg_weight: received {cosreg_weight}; expected 0 for {encoder.path}, whose "
                 "word embeddings are not its output layer"
             )
+        if head_only:
+            given = {"cosreg_weight": cosreg_weight or None}
+            check_used(given, (), "method mlm with head_only")
+            encoder.requires_grad_(False)
         ids = _continuing_ids(encoder) if whole_words else None
         self.register_buffer("continuing", ids, persistent=False)
 
     def _word_embeddings(self) -> Tensor:
         weight: Tensor = self.predictor.get_input_embeddings().weight
         return weight
+
+    def on_train_start(self) -> None:
+        """Say that the prediction layers start at random, unless a fit goes on."""
+        super().on_train_start()
+        resumes = self.trainer.ckpt_path is not None
+        if self.starts_at_random and not (self.hparams["head_only"] or resumes):
+            warn_of_random_layers(self.encoder)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of a batch under masks of its own."""

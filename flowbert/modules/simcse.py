@@ -11,7 +11,12 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice, check_used
 from flowbert.modules.examples import Examples
 from flowbert.modules.losses import ContrastiveLoss, InfoNCE
-from flowbert.modules.masking import predict_masked, prediction_loss, predictor_above
+from flowbert.modules.masking import (
+    predict_masked,
+    prediction_loss,
+    predictor_above,
+    warn_of_random_layers,
+)
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, dropouts, with_network
 from flowbert.seeding import Stream
@@ -95,7 +100,10 @@ class SimCSEModule(TrainedModule):
         self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
-        self.predictor: Any = predictor_above(encoder, seed) if mlm_weight else None
+        self.predictor: Any = None
+        self.starts_at_random = False
+        if mlm_weight:
+            self.predictor, self.starts_at_random = predictor_above(encoder, seed)
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples without positives, or with which the training collapses."""
@@ -111,6 +119,12 @@ class SimCSEModule(TrainedModule):
                 "dropout: received 0, with which a sentence and its positive are equal; expected "
                 "0.1, or another positive (crop, word_deletion, ...)"
             )
+
+    def on_train_start(self) -> None:
+        """Say that prediction layers start at random, unless a fit goes on."""
+        super().on_train_start()
+        if self.starts_at_random and self.trainer.ckpt_path is None:
+            warn_of_random_layers(self.encoder)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Contrastive loss of the batches of all processes, and the weighted MLM loss."""

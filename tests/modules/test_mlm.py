@@ -1,5 +1,6 @@
 """Masked language modelling: the masks, the loss of chosen tokens, words that spread."""
 
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,50 @@ def test_training_predicts_better_and_spreads_words(tmp_path: Path) -> None:
         words = module.predictor.get_input_embeddings().weight.detach()
         cosines.append(float(mean_pair_cosine(words)))
     assert cosines[1] < cosines[0] - 0.05
+
+
+def test_new_prediction_layers_are_told(tmp_path: Path) -> None:
+    def train(module: Any, **options: Any) -> list[str]:
+        data: Any = text_data(module.encoder, examples(size=24, positive="crop"))
+        if isinstance(module, MLMModule):
+            data = text_data(module.encoder, examples("mlm", 24))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit(tmp_path, module=module, data=data, max_steps=2, **options)
+        texts = [str(each.message) for each in caught]
+        return [text for text in texts if "has no prediction layers" in text]
+
+    (message,) = train(MLMModule(trainable()))
+    assert message.startswith("builtin-sample: ")
+    assert len(train(SimCSEModule(trainable(), mlm_weight=0.1))) == 1
+    assert train(SimCSEModule(trainable())) == []
+    first = MLMModule(trainable(), head_only=True)
+    assert train(first) == []
+    first.trained_encoder().save(tmp_path / "encoder")
+    path = tmp_path / "encoder"
+    assert train(MLMModule(trainable(path=path))) == []
+    assert train(SimCSEModule(trainable(path=path), mlm_weight=0.1)) == []
+
+
+def test_the_head_alone_is_trained(tmp_path: Path) -> None:
+    module: Any = MLMModule(trainable(), head_only=True, learning_rate=1e-3)
+    before = {name: x.clone() for name, x in module.predictor.state_dict().items()}
+    of = make_examples("mlm", load_corpus("builtin-sample")).sample(960, 0)
+    data: Any = text_data(module.encoder, of, batch_size=16, held_out=0.1)
+    losses = []
+    for epochs in (0, 1):
+        trainer = fit(tmp_path, module=module, data=data, max_epochs=epochs)
+        (metrics,) = trainer.validate(module, data, verbose=False)
+        losses.append(metrics["val/mlm_loss"])
+    assert losses[1] < losses[0] - 1
+    after = module.predictor.state_dict()
+    changed = {name for name, value in before.items() if not after[name].equal(value)}
+    assert changed
+    assert all(name.startswith("cls.predictions") for name in changed)
+    with pytest.raises(
+        UserError, match=r"cosreg_weight: received 1\.0, which has no effect"
+    ):
+        MLMModule(trainable(), head_only=True, cosreg_weight=1.0)
 
 
 GPT2 = small_network(GPT2Model, GPT2Config)
