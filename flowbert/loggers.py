@@ -17,7 +17,7 @@ _FLUSH_EVERY = 20  # rows of metrics.csv
 
 
 def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
-    """Loggers of a run; metrics.csv of an interrupted run in the folder is kept as metrics-1.csv.
+    """Loggers of a training; metrics.csv of an interrupted one is kept as metrics-1.csv.
 
     Args:
         names: Some of :data:`LOG_TO`.
@@ -29,7 +29,12 @@ def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
         earlier = next(n for n in numbers if not (folder / f"metrics-{n}.csv").exists())
         metrics.rename(folder / f"metrics-{earlier}.csv")
     csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=_FLUSH_EVERY)
-    loggers: list[Logger] = [csv]
+    return [csv, *make_named_loggers(names, folder)]
+
+
+def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
+    """Loggers beside metrics.csv, see :func:`make_loggers`."""
+    loggers: list[Logger] = []
     for name in names:
         if name == "tensorboard":
             loggers.append(TensorBoardLogger(folder, name="tensorboard", version=""))
@@ -64,8 +69,11 @@ def _wandb_is_online() -> bool:
 
 
 def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
-    """Give wandb the table of results, the result files and the model, and end its run."""
+    """Log the figures, give wandb the files of the results and the model, and end its run."""
     for logger in loggers:
+        if isinstance(logger, TensorBoardLogger):
+            logger.log_metrics(_figures(results))
+            logger.finalize("success")
         if not isinstance(logger, WandbLogger):
             continue
         import wandb
@@ -81,3 +89,14 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
         run.log_artifact(files)
         run.log_artifact(model)
         run.finish()
+
+
+def _figures(results: Results) -> dict[str, float]:
+    """Figures by names such as ``whitening/STSB/test/spearman_wmean``."""
+    figures = {}
+    for row in results.frame.itertuples():
+        metric = str(row.metric)
+        if metric == "spearman":
+            metric += f"_{row.aggregation}"
+        figures[f"{row.method}/{row.task}/{row.split}/{metric}"] = float(row.value)
+    return figures

@@ -28,7 +28,7 @@ from flowbert.encoders.files import (
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest, digest_file, read_json, write_json
-from flowbert.maps import AnyMap, Output, Scale, load_map, save_map, steps_of
+from flowbert.maps import AnyMap, Output, Scale, load_map, map_name, save_map, steps_of
 
 ENCODER = "encoder.json"
 _SCALE = ".int8"
@@ -306,6 +306,12 @@ def load_fitted(
     if method is None and "flow" not in saved and len(saved) > 1:
         raise UserError(f"method: received none; expected one of {', '.join(saved)}")
     name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
+    if name not in ("raw", *saved):
+        # Tables name a map with its parameters.
+        named = {
+            map_name(load_map(folder / f"{stem}.safetensors")): stem for stem in saved
+        }
+        name = named.get(name, name)
     if name not in ("raw", *saved):
         raise UserError(f"method: received {name!r}; {choices(['raw', *saved], name)}")
     file, scale = folder / f"{name}.safetensors", folder / f"{name}{_SCALE}"

@@ -3,41 +3,53 @@
 import inspect
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pytorch_lightning import LightningModule, Trainer, seed_everything
+from pytorch_lightning import LightningModule
 
 from flowbert.analysis.cls_token import warn_of_cls
 from flowbert.analysis.density import density_bits
 from flowbert.analysis.words import token_frames
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
+from flowbert.data.sts import Subset
 from flowbert.encoders import (
     EmbeddingCache,
     EncoderOptions,
     SentenceEncoder,
+    check_same_encoder,
     open_encoder,
 )
 from flowbert.encoders.cpu import warn_of_bfloat16
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.evaluation import Results, compare
+from flowbert.evaluation.labels import embed_pairs, labels_of
 from flowbert.evaluation.methods import Method, fit_map
 from flowbert.evaluation.spaces import analyze_results
-from flowbert.loggers import LOG_TO, log_results, make_loggers
+from flowbert.loggers import (
+    LOG_TO,
+    log_results,
+    make_loggers,
+    make_named_loggers,
+)
 from flowbert.maps import (
+    AnyMap,
     Flow,
+    LabelledPairs,
     Raw,
     Scale,
     check_map,
     make_map,
     map_names,
     open_vectors,
+    steps_of,
 )
 from flowbert.model import Model, save_models
 from flowbert.modules import (
@@ -57,8 +69,12 @@ from flowbert.modules import (
     read_checkpoint,
 )
 from flowbert.modules.base import check_limits
-from flowbert.modules.examples import Examples, used_options
-from flowbert.modules.trainer import quiet_lightning
+from flowbert.modules.checkpoints import BestCheckpoint
+from flowbert.modules.examples import used_options
+from flowbert.modules.run_folder import RunFolder, new_folder
+from flowbert.modules.settings import check_settings, describe
+from flowbert.modules.trainer import make_trainer, quiet_lightning, seeded
+from flowbert.modules.unused import check_given, unused_options
 from flowbert.reports import report
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Task, load_tasks
@@ -80,7 +96,11 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "logger": False,
 }
 
-_RUN_DIR = "FLOWBERT_RUN_DIR"  # processes that Lightning starts write into the first one's folder
+# What a run sets of its data by itself, and how many processes make it.
+_SET_BY_RUN = ("digest", "name", "nli", "objective", "seed", "tasks", "workers")
+_NOT_ADOPTED = ("dim", "loss")  # the encoder's, and an object
+# When and on what is looked for the best weights.
+_VALIDATION = ("val_check_interval", "check_val_every_n_epoch", "limit_val_batches")
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
 _DENSITY_ROWS = (
     20_000  # rows that Gaussians are fitted on, beside the density of the flow
@@ -139,11 +159,11 @@ class Run:
         method: str = "flow",
         encoder: EncoderOptions | str = "builtin-sample",
         *,
-        corpus: str | None = None,
+        corpus: str | Corpus | None = None,
         nli: str | None = None,
         column: str | None = None,
         max_sentences: int | None = None,
-        tasks: str | Sequence[str] = "SAMPLE",
+        tasks: str | Sequence[str] | None = None,
         senteval: str | None = None,
         vectors: Any = None,
         baseline: str | None = "whitening",
@@ -163,52 +183,157 @@ class Run:
         for name in self.log_to:
             check_choice("log_to", name, LOG_TO)
         self.method, self.senteval = method, senteval
-        self.ckpt_path = ckpt_path
         self.options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
         if method.isalpha():  # no option, no number
             check_choice("method", method, dict.fromkeys([*MODULES, *map_names()]))
         self.template = None if method in MODULES else make_map(method)
-        self.baseline = None
-        if baseline is not None and baseline != "none" and method == "flow":
-            self.baseline = WhiteningBaseline(make_map(baseline))
-        model, data = dict(model or {}, seed=seed), dict(data or {})
+        self._saved: dict[str, Any] = {}
         if ckpt_path is not None:
-            model = match_checkpoint(method, model, ckpt_path, resume)
+            self._saved = saved_settings(method, ckpt_path)
+        groups = {"checkpoint": checkpoint, "trainer": trainer}
+        given = _given(self.options, groups, **_named(locals()))
+        check_given(given, unused_options(method, vectors is not None, corpus))
+        self.ckpt_path, self.resumes = ckpt_path, resume and ckpt_path is not None
+        model, data = dict(model or {}), dict(data or {})
+        if seed or resume or ckpt_path is None:
+            model["seed"] = seed
+        if ckpt_path is not None:
+            model = adopt("model", model, self._saved, ckpt_path)
+            data = adopt("data", data, self._saved, ckpt_path)
         self.seed = model["seed"]
-        self.task_names = (
-            [] if vectors is not None else as_list(tasks, "tasks", paths=True)
-        )
-        self.tasks = self._load_tasks(split)
-        self.cache = EmbeddingCache(cache)
-        self.folder = choose_run_dir(run_dir, method)
         check_limits(seed=self.seed)
-        seed_everything(self.seed % 2**32, workers=True, verbose=False)
+        self.task_names = []
+        if vectors is None:
+            self.task_names = as_list(tasks or "SAMPLE", "tasks", paths=True)
+        self.tasks = self._load_tasks(split)
+        self._labels: tuple[Subset, ...] = ()
+        self.baseline = None
+        if baseline not in (None, "none") and method == "flow":
+            self.baseline = self._make_baseline(baseline)
+        if self.template is not None and _supervised(self.template):
+            self._labels = self._load_labels("method", method)
+        self.cache = EmbeddingCache(cache)
+        self.folder = Path(run_dir) if run_dir is not None else new_folder(method)
+        self.settings: dict[str, Any] = {"method": method}
         self.trainer = self._make_trainer(checkpoint or {}, trainer or {})
         self.device: torch.device = self.trainer.strategy.root_device
+        self.is_first: bool = self.trainer.is_global_zero
+        if self.is_first:
+            own = ckpt_path if self.resumes else None
+            self._claim = RunFolder(self.folder, own, resume and method in MODULES)
+        try:
+            with seeded(self.seed):
+                self._prepare(corpus, nli, column, max_sentences, vectors, model, data)
+        except BaseException:
+            if self.is_first:
+                self._claim.abandon()
+            raise
+
+    def _prepare(
+        self,
+        corpus: Any,
+        nli: str | None,
+        column: str | None,
+        max_sentences: int | None,
+        vectors: Any,
+        model: Mapping[str, Any],
+        data: Mapping[str, Any],
+    ) -> None:
+        """Load what is fitted on, open the encoder, encode, and make module and data."""
         if "bf16" in str(self.trainer.precision) and self.device.type == "cpu":
             warn_of_bfloat16()
+        self.settings |= _data_settings(self.method, data)
         if vectors is not None:
             self.rows = open_vectors(vectors, column)
-            fitted_on: Any = self.rows
+            self._set_fitted_on(self.rows)
+            self._check_encoder(None)
             self._check_maps(self.rows.shape[1], model, data)
-        elif method in MODULES and method != "flow":
-            fitted_on = self._prepare_examples(
-                corpus, nli, column, max_sentences, model, data
-            )
+        elif self.method in MODULES and self.method != "flow":
+            self._prepare_examples(corpus, nli, column, max_sentences, model, data)
         else:
             fitted_on = self._load_corpus(corpus, nli, column)
             if max_sentences is not None:
                 fitted_on = fitted_on.sample(max_sentences, self.seed)
+            self._set_fitted_on(fitted_on)
             self.sentences = fitted_on.sentences
             self.encoder = open_encoder(self.options, self.sentences, self.device)
+            self._check_encoder(self.encoder.identity)
             self._check_maps(self.encoder.dim, model, data)
             self._encode()
-            if ckpt_path is None and self.trainer.is_global_zero:
+            if self.ckpt_path is None and self.is_first:
                 warn_of_cls(self.encoder, self.sentences, self.cache, self.seed)
+        if self.method == "flow":
+            named = {"seed": self.seed, "name": self.corpus, "digest": self.digest}
+            self.data = RowsDataModule(self.rows, **data, **named)
+        if self.module is not None:
+            self.module.run_settings = self.settings
+            if self.ckpt_path is not None:
+                check_settings(
+                    self._saved, self.module.model_settings(), self.ckpt_path
+                )
+
+    def _set_fitted_on(self, fitted_on: Any) -> None:
+        """Keep name and digest of what is fitted on.
+
+        Raises:
+            UserError: If the checkpoint was fitted on something else.
+        """
         self.corpus, self.digest = fitted_on.name, fitted_on.digest
-        if method == "flow":
-            data |= {"seed": self.seed, "name": self.corpus, "digest": self.digest}
-            self.data = RowsDataModule(self.rows, **data)
+        self.settings["corpus"] = {"name": self.corpus, "digest": self.digest}
+        saved = self._saved.get("corpus", self.settings["corpus"])
+        if saved["digest"] != self.digest:
+            raise UserError(
+                f"corpus: received {self.corpus!r} for {self.ckpt_path}, which was fitted on other "
+                f"sentences or vectors ({saved['name']!r}); expected the same ones"
+            )
+
+    def _check_encoder(self, identity: dict[str, Any] | None) -> None:
+        """Keep which encoder the vectors are of.
+
+        Raises:
+            UserError: If the checkpoint was fitted with another one.
+        """
+        self.settings["encoder"] = identity
+        saved = self._saved.get("encoder", identity)
+        if saved is not None and identity is not None:
+            check_same_encoder(saved, identity, f"checkpoint {self.ckpt_path}")
+        elif saved != identity:
+            fitted, here = (
+                "vectors" if each is None else "sentences" for each in (saved, identity)
+            )
+            raise UserError(
+                f"ckpt_path: {self.ckpt_path} was fitted on {fitted}; received {here}"
+            )
+
+    def _make_baseline(self, text: str) -> WhiteningBaseline:
+        """The map beside the flow.
+
+        Raises:
+            UserError: If it is none that is fitted in closed form.
+        """
+        made = make_map(text)
+        if any(step.seeded or step.name == "raw" for step in steps_of(made)):
+            raise UserError(
+                f"baseline: received {text!r}; expected a map that is fitted in closed form, or "
+                "none (raw is compared anyway)"
+            )
+        if not _supervised(made):
+            return WhiteningBaseline(made)
+        self._labels = self._load_labels("baseline", text)
+        return WhiteningBaseline(made, self._pairs)
+
+    def _load_labels(self, argument: str, text: str) -> tuple[Subset, ...]:
+        """Labelled pairs of the first task, as in a comparison on it."""
+        if not self.tasks:
+            raise UserError(
+                f"{argument}: received {text!r}, which learns from the labelled pairs of a task; "
+                "expected another map with vectors"
+            )
+        return labels_of(self.tasks[0], self.tasks)
+
+    def _pairs(self) -> LabelledPairs | None:
+        """Vectors of the labelled pairs; None without any."""
+        return embed_pairs(self._embed, self._labels) if self._labels else None
 
     def _load_tasks(self, split: str) -> list[Task]:
         if not self.task_names:
@@ -240,42 +365,50 @@ class Run:
         # A frozen encoder's method sees no label.
         if self.method != "flow" and validated:
             monitor = f"{self.method}/{validated[0].name}/dev/spearman_all"
+        self.settings["baseline"] = None
+        if self.baseline is not None:
+            self.settings["baseline"] = self.baseline.name
+        if monitor is not None:
+            # When is looked for the best weights decides which they are.
+            self.settings |= {
+                "best": {"figure": monitor, "task": validated[0].digest},
+                **{f"trainer.{name}": options.get(name) for name in _VALIDATION},
+            }
         callbacks = [
             *([] if self.baseline is None else [self.baseline]),
             TaskEvaluation(validated, self._embed, self.baseline),
             StepLog(),
             *checkpoint_callbacks(self.folder / "checkpoints", monitor, **checkpoint),
         ]
-        settings: dict[str, Any] = {**TRAINER_DEFAULTS, **options}
-        added: dict[str, list[Any]] = {
-            "callbacks": callbacks,
-            "plugins": [AtomicCheckpointIO()],
-        }
-        for name, own in added.items():
-            given = settings.get(name) or []
-            settings[name] = [*(given if isinstance(given, list) else [given]), *own]
-        try:
-            with quiet_lightning():
-                return Trainer(**settings, default_root_dir=str(self.folder))
-        except (ImportError, ValueError, TypeError) as error:
-            raise UserError(f"trainer: {error}") from error
+        return make_trainer(
+            {**TRAINER_DEFAULTS, **options},
+            callbacks=callbacks,
+            plugins=[AtomicCheckpointIO()],
+            default_root_dir=str(self.folder),
+        )
 
     def _encode(self) -> None:
         """Encode the corpus and the tasks, before any training."""
         measured = [text for task in self.tasks for text in task.sentences]
-        self.cache.fill([self.encoder], [*self.sentences, *measured])
+        labelled = [
+            text
+            for subset in self._labels
+            for text in (*subset.sentences1, *subset.sentences2)
+        ]
+        self.cache.fill([self.encoder], [*self.sentences, *measured, *labelled])
         self.rows = self.cache.rows(self.encoder, self.sentences)
 
     def _prepare_examples(
         self,
-        corpus: str | None,
+        corpus: Any,
         nli: str | None,
         column: str | None,
         max_sentences: int | None,
         model: Mapping[str, Any],
-        data: dict[str, Any],
-    ) -> Examples:
+        data: Mapping[str, Any],
+    ) -> None:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
+        data = dict(data)
         names = inspect.signature(make_examples).parameters.keys()
         options = {name: data.pop(name) for name in names & data.keys()}
         if "objective" in model:
@@ -288,8 +421,10 @@ class Run:
         )
         if max_sentences is not None:
             examples = examples.sample(max_sentences, self.seed)
+        self._set_fitted_on(examples)
         self.sentences = examples.columns[0]
         self.encoder = open_encoder(self.options, self.sentences, self.device)
+        self._check_encoder(self.encoder.identity)
         trained = SentenceEncoder(
             **self.encoder.describe(),
             token_weights=self.encoder.token_weights,
@@ -298,13 +433,14 @@ class Run:
         self.data = TextDataModule(trained, examples, **data, seed=self.seed)
         self.module = MODULES[self.method](trained, **model)
         self.module.check_examples(examples)
-        return examples
 
-    def _load_corpus(
-        self, corpus: str | None, nli: str | None, column: str | None
-    ) -> Corpus:
-        corpus = corpus or "target"
-        if self.tasks and corpus in ("target", "train_only"):
+    def _load_corpus(self, corpus: Any, nli: str | None, column: str | None) -> Corpus:
+        corpus = "target" if corpus is None else corpus
+        if (
+            self.tasks
+            and isinstance(corpus, str)
+            and corpus in ("target", "train_only")
+        ):
             return self.tasks[0].corpus(corpus)
         return load_corpus(corpus, nli=nli or "hub", column=column)
 
@@ -318,38 +454,71 @@ class Run:
         Returns:
             The results; empty on all processes but the first.
         """
-        if self.template is not None:
-            fitted, flaw = fit_map(self.template, self.rows, seed=self.seed)
-            if flaw is not None:
-                raise UserError(f"method: {self.method}: {flaw}")
-            seed = self.seed if fitted.seeded else None
-            methods = [Method(self.method, fitted, True, self.corpus, seed)]
-        else:
-            try:
-                self._call("fit")
-            except BaseException:
-                if self.trainer.is_global_zero:
-                    self._write_page()
-                raise
-            if not self.trainer.is_global_zero or self.trainer.fast_dev_run:
-                return Results([], {})
-            best = self.folder / "checkpoints" / "best.ckpt"  # on the development split
-            if best.is_file():
-                self.module.load_state_dict(read_checkpoint(best)["state_dict"])
-            methods = self._trained_methods()
-        self._save(methods)
-        return self._compare(methods, "test")
+        with self._claimed():
+            if self.template is not None:
+                methods = [self._fit_in_closed_form(self.template)]
+            else:
+                try:
+                    self._call("fit")
+                except BaseException:
+                    if self.is_first:
+                        self._write_page()
+                    raise
+                if not self.is_first or self.trainer.fast_dev_run:
+                    return Results([], {})
+                self._take_best()
+                methods = self._trained_methods()
+            if self.is_first:
+                self._save(methods)
+            return self._compare(methods, "test")
+
+    def _fit_in_closed_form(self, template: AnyMap) -> Method:
+        """The fitted map as a method."""
+        self.trainer.loggers += make_named_loggers(self.log_to, self.folder)
+        fitted, reason = fit_map(
+            template,
+            self.rows,
+            pairs=self._pairs(),
+            seed=self.seed,
+            device=self.device,
+        )
+        if reason is not None:
+            raise UserError(f"method: {self.method}: {reason}")
+        seed = self.seed if fitted.seeded else None
+        return Method(self.method, fitted, True, self.corpus, seed)
+
+    def _take_best(self) -> None:
+        """Take the weights of the best figure on the development split, where one is looked at."""
+        for callback in self.trainer.callbacks:
+            if isinstance(callback, BestCheckpoint):
+                weights = callback.best_weights(self.trainer.global_step)
+                if weights is not None:
+                    self.module.load_state_dict(weights)
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """Hold the run folder while this run writes into it."""
+        if not self.is_first:
+            yield
+            return
+        self._claim.hold()
+        try:
+            yield
+        finally:
+            self._claim.release()
 
     def validate(self) -> Results:
         """Log the likelihood or loss of a checkpoint, and compare on the development split."""
         self._load_tasks("dev")  # a task without one is told before the pass
-        self._call("validate")
-        return self._compare(self._trained_methods(), "dev")
+        with self._claimed():
+            self._call("validate")
+            return self._compare(self._trained_methods(), "dev")
 
     def test(self) -> Results:
         """Log the likelihood or loss of a checkpoint, and compare on the test split."""
-        self._call("test")
-        return self._compare(self._trained_methods(), "test")
+        with self._claimed():
+            self._call("test")
+            return self._compare(self._trained_methods(), "test")
 
     def predict(self) -> Path:
         """Write the vectors of what is fitted on into ``predictions.npy``; its path."""
@@ -357,10 +526,11 @@ class Run:
             shape = self.rows.shape
         else:
             shape = len(self.sentences), self.encoder.dim
-        path = self.folder / "predictions.npy"
-        self.trainer.callbacks.append(VectorWriter(path, shape))
-        self._call("predict", return_predictions=False)
-        return path
+        writer = VectorWriter(self.folder / "predictions.npy", shape)
+        self.trainer.callbacks.append(writer)
+        with self._claimed():
+            self._call("predict", return_predictions=False)
+        return writer.path
 
     def _call(self, command: str, **options: Any) -> None:
         """Call the Trainer."""
@@ -369,8 +539,9 @@ class Run:
                 f"method: received {self.method}, which is fitted without a Trainer; expected "
                 f"{', '.join(MODULES)}"
             )
-        self.trainer.loggers += make_loggers(self.log_to, self.folder)
-        with quiet_lightning():
+        if self.is_first:
+            self.trainer.loggers += make_loggers(self.log_to, self.folder)
+        with quiet_lightning(), seeded(self.seed):
             getattr(self.trainer, command)(
                 self.module,
                 datamodule=self.data,
@@ -386,7 +557,7 @@ class Run:
             methods = [Method("flow", flow, True, self.corpus, self.seed)]
             if self.baseline is not None:
                 fitted = self.baseline.map
-                methods.insert(0, Method(fitted.name, fitted, True, self.corpus))
+                methods.insert(0, Method(self.baseline.name, fitted, True, self.corpus))
             return methods
         trained = self.module.trained_encoder().to(self.device)
         raw = Raw().fit(torch.zeros(1, trained.dim))
@@ -409,7 +580,7 @@ class Run:
     def _compare(self, methods: Sequence[Method], split: str) -> Results:
         """Compare with the raw embeddings, and write results and page."""
         results = Results([], {})
-        if not self.trainer.is_global_zero:
+        if not self.is_first:
             return results
         if self.tasks:
             others = [method for method in methods if method.name != "raw"]
@@ -482,20 +653,11 @@ def fit(
     return Run(method, encoder, **options).fit()
 
 
-def match_checkpoint(
-    method: str, model: Mapping[str, Any], path: str | Path, resume: bool
-) -> dict[str, Any]:
-    """Hyper-parameters of a module that a checkpoint is loaded into.
-
-    Args:
-        method: The method.
-        model: Hyper-parameters as given.
-        path: The checkpoint.
-        resume: Whether a training goes on, for which no other value than the saved one is allowed.
+def saved_settings(method: str, path: str | Path) -> dict[str, Any]:
+    """What decided the training of a checkpoint.
 
     Raises:
-        UserError: If the checkpoint is one of another method, or a given value differs from the
-            saved one.
+        UserError: If the checkpoint is one of another method, or does not say how it was trained.
     """
     content = read_checkpoint(path)
     kind = MODULES.get(method)
@@ -503,40 +665,82 @@ def match_checkpoint(
         raise UserError(
             f"ckpt_path: {path} is of {content['module']}; expected one of method {method}"
         )
-    defaults: dict[str, Any] = {}
-    for base in reversed(kind.__mro__):
-        for name, parameter in inspect.signature(base).parameters.items():
-            defaults[name] = parameter.default
-    binding = content["hyper_parameters"]
-    binding.pop("dim", None)
-    for name, saved in binding.items():
-        given = model.get(name, saved)
-        if given != saved and (resume or given != defaults.get(name)):
-            raise UserError(
-                f"{name}: received {given!r} for {path}; expected {saved!r}, as saved"
-            )
-    return {**model, **binding}
+    settings = content.get("settings")
+    if not isinstance(settings, dict) or not {"encoder", "corpus"} <= settings.keys():
+        raise UserError(
+            f"ckpt_path: {path} does not say which encoder and corpus it was fitted on; expected a "
+            "checkpoint that fit of this version wrote"
+        )
+    return settings
 
 
-def choose_run_dir(run_dir: str | Path | None, name: str) -> Path:
-    """The folder of a new run, or of one that goes on; a finished run is never overwritten.
+def adopt(
+    group: str, given: Mapping[str, Any], saved: Mapping[str, Any], path: str | Path
+) -> dict[str, Any]:
+    """Options of a group, those that are not given as in a checkpoint.
+
+    Args:
+        group: ``model`` or ``data``.
+        given: Options as given; None where they are not.
+        saved: Settings of the checkpoint.
+        path: The checkpoint.
 
     Raises:
-        UserError: If the folder holds a finished run, or is a file.
+        UserError: If a given value differs from the saved one.
     """
-    if "LOCAL_RANK" in os.environ and _RUN_DIR in os.environ:
-        return Path(os.environ[_RUN_DIR])
-    if run_dir is None and "LOCAL_RANK" in os.environ:
-        raise UserError("run_dir: received nothing under torchrun; expected a folder")
-    time = datetime.now().strftime("%Y%m%d-%H%M%S")
-    folder = Path("runs") / name.split(":")[0] / time
-    if run_dir is not None:
-        folder = Path(run_dir)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"run_dir: {folder} is a file; expected a folder")
-    if (folder / "results.json").exists():
-        raise UserError(
-            f"run_dir: {folder} holds a finished run; expected another folder"
-        )
-    os.environ[_RUN_DIR] = str(folder.resolve())
-    return folder
+    adopted = {name: value for name, value in given.items() if value is not None}
+    for full, value in saved.items():
+        name = full.removeprefix(f"{group}.")
+        if name == full or name in _NOT_ADOPTED:
+            continue
+        if name not in adopted:
+            adopted[name] = value
+        elif describe(adopted[name]) != value:
+            raise UserError(
+                f"{'seed' if name == 'seed' else full}: received {adopted[name]!r} for {path}; "
+                f"expected {value!r}, as saved"
+            )
+    return adopted
+
+
+def _data_settings(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a method's data by names such as ``data.held_out``, as JSON values."""
+    sources: list[Any] = [RowsDataModule]
+    if method != "flow":
+        sources = [TextDataModule, make_examples]
+    settings = {}
+    for source in sources:
+        for name, parameter in inspect.signature(source).parameters.items():
+            is_option = parameter.kind is parameter.KEYWORD_ONLY
+            if is_option and name not in _SET_BY_RUN:
+                value = given.get(name, parameter.default)
+                settings[f"data.{name}"] = describe(value)
+    return settings
+
+
+def _named(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a run that may have no effect, None where they are not given."""
+    names = ("corpus", "nli", "column", "max_sentences", "tasks", "senteval", "cache")
+    named = {name: arguments[name] for name in names}
+    default = inspect.signature(Run).parameters["baseline"].default
+    if arguments["baseline"] not in (default, "none"):
+        named["baseline"] = arguments["baseline"]
+    return named
+
+
+def _given(
+    encoder: EncoderOptions, groups: Mapping[str, Any], **named: Any
+) -> dict[str, Any]:
+    """Options by their full names, None where they are not given."""
+    given = dict(named)
+    for field in fields(encoder):
+        value = getattr(encoder, field.name)
+        given[f"encoder.{field.name}"] = None if value == field.default else value
+    for group, options in groups.items():
+        for name, value in (options or {}).items():
+            given[f"{group}.{name}"] = value
+    return given
+
+
+def _supervised(fitted: AnyMap) -> bool:
+    return any(step.supervised for step in steps_of(fitted))

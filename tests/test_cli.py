@@ -33,7 +33,7 @@ MISTAKES = [
     ("fit --data.corpus a.txt", ["--data.corpus: no such option", "--corpus"]),
     ("fit --config typo.yaml", ["typo.yaml: trainer.max_epoch", "max_epochs"]),
     ("fit --config group.yaml", ["group.yaml: data is 5", "group"]),
-    ("fit --config null.yaml", ["--corpus: received null; expected text"]),
+    ("fit --config null.yaml", ["--seed: received null; expected a whole number"]),
     ("fit --config long.yaml", ["long.yaml: not readable as YAML"]),
     ("fit --config list.yaml", ["list.yaml: received"]),
     ("fit --config no.yaml", ["no.yaml: no such file"]),
@@ -67,7 +67,30 @@ MISTAKES = [
     ("fit --baseline flwo", ["--baseline: received 'flwo'", "did you mean 'flow'"]),
     ("fit --method zca:shrinkag=1", ["--method: zca:shrinkag=1", "'shrinkage'"]),
     ("compare --encoder.pooling zipf:b=1", ["--encoder.pooling: zipf:b=1: received"]),
-    ("fit --trainer.accelerator abacus", ["trainer: ", "abacus"]),
+    (
+        "fit --run_dir stopped",
+        [
+            "--run_dir: stopped holds checkpoints, metrics-1.csv of another run",
+            "--ckpt_path stopped/checkpoints/last.ckpt",
+        ],
+    ),
+    ("fit --method zca --run_dir stopped", ["stopped holds", "another folder"]),
+    ("fit --method zca --baseline zca", ["--baseline: received 'zca'", "no effect"]),
+    ("fit --method zca --trainer.max_epochs 3", ["--trainer.max_epochs: received 3"]),
+    ("fit --method zca --trainer.precision 32", ["--trainer.precision: received"]),
+    ("fit --method zca --checkpoint.every_n_steps 9", ["--checkpoint.every_n_steps: "]),
+    ("fit --vectors t.csv --tasks STSB", ["--tasks: received 'STSB'", "no effect"]),
+    ("fit --vectors t.csv --max_sentences 9", ["--max_sentences: received 9"]),
+    ("fit --vectors t.csv --corpus target", ["--corpus: received 'target'"]),
+    (
+        "fit --vectors t.csv --encoder.layers last",
+        ["--encoder.layers: received 'last'"],
+    ),
+    ("fit --vectors t.csv --cache x", ["--cache: received 'x'"]),
+    ("fit --baseline flow", ["--baseline: received 'flow'", "in closed form"]),
+    ("fit --nli builtin-sample", ["--nli: received 'builtin-sample'", "no effect"]),
+    ("fit --column a", ["--column: received 'a'", "no effect"]),
+    ("fit --trainer.accelerator abacus", ["--trainer.accelerator: ", "abacus"]),
     ("test", ["--ckpt_path: received nothing"]),
     ("test --ckpt_path no.ckpt", ["no.ckpt: no such file"]),
     ("test --ckpt_path binary.txt", ["--ckpt_path: binary.txt"]),
@@ -97,9 +120,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
     (tmp_path / "group.yaml").write_text("data: 5\n")
-    (tmp_path / "null.yaml").write_text("corpus: null\n")
+    (tmp_path / "null.yaml").write_text("seed: null\n")
     (tmp_path / "long.yaml").write_text(f"seed: {'9' * 5000}\n")
     (tmp_path / "list.yaml").write_text("- a\n")
+    (tmp_path / "stopped" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "stopped" / "checkpoints" / "last.ckpt").touch()
+    (tmp_path / "stopped" / "metrics-1.csv").touch()
     (tmp_path / "done").mkdir()
     (tmp_path / "done" / "results.json").write_text("{}")
     return tmp_path

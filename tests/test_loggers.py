@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -68,8 +69,9 @@ def test_a_fit_logs_its_results(
     wandb.teardown()  # its process writes behind run.finish()
     logged = "flow/SAMPLE/dev/spearman_wmean"
     assert pd.read_csv(run / "metrics.csv")[logged].notna().any()
-    (events,) = run.glob("tensorboard/events.*")
-    assert logged.encode() in events.read_bytes()
+    events = b"".join(file.read_bytes() for file in run.glob("tensorboard/events.*"))
+    assert logged.encode() in events
+    assert b"flow/SAMPLE/test/spearman_wmean" in events
     (record,) = run.glob("wandb/offline-run-*/*.wandb")
     content = record.read_bytes()
     for name in ("results.json", "metrics.csv", "flow.safetensors"):
@@ -79,3 +81,11 @@ def test_a_fit_logs_its_results(
     frame = pd.DataFrame(table["data"], columns=table["columns"])
     assert frame["method"].tolist() == results.frame["method"].tolist()
     assert frame["value"].tolist() == pytest.approx(results.frame["value"].tolist())
+
+
+def test_a_map_in_closed_form_is_logged(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"max_sentences": 300, "log_to": "tensorboard"}
+    fit("whitening:shrinkage=0.1", **options, run_dir=tmp_path)
+    (events,) = tmp_path.glob("tensorboard/events.*")
+    name = b"whitening:shrinkage=0.1/SAMPLE/test/spearman_wmean"
+    assert name in events.read_bytes()

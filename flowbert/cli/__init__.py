@@ -85,8 +85,9 @@ def _run(command: str, words: Sequence[str]) -> None:
     except OSError as error:
         cause = f"{error.filename}: {error.strerror}"
         _fail(cause if error.filename else str(error))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        kept = str(error) or "vectors are kept in the cache; the same command goes on"
+        print(f"interrupted: {kept}", file=sys.stderr)
         raise SystemExit(130) from None
 
 
@@ -97,8 +98,9 @@ def _name_option(message: str, names: Sequence[str]) -> str:
     # ``method`` of a fit is one of ``methods``.
     for name in [argument, *endings, argument.removesuffix("s")]:
         if name in names:
-            return f"--{name}{colon}{rest}"
-    return message
+            message = f"--{name}{colon}{rest}"
+            break
+    return message.replace(" ckpt_path=", " --ckpt_path ")
 
 
 def _fail(message: str) -> None:

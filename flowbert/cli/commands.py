@@ -1,19 +1,31 @@
 """Each command: its function is called with the options, and what it returns is printed."""
 
 import os
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jsonargparse import Namespace
 
-from flowbert.cli.options import COMMANDS, TRAINED, CommandLine, load
+from flowbert.cli.options import (
+    COMMANDS,
+    MODULES,
+    SET_BY_RUN,
+    TRAINED,
+    CommandLine,
+    load,
+    option_names,
+)
 from flowbert.cli.parser import Parser, help_text, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.evaluation import Results
 from flowbert.evaluation.reproduce import explain, reproduction_text
 from flowbert.io import write_atomically
+from flowbert.modules.unused import is_unused, unused_options
 from flowbert.progress import show_progress
 from flowbert.reports import print_results, report
 
@@ -39,7 +51,7 @@ def run(command: str, line: CommandLine) -> None:
     show_progress(not line.quiet)
     config = parser.read(line.words)
     if command in TRAINED:
-        _train(command, parser, config, function, line.quiet)
+        _train(command, parser, config, function, line)
         return
     options = config.as_dict()
     options.pop("config", None)
@@ -78,25 +90,30 @@ def _print(command: str, returned: Any, output: str | None) -> None:
 
 
 def _train(
-    command: str, parser: Parser, config: Namespace, kind: "type[Run]", quiet: bool
+    command: str,
+    parser: Parser,
+    config: Namespace,
+    kind: "type[Run]",
+    line: CommandLine,
 ) -> None:
     """Fit, or measure a checkpoint."""
     if command != "fit" and config.ckpt_path is None:
         raise UserError(
             f"ckpt_path: received nothing; expected a checkpoint to {command}"
         )
-    made = parser.instantiate_classes(config).as_dict()
-    made.pop("config", None)
-    made["encoder"] = EncoderOptions(**made["encoder"])
-    if quiet:
-        made["trainer"]["enable_progress_bar"] = False
+    made = _given(parser.instantiate_classes(config).as_dict(), line.given)
+    made["encoder"] = EncoderOptions(**made.get("encoder", {}))
+    if line.quiet and line.method in MODULES:
+        made.setdefault("trainer", {})["enable_progress_bar"] = False
     split = "dev" if command == "validate" else "test"
     started = kind(**made, resume=command == "fit", split=split)
-    first = started.trainer.is_global_zero
-    if command == "fit" and first:
-        _write_config(parser, config, started.folder)
-    returned = getattr(started, command)()
-    if not first:
+    try:
+        if command == "fit" and started.is_first:
+            _write_config(parser, config, line, started.folder)
+        returned = getattr(started, command)()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_what_is_kept(command, started)) from None
+    if not started.is_first:
         return
     if isinstance(returned, Results):
         if len(returned.frame):
@@ -108,11 +125,50 @@ def _train(
         print(f"written: {returned}")
 
 
-def _write_config(parser: Parser, config: Namespace, folder: Path) -> None:
-    """Write the options of a run, for ``--config`` of another."""
+def _given(options: dict[str, Any], given: Sequence[str]) -> dict[str, Any]:
+    """The options that are given: a run knows the default of every other one."""
+    kept: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in given:
+            kept[name] = value
+        elif name in (*SET_BY_RUN, "encoder") and isinstance(value, dict):
+            inner = {
+                key: each
+                for key, each in value.items()
+                if any(f"{full}.".startswith(f"{name}.{key}.") for full in given)
+            }
+            if inner:
+                kept[name] = inner
+    return {name: value for name, value in kept.items() if name != "config"}
+
+
+def _what_is_kept(command: str, run: "Run") -> str:
+    """After Ctrl-C: what is on the disk, and how to go on."""
+    last = run.folder / "checkpoints" / "last.ckpt"
+    if command != "fit" or not last.is_file():
+        return "no checkpoint was written; the same command with another run_dir begins anew"
+    options = {
+        "--config": run.folder / "config.yaml",
+        "--run_dir": run.folder,
+        "--ckpt_path": last,
+    }
+    program = ["python", "train.py"] if sys.argv[0].endswith(".py") else ["flowbert"]
+    words = [*program, "fit", *(str(word) for pair in options.items() for word in pair)]
+    return f"{last} is kept; go on with: {shlex.join(words)}"
+
+
+def _write_config(
+    parser: Parser, config: Namespace, line: CommandLine, folder: Path
+) -> None:
+    """Write the options of a run that have an effect, for ``--config`` of another."""
     options = config.clone()
+    with_vectors = config.vectors is not None
+    unused = unused_options(line.method, with_vectors, config.corpus)
+    for name in option_names("fit", line.method):
+        if name in options and is_unused(name, unused) is not None:
+            options.pop(name)
     for name in ("config", "run_dir", "ckpt_path"):
         options.pop(name, None)
     with write_atomically(folder / "config.yaml") as temporary:
-        text = parser.dump(options, skip_none=False)
+        text = parser.dump(options, skip_none=False, skip_validation=True)
         temporary.write_text(text, encoding="utf-8")

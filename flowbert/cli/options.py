@@ -91,12 +91,14 @@ class CommandLine(NamedTuple):
         method: Method of ``fit`` and so on.
         help: Group of options to describe, "" for all but the Trainer's; None for no help.
         quiet: Whether no progress is shown.
+        given: Full names of the options that are given, on the line or in configurations.
     """
 
     words: list[str]
     method: str
     help: str | None
     quiet: bool
+    given: tuple[str, ...] = ()
 
 
 def check(command: str, words: Sequence[str]) -> CommandLine:
@@ -148,6 +150,7 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
         method,
         (flags["help"] or "") if "help" in flags else None,
         "quiet" in flags,
+        tuple(options),
     )
 
 

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from flowbert.errors import UserError, check_choice
 from flowbert.modules.callbacks import FastTraining
 from flowbert.modules.optim import SCHEDULES, make_schedule
+from flowbert.modules.settings import check_settings, describe, trainer_settings
 from flowbert.seeding import Stream
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
@@ -73,6 +74,9 @@ class TrainingModule(LightningModule):
 
     Attributes:
         flaw: Why the results of what was trained mean nothing, in one line; None if they do.
+        run_settings: What else decides the training, such as the encoder, as JSON values by name;
+            written into checkpoints and compared when a fit goes on.
+        trainer_options: Arguments that the Trainer was made with, as far as they are known.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -85,6 +89,10 @@ class TrainingModule(LightningModule):
         check_limits(**self.hparams)
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.flaw: str | None = None
+        self.run_settings: dict[str, Any] = {}
+        self.trainer_options: dict[str, Any] = {}
+        self._total_steps: float = math.inf
+        self._saved_steps: tuple[int, float] | None = None  # done, and in all
         self._unchecked: list[tuple[int, Tensor]] = []
         self._gradients: dict[str, Tensor] = {}
         self._from_last_batch = False
@@ -96,7 +104,15 @@ class TrainingModule(LightningModule):
     def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
         """An optimizer with the schedule of the hyper-parameters, per step."""
         schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
-        steps = int(self.trainer.estimated_stepping_batches)
+        self._total_steps = self.trainer.estimated_stepping_batches
+        endless = math.isinf(self._total_steps)
+        if endless and self._depends_on_length:
+            raise UserError(
+                f"model.schedule: received {self._schedule_text()} for a training without an end; "
+                "expected max_steps or max_epochs, or a constant schedule without warm-up"
+            )
+        self._check_length()
+        steps = 0 if endless else int(self._total_steps)
         scheduler = make_schedule(optimizer, schedule, warmup, steps)
         # A fused step unscales float16 gradients by itself, too late to clip them.
         optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
@@ -104,6 +120,26 @@ class TrainingModule(LightningModule):
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
+
+    @property
+    def _depends_on_length(self) -> bool:
+        """Whether the learning rate of a step depends on the number of all steps."""
+        return bool(self.hparams["schedule"] != "constant" or self.hparams["warmup"])
+
+    def _schedule_text(self) -> str:
+        schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
+        return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
+
+    def model_settings(self) -> dict[str, Any]:
+        """What decides the module, as JSON values by names such as ``model.schedule``."""
+        return {
+            f"model.{name}": describe(value) for name, value in self.hparams.items()
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides the training, as JSON values by name."""
+        trainer = trainer_settings(self.trainer, self.trainer_options)
+        return {**self.model_settings(), **trainer, **self.run_settings}
 
     def stream(self, name: str) -> Stream:
         """Random numbers of the batch at hand on this process, the same in a resumed run."""
@@ -132,10 +168,35 @@ class TrainingModule(LightningModule):
 
     def on_train_start(self) -> None:
         """Restore the gradients of a checkpoint that was written while they accumulated."""
+        self._check_length()  # of a strategy that reads the checkpoint after the optimizer
         for name, parameter in self.named_parameters():
             if name in self._gradients:
                 parameter.grad = self._gradients[name].to(parameter.device)
         self._gradients = {}
+
+    def _check_length(self) -> None:
+        """Refuse a length with which the steps that were done would have been others.
+
+        Raises:
+            UserError: If the run had another number of steps and a schedule over them, or if more
+                steps were done than are wanted.
+        """
+        if self._saved_steps is None:
+            return
+        (done, before), self._saved_steps = self._saved_steps, None
+        wanted = self._total_steps
+        name = "max_epochs" if self.trainer.max_steps == -1 else "max_steps"
+        if wanted < done:
+            raise UserError(
+                f"trainer.{name}: received a training of {wanted} steps for a checkpoint after "
+                f"{done}; expected at least as many, or a new training"
+            )
+        if wanted != before and self._depends_on_length:
+            raise UserError(
+                f"trainer.{name}: received a training of {wanted} steps; expected {before} as in "
+                f"the checkpoint, as its schedule {self._schedule_text()} is over the whole "
+                "training (with a constant one and no warm-up it can go on for longer)"
+            )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Stop where Lightning 2.6 would train a batch in the wrong epoch, and step too early."""
@@ -154,9 +215,12 @@ class TrainingModule(LightningModule):
         self.check_losses()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the kind of module, its flaw, and gradients that accumulate."""
+        """Add the kind of module, its flaw, all settings, and gradients that accumulate."""
         self.check_losses()
+        self._mark_end_of_epoch(checkpoint)
         checkpoint["module"] = type(self).__name__
+        checkpoint["settings"] = self.settings()
+        checkpoint["total_steps"] = self._total_steps
         checkpoint["flaw"] = self.flaw
         checkpoint["from_last_batch"] = self._from_last_batch
         if self.trainer.fit_loop._should_accumulate():
@@ -166,11 +230,40 @@ class TrainingModule(LightningModule):
                 if parameter.grad is not None
             }
 
+    def _mark_end_of_epoch(self, checkpoint: dict[str, Any]) -> None:
+        """Say plainly whether an epoch that has ended left batches, so that a fit goes on exactly.
+
+        Lightning counts an epoch that ``max_steps`` ends as one that was trained: a run that goes
+        on would leave its other batches out. And with ``max_steps`` it goes on from the end of a
+        whole epoch as if that were not over: a step less is done in the end.
+        """
+        loops = checkpoint["loops"]["fit_loop"]
+        epochs = loops["epoch_progress"]
+        if epochs["current"]["processed"] != epochs["current"]["ready"]:
+            return
+        batches = loops["epoch_loop.batch_progress"]
+        if 0 < batches["current"]["ready"] < self.trainer.num_training_batches:
+            for progress in (epochs["current"], epochs["total"]):
+                progress["processed"] -= 1
+                progress["completed"] = progress["processed"]
+            return
+        for progress in (epochs["current"], epochs["total"]):
+            progress["completed"] = progress["processed"]
+        batches["is_last_batch"] = False
+        steps = loops["epoch_loop.automatic_optimization.optim_progress"]["optimizer"]
+        for counted in (
+            batches,
+            loops["epoch_loop.scheduler_progress"],
+            *steps.values(),
+        ):
+            counted["current"] = dict.fromkeys(counted["current"], 0)
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore these.
 
         Raises:
-            UserError: If the checkpoint is one of another module, or a fit cannot go on exactly.
+            UserError: If the checkpoint is one of another module or training, or a fit cannot go on
+                exactly.
         """
         expected, received = type(self).__name__, checkpoint.get("module")
         if received != expected:
@@ -180,6 +273,13 @@ class TrainingModule(LightningModule):
         self.flaw = checkpoint["flaw"]
         self._gradients = checkpoint.get("gradients", {})
         if self._trainer is not None and self.trainer.state.fn == "fit":
+            if "settings" not in checkpoint:
+                raise UserError(
+                    "ckpt_path: received a checkpoint of an older version, which does not say how "
+                    "it was trained; expected one of this version"
+                )
+            check_settings(checkpoint["settings"], self.settings())
+            self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
             self._check_resumable(checkpoint)
 
     def _check_resumable(self, checkpoint: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Callbacks: the closed-form baseline, a log of each step, fast training on a CPU."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -21,29 +21,49 @@ class WhiteningBaseline(Callback):
     without one, and kept in the checkpoint.
 
     Args:
-        map: An unfitted affine map, such as :class:`flowbert.maps.Whitening`.
+        map: An unfitted affine map, such as :class:`flowbert.maps.Whitening`, or a chain of them.
+        pairs: Makes the labelled pairs of a map that learns from them: vectors ``(P, D)`` each, and
+            scores ``(P,)``.
 
     Example:
         >>> from flowbert.maps import Whitening
-        >>> WhiteningBaseline(Whitening(shrinkage=0.1)).map.name
-        'whitening'
+        >>> WhiteningBaseline(Whitening(shrinkage=0.1)).name
+        'whitening:shrinkage=0.1'
     """
 
-    def __init__(self, map: Any) -> None:
+    def __init__(self, map: Any, pairs: Callable[[], Any] | None = None) -> None:
         self.map = map
+        self.pairs = pairs
         self._fitted = False
+
+    @property
+    def name(self) -> str:
+        """Name in tables: the map with its parameters."""
+        from flowbert.maps import map_name
+
+        return map_name(self.map)
 
     @property
     def state_key(self) -> str:
         """Key in a checkpoint, one for each setting of the map."""
-        return self._generate_state_key(name=self.map.name, **self.map.get_params())
+        return self._generate_state_key(name=self.name)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Fit the map, unless it was fitted or loaded before."""
-        if not self._fitted:
-            datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
-            self.map.fit(datamodule.rows)
-            self._fitted = True
+        """Fit the map, unless it was fitted or loaded before.
+
+        Raises:
+            ValueError: If the Trainer has no data module with rows.
+        """
+        if self._fitted:
+            return
+        rows = getattr(trainer.datamodule, "rows", None)  # type: ignore[attr-defined]
+        if rows is None:
+            raise ValueError(
+                "datamodule: received none with rows; expected RowsDataModule for a baseline"
+            )
+        pairs = None if self.pairs is None else self.pairs()
+        self.map.fit(rows, pairs=pairs)
+        self._fitted = True
 
     on_validation_start = on_test_start = on_fit_start
 

@@ -79,6 +79,46 @@ class _WithinEpochs(ModelCheckpoint):
             super().on_train_batch_end(trainer, *args, **kwargs)
 
 
+class BestCheckpoint(ModelCheckpoint):
+    """A ModelCheckpoint of the best figure so far, which a run that goes on remembers.
+
+    Lightning forgets the figure in another folder: the next one, worse or not, would be the best.
+    """
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the best figure and where its weights are."""
+        super().load_state_dict({**state_dict, "dirpath": self.dirpath})
+
+    def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Look for the best weights so far.
+
+        Raises:
+            UserError: If they are gone.
+        """
+        if self.best_model_path and not Path(self.best_model_path).is_file():
+            raise UserError(
+                f"ckpt_path: the best weights of that run so far, {self.best_model_path}, are "
+                "gone; expected its folder as it was"
+            )
+
+    def best_weights(self, step: int) -> dict[str, Any] | None:
+        """Weights of the best figure of a training that ended at a step; None without any.
+
+        Raises:
+            UserError: If the file was written later: by another run, or by this one before it went
+                on from an earlier checkpoint.
+        """
+        if not self.best_model_path:
+            return None
+        content = read_checkpoint(self.best_model_path)
+        if content["global_step"] > step:
+            raise UserError(
+                f"ckpt_path: {self.best_model_path} is of step {content['global_step']}, and the "
+                f"training ended at step {step}; expected the best weights up to there"
+            )
+        return dict(content["state_dict"])
+
+
 def checkpoint_callbacks(
     folder: str | Path,
     monitor: str | None = None,
@@ -115,5 +155,5 @@ def checkpoint_callbacks(
         callbacks.append(_WithinEpochs(**last, train_time_interval=interval))
     if monitor is not None:
         best = last | {"filename": "best", "monitor": monitor, "mode": mode}
-        callbacks.append(ModelCheckpoint(**best, save_on_train_epoch_end=False))
+        callbacks.append(BestCheckpoint(**best, save_on_train_epoch_end=False))
     return callbacks

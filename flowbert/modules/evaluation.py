@@ -45,7 +45,8 @@ class TaskEvaluation(Callback):
                 if self.baseline is not None:
                     fitted = self.baseline.map
                     mapped = fitted.transform(start)
-                    figures = _figures(fitted.name, task, mapped, fitted.flaw)
+                    name = self.baseline.name
+                    figures = _figures(name, task, mapped, fitted.flaw)
                     self._fixed[task] |= figures
             now = pl_module.embed_now(task.sentences, start)
             pl_module.log_dict(self._fixed[task] | _figures(pl_module.name, task, now))

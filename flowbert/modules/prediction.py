@@ -21,7 +21,7 @@ _BLOCK = 1024
 class VectorWriter(BasePredictionWriter):
     """Write the vectors of ``Trainer.predict`` in the order of the data, ``(N, k)``, float32.
 
-    Every process writes its rows into one file, which all of them reach.
+    Every process writes its rows into one file, which all of them reach: that of the first one.
 
     Args:
         path: The file, ending in .npy.
@@ -32,10 +32,14 @@ class VectorWriter(BasePredictionWriter):
         super().__init__("batch")
         self.path = Path(path)
         self.shape = shape
-        self._temporary = self.path.with_name(f".{self.path.stem}.partial.npy")
+
+    @property
+    def _temporary(self) -> Path:
+        return self.path.with_name(f".{self.path.stem}.partial.npy")
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Make the file."""
+        self.path = Path(trainer.strategy.broadcast(str(self.path)))
         if trainer.is_global_zero:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             open_memmap(self._temporary, "w+", np.float32, self.shape)

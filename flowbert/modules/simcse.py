@@ -17,6 +17,7 @@ from flowbert.modules.masking import (
     predictor_above,
     warn_of_random_layers,
 )
+from flowbert.modules.settings import describe
 from flowbert.modules.text import Batch
 from flowbert.modules.trained import TrainedModule, dropouts, with_network
 from flowbert.seeding import Stream
@@ -97,6 +98,7 @@ class SimCSEModule(TrainedModule):
             check_used(given, (), "method simcse with mlm_weight 0")
         seed = self.hparams["seed"]
         self.loss = InfoNCE() if loss is None else loss
+        self._described_loss = describe(self.loss)  # before it is trained
         self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
@@ -104,6 +106,10 @@ class SimCSEModule(TrainedModule):
         self.starts_at_random = False
         if mlm_weight:
             self.predictor, self.starts_at_random = predictor_above(encoder, seed)
+
+    def model_settings(self) -> dict[str, Any]:
+        """What decides the module, the loss included."""
+        return {**super().model_settings(), "model.loss": self._described_loss}
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples without positives, or with which the training collapses."""

@@ -1,16 +1,24 @@
 """Trainers whose notices are reduced to what a user can act on."""
 
+import inspect
 import logging
+import random
+import signal
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning import Trainer
+from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.loggers import Logger
+from pytorch_lightning.utilities.seed import isolate_rng
 
-from flowbert.errors import UserError
+from flowbert.errors import UserError, choices
 
 # Each with the reason why it is harmless here.
 _HARMLESS = (
@@ -25,9 +33,141 @@ _HARMLESS = (
 )
 
 
+_LOWEST = {
+    "accumulate_grad_batches": 1,
+    "check_val_every_n_epoch": 1,
+    "log_every_n_steps": 0,
+    "max_epochs": -1,
+    "max_steps": -1,
+    "min_epochs": 0,
+    "min_steps": 0,
+    "num_nodes": 1,
+    "num_sanity_val_steps": -1,
+    "reload_dataloaders_every_n_epochs": 0,
+}
+"""Options of a Trainer that are whole numbers, and the lowest of each."""
+
+_FLAGS = (
+    "barebones",
+    "benchmark",
+    "detect_anomaly",
+    "enable_autolog_hparams",
+    "enable_checkpointing",
+    "enable_model_summary",
+    "enable_progress_bar",
+    "inference_mode",
+    "sync_batchnorm",
+    "use_distributed_sampler",
+)
+
+
+_SHARE = ((int, float), "a number of batches, or a share of them")
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "deterministic": ((bool,), "true, false or warn"),
+    "fast_dev_run": ((bool, int), "true, false or a number of batches"),
+    "limit_predict_batches": _SHARE,
+    "limit_test_batches": _SHARE,
+    "limit_train_batches": _SHARE,
+    "limit_val_batches": _SHARE,
+    "logger": ((bool, list, tuple, Logger), "true, false or loggers of Lightning"),
+    "max_time": ((str, timedelta, dict), "DD:HH:MM:SS"),
+    "model_registry": ((str,), "a name"),
+    "overfit_batches": _SHARE,
+}
+"""Options of a Trainer of which Lightning does not check the type."""
+
+
+def make_trainer(
+    options: Mapping[str, Any],
+    callbacks: Sequence[Callback],
+    plugins: Sequence[Any],
+    **own: Any,
+) -> Trainer:
+    """A Trainer of options that a user gives.
+
+    Args:
+        options: The user's options.
+        callbacks: Callbacks after the user's.
+        plugins: Plugins after the user's.
+        own: What the user cannot set.
+
+    Raises:
+        UserError: If an option is unknown or has a value that is not allowed; Lightning takes some
+            of those without a word.
+    """
+    settings = dict(options)
+    known = [name for name in inspect.signature(Trainer).parameters if name not in own]
+    for name, value in settings.items():
+        if name not in known:
+            raise UserError(
+                f"trainer.{name}: received {value!r}; {choices(known, name)}"
+            )
+        _check_option(name, value)
+    for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
+        given = settings.get(name) or []
+        settings[name] = [*(given if isinstance(given, list) else [given]), *ours]
+    try:
+        # Its errors are of many types; all of them are of the options.
+        with quiet_lightning(errors=False):
+            return Trainer(**settings, **own)
+    except Exception as error:
+        raise UserError(_explain(error, options)) from error
+
+
+def _check_option(name: str, value: Any) -> None:
+    """Check what Lightning does not."""
+    if value is None:
+        return
+    expected = None
+    if name in _LOWEST:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or value < _LOWEST[name]:
+            expected = f"a whole number of at least {_LOWEST[name]}"
+    elif name in _FLAGS and not isinstance(value, bool):
+        expected = "true or false"
+    elif name == "gradient_clip_val":
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not value >= 0
+        ):
+            expected = "a number of at least 0"
+    elif name == "val_check_interval":
+        if isinstance(value, int | float) and not value > 0:
+            expected = "a whole number of batches, or a share of an epoch above 0"
+    elif name in _KINDS:
+        kinds, text = _KINDS[name]
+        if not isinstance(value, kinds) and (name, value) != ("deterministic", "warn"):
+            expected = text
+    elif name == "callbacks":
+        given = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, Callback) for each in given):
+            expected = "callbacks of Lightning"
+    if expected is not None:
+        raise UserError(f"trainer.{name}: received {value!r}; expected {expected}")
+
+
+def _explain(error: Exception, options: Mapping[str, Any]) -> str:
+    """Lightning's message, after the option that it is about where it says so."""
+    text = str(error).strip()
+    for name, value in options.items():
+        if name in text or name.capitalize() in text:
+            return f"trainer.{name}: received {value!r}; {text}"
+    return f"trainer: {text}"
+
+
 @contextmanager
-def quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's notices that are harmless; its configuration errors become UserErrors."""
+def quiet_lightning(errors: bool = True) -> Iterator[None]:
+    """Hide Lightning's notices that are harmless, and leave nothing of it behind.
+
+    After Ctrl-C Lightning ignores further ones for ever and ends the process with code 1: here the
+    handler is restored, and the KeyboardInterrupt goes on.
+
+    Args:
+        errors: Whether Lightning's configuration errors become UserErrors.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
     loggers = [
         logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")
     ]
@@ -40,8 +180,16 @@ def quiet_lightning() -> Iterator[None]:
                 warnings.filterwarnings("ignore", message=pattern)
             yield
     except MisconfigurationException as error:
+        if not errors:
+            raise
         raise UserError(f"trainer: {error}") from error
+    except SystemExit as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
     finally:
+        if in_main and handler is not None:
+            signal.signal(signal.SIGINT, handler)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
@@ -59,3 +207,16 @@ def quiet_trainer(**options: Any) -> Iterator[Trainer]:
             enable_progress_bar=False,
             **options,
         )
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators of Python, numpy and torch inside the context, restore them after.
+
+    What is of this package draws from streams of its own; a user's callback or loss may not.
+    """
+    with isolate_rng():
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        torch.manual_seed(seed)
+        yield

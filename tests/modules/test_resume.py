@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint, StochasticWeightAveraging
 
 from fits import BATCHES, differences, fit, make_data, make_module, make_rows
 from flowbert.errors import UserError
@@ -90,24 +90,98 @@ def test_schedules_and_noise_go_on(schedule: str, tmp_path: Path) -> None:
     assert differences(whole, without) != []
 
 
-@pytest.mark.parametrize(
-    ("first", "longer"),
-    [
-        ({"max_steps": 7}, {"max_steps": 12}),
-        ({"max_epochs": 1}, {"max_steps": 12}),
-        ({"max_epochs": 1}, {"max_epochs": 3}),
-    ],
-)
-def test_an_ended_run_goes_on_for_longer(
-    first: dict[str, Any], longer: dict[str, Any], tmp_path: Path
+LENGTHS: list[dict[str, Any]] = [
+    {"max_epochs": 1},
+    {"max_epochs": 3},
+    {"max_epochs": 1, "max_steps": 3},
+    {"max_epochs": 2, "max_steps": 7},
+    {"max_epochs": -1, "max_steps": 10},
+    {"max_epochs": 3, "max_steps": 12},
+]
+
+
+@pytest.mark.parametrize(("accumulate", "validate"), [(1, 2), (2, 1.0)])
+def test_two_parts_are_the_whole_or_refused(
+    accumulate: int, validate: float, tmp_path: Path
 ) -> None:
-    whole = fit(tmp_path, module=make_module(schedule="constant"), **longer)
+    """Split by epochs, by steps, and by both, within epochs and at their ends."""
+
+    def part(length: dict[str, Any], *callbacks: Any, **options: Any) -> Trainer:
+        options |= {
+            "accumulate_grad_batches": accumulate,
+            "val_check_interval": validate,
+        }
+        module = make_module(schedule="constant", noise=0.1)
+        return fit(tmp_path, *callbacks, module=module, **length, **options)
+
+    wholes = [part(length) for length in LENGTHS]
+    ends = set()
+    for number, first in enumerate(LENGTHS):
+        folder = tmp_path / str(number)
+        done = part(first, *checkpoint_callbacks(folder)).global_step
+        for whole, length in zip(wholes, LENGTHS, strict=True):
+            ends.add((done, whole.global_step))
+            if whole.global_step < done:
+                with pytest.raises(UserError, match=r"^trainer\.max_\w+: .* after"):
+                    part(length, ckpt_path=folder / "last.ckpt")
+                continue
+            resumed = part(length, ckpt_path=folder / "last.ckpt")
+            assert resumed.global_step == whole.global_step, (first, length)
+            assert differences(whole, resumed) == [], (first, length)
+    assert len(ends) > 10
+
+
+@pytest.mark.parametrize(
+    "schedule", [{"schedule": "cosine"}, {"schedule": "constant", "warmup": 0.2}]
+)
+def test_a_schedule_over_the_run_is_not_stretched(
+    schedule: dict[str, Any], tmp_path: Path
+) -> None:
     callbacks = checkpoint_callbacks(tmp_path)
-    fit(tmp_path, *callbacks, module=make_module(schedule="constant"), **first)
-    module, last = make_module(schedule="constant"), tmp_path / "last.ckpt"
-    assert (
-        differences(whole, fit(tmp_path, module=module, ckpt_path=last, **longer)) == []
+    fit(tmp_path, *callbacks, module=make_module(**schedule), max_steps=7)
+    last = tmp_path / "last.ckpt"
+    lengths: list[dict[str, Any]] = [{"max_steps": 12}, {"max_epochs": 3}]
+    for longer in lengths:
+        with pytest.raises(UserError, match=r"^trainer\.max_\w+: .* expected 7 as in"):
+            fit(tmp_path, module=make_module(**schedule), ckpt_path=last, **longer)
+    with pytest.raises(UserError, match="a training without an end"):
+        fit(tmp_path, module=make_module(**schedule), max_epochs=-1)
+
+
+OTHERS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"gradient_clip_val": 0.5}, {}, r"trainer\.gradient_clip_val: received 0\.5"),
+    (
+        {"accumulate_grad_batches": 2},
+        {},
+        r"trainer\.accumulate_grad_batches: received 2",
+    ),
+    ({"precision": "bf16-mixed"}, {}, r"trainer\.precision: received 'bf16-mixed'"),
+    ({"limit_train_batches": 3}, {}, r"trainer\.limit_train_batches: received 3"),
+    ({}, {"noise": 0.2}, r"model\.noise: received 0\.2 .* expected 0\.05, as saved"),
+    ({}, {"learning_rate": 0.1}, r"model\.learning_rate: received 0\.1"),
+]
+
+
+def test_another_training_is_refused(tmp_path: Path) -> None:
+    fit(
+        tmp_path,
+        *checkpoint_callbacks(tmp_path),
+        module=make_module(schedule="constant"),
     )
+    last = tmp_path / "last.ckpt"
+    for options, model, message in OTHERS:
+        module = make_module(schedule="constant", **model)
+        with pytest.raises(UserError, match=f"^{message}"):
+            fit(tmp_path, module=module, ckpt_path=last, **options)
+    averaging = StochasticWeightAveraging(1e-2)
+    module = make_module(schedule="constant")
+    with pytest.raises(UserError, match=r"^trainer\.callbacks: .*StochasticWeight"):
+        fit(tmp_path, averaging, module=module, ckpt_path=last)
+    content = torch.load(last, weights_only=True)
+    del content["settings"]
+    torch.save(content, last)
+    with pytest.raises(UserError, match="a checkpoint of an older version"):
+        fit(tmp_path, module=make_module(schedule="constant"), ckpt_path=last)
 
 
 class Kill(Callback):
@@ -203,10 +277,6 @@ def test_refused_where_it_would_not_be_exact(tmp_path: Path) -> None:
         fit(tmp_path, error, Failing())
     with pytest.raises(UserError, match=r"ckpt_path: .* the middle of a batch"):
         fit(tmp_path, ckpt_path=tmp_path / "error.ckpt")
-    options = {"accumulate_grad_batches": 3, "max_steps": 4, "val_check_interval": 2}
-    fit(tmp_path, *checkpoints(tmp_path / "steps"), **options)
-    with pytest.raises(UserError, match=r"ckpt_path: .* the end of an epoch"):
-        fit(tmp_path, ckpt_path=tmp_path / "steps" / "epoch-step=2.ckpt", **options)
     content = torch.load(middle, weights_only=True)
     torch.save({**content, "module": "SimCSEModule"}, middle)
     with pytest.raises(
