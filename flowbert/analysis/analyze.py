@@ -138,7 +138,7 @@ def analyze(
             rows = torch.from_numpy(cache.embed(opened, task.sentences))
             cosines[method.name] = task.items(fitted.transform(rows))
         if isinstance(fitted, Flow):
-            bits = density_bits(fitted.flow_, x, y)
+            bits |= density_bits(fitted.flow_, x, y, method.name)
     words = {"lengths": word_lengths(measured, loaded.sentences)}
     if isinstance(opened, SentenceEncoder):
         words = token_frames(opened, measured, loaded.sentences, seed=seed)

@@ -91,7 +91,9 @@ def norm_histogram(z: Array) -> pd.DataFrame:
     )
 
 
-def density_bits(flow: Glow, fitting: Array, held_out: Array) -> dict[str, float]:
+def density_bits(
+    flow: Glow, fitting: Array, held_out: Array, name: str = "flow"
+) -> dict[str, float]:
     """Bits per dimension of held-out embeddings under a flow and under Gaussians.
 
     Lower is better. The difference between the flow and the best Gaussian is what whitening
@@ -101,11 +103,12 @@ def density_bits(flow: Glow, fitting: Array, held_out: Array) -> dict[str, float
         flow: The fitted flow.
         fitting: Embeddings that it was fitted on, ``(N, D)``.
         held_out: Other embeddings, ``(M, D)``.
+        name: Name of the flow.
 
     Returns:
-        ``flow``; ``flow, couplings off``: its networks' outputs set to 0; ``diagonal Gaussian``;
-        and :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their shrinkage s, m being
-        the mean eigenvalue of C. Those that have no density are left out.
+        ``flow``, or ``name``; ``flow, couplings off``: its networks' outputs set to 0;
+        ``diagonal Gaussian``; and :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their
+        shrinkage s, m being the mean eigenvalue of C. Those that have no density are left out.
 
     Example:
         >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * 3
@@ -117,21 +120,21 @@ def density_bits(flow: Glow, fitting: Array, held_out: Array) -> dict[str, float
     """
     rows, others = to_rows(fitting), to_rows(held_out)
     exact = copy.deepcopy(flow).to(rows.device, torch.float64).eval()
-    bits = {"flow": _flow_bits(exact, others)}
-    for name, parameter in exact.named_parameters():
-        if name.endswith(("weight_out", "bias_out")):
+    bits = {name: _flow_bits(exact, others)}
+    for tensor, parameter in exact.named_parameters():
+        if tensor.endswith(("weight_out", "bias_out")):
             parameter.data.zero_()
-    bits["flow, couplings off"] = _flow_bits(exact, others)
+    bits[f"{name}, couplings off"] = _flow_bits(exact, others)
     x, y = rows.cpu().numpy(), others.cpu().numpy()
     variances = x.var(axis=0)
     if variances.min() > RANK_TOLERANCE * variances.max():
         normal = stats.norm(x.mean(axis=0), np.sqrt(variances))
         bits["diagonal Gaussian"] = -float(normal.logpdf(y).mean()) / math.log(2)
-    for name, shrinkage in GAUSSIANS.items():
+    for gaussian_name, shrinkage in GAUSSIANS.items():
         gaussian = ShrunkCovariance(shrinkage=shrinkage).fit(x)
         eigenvalues = np.linalg.eigvalsh(gaussian.covariance_)
         if eigenvalues[0] > RANK_TOLERANCE * eigenvalues[-1]:
-            bits[name] = -float(gaussian.score(y)) / (flow.dim * math.log(2))
+            bits[gaussian_name] = -float(gaussian.score(y)) / (flow.dim * math.log(2))
     return bits
 
 

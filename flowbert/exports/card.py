@@ -7,12 +7,16 @@ from typing import Any
 
 from flowbert import __version__
 from flowbert.encoders import Encoder
+from flowbert.errors import UserError
 from flowbert.evaluation.results import Results
-from flowbert.maps import map_name
+from flowbert.maps import Raw, make_map, map_name, steps_of
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
+TRAINING = ("simcse", "sbert", "mlm")
+"""Methods that train the encoder."""
+
 TEXTS = 256
 """Texts whose vectors are compared before an export is there."""
 
@@ -33,7 +37,7 @@ def model_card(
         model: The exported model.
         name: Name that it is loaded by: of its folder, or on the hub.
         format: Format of the export.
-        method: Name of the method in the results.
+        method: Name of the method, in the results if there are any.
         difference: Largest difference of a cosine between the export and the model.
         results: Results with figures of the method and of the embeddings as they are.
         license: License, as the hub names it.
@@ -57,7 +61,7 @@ def model_card(
     data = ModelCardData(
         library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=[library, "feature-extraction", "flowbert", method],
+        tags=[library, "feature-extraction", "flowbert", _kinds(method)],
         base_model=base if "/" in base else None,
         license=license,
         model_name=Path(name).name,
@@ -86,16 +90,72 @@ def base_name(encoder: Encoder) -> str:
     return path.name if path.exists() else encoder.path.partition("@")[0]
 
 
+def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
+    """Name of a model among the methods of results.
+
+    Args:
+        results: The results.
+        model: The model.
+        own: Whether they are of the run that has made the model; of others only a name with all
+            options tells which map was measured.
+        trained: Whether the run has trained the encoder.
+
+    Raises:
+        UserError: If no method, or more than one, may be the model.
+    """
+    names = list(results.frame["method"].unique())
+    random = trained or any(step.seeded for step in steps_of(model.map or Raw()))
+    if random and not own:
+        raise UserError(
+            f"results: received those of another run for {model.map_name}, whose training draws "
+            "random numbers; expected those of its own"
+        )
+    if trained:
+        found = [name for name in names if name in TRAINING]
+    elif own:
+        found = [name for name in names if _kinds(name) == model.map_name]
+    else:
+        wanted = "raw" if model.map is None else map_name(model.map)
+        found = [name for name in names if _canonical(name) == wanted]
+    if len(found) != 1:
+        raise UserError(
+            f"results: received {', '.join(names)}; expected one of them to be the model's"
+        )
+    return str(found[0])
+
+
+def _kinds(name: str) -> str:
+    """Names of the maps of a chain, without numbers and options."""
+    return re.sub(r"-\d+(?=[:+]|$)|:[^+]*", "", name)
+
+
+def _canonical(name: str) -> str:
+    """A method's name with its options in order; the name itself if it is of no map."""
+    try:
+        return map_name(make_map(name))
+    except UserError:
+        return name
+
+
 def _figures(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
-    """Rows of a method and of the embeddings as they are, by task; names without options."""
+    """Rows of a method and of the embeddings as they are, by task.
+
+    Raises:
+        UserError: If a task has several figures of the method, of which one is the model's.
+    """
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
     wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}
     del wanted["encoder"]  # it may have moved
     rows = results.frame.dropna(subset="value")
     for name, value in wanted.items():
         rows = rows[rows[name] == value]
-    names = [re.sub(r"-\d+|:[^+]*", "", name) for name in rows["method"]]
-    rows = rows.assign(method=names)
     rows = rows[rows["method"].isin(["raw", method])]
+    several = rows[rows.duplicated(["task", "split", "method"])]
+    if len(several):
+        row = several.iloc[0]
+        raise UserError(
+            f"results: received several figures of {row['method']} on {row['task']}; expected one, "
+            "of one encoder, seed and corpus"
+        )
     records: list[dict[str, Any]] = rows.to_dict("records")
     return records

@@ -13,7 +13,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.evaluation.results import Results
-from flowbert.exports.card import TEXTS, model_card
+from flowbert.exports.card import TEXTS, model_card, name_in
 from flowbert.exports.folder import encode_with_folder, write_folder
 from flowbert.exports.hub import check_access, upload
 from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx, write_onnx_int8
@@ -103,21 +103,22 @@ def export(
     to = Path(to)
     if to.exists():
         raise UserError(f"to: received {to}, which exists; expected a new folder")
+    own = trained = False
     if isinstance(model, Model):
-        opened, trained = model, False
+        opened = model
     else:
         opened = Model.load(model, method, encoder=encoder)
         run = Path(model).expanduser()
         trained = (run / TRAINED).is_dir()
         if results is None and (run / "results.json").is_file():
-            results = run / "results.json"
+            results, own = run / "results.json", True
     measured = None if results is None else Results.load(results)
     precision = opened.encoder.describe().get("dtype", "float32")
     if precision != "float32":
         raise UserError(f"model: received an encoder in {precision}; expected float32")
     name = opened.map_name
-    if trained and measured is not None and len(measured.frame) > 0:
-        name = measured.frame["method"].iloc[-1]
+    if measured is not None and len(measured.frame) > 0:
+        name = name_in(measured, opened, own, trained)
     if push_to is not None:
         check_access(push_to)
     with write_folder_atomically(to) as folder:

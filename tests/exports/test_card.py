@@ -4,22 +4,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 
-from exports.models import TEXTS, fit_map
+from exports.models import FLOW, TEXTS, fit_map
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
 from flowbert.evaluation.results import COLUMNS, Results
 from flowbert.exports import export
-from flowbert.exports.card import model_card
+from flowbert.exports.card import model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
     "format": "sentence-transformers",
-    "method": "learned-removal",
+    "method": "learned-removal-2:center=False",
     "difference": 3e-7,
 }
 
@@ -57,8 +59,13 @@ def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
     (measured,) = data.eval_results
     assert measured.metric_value == 0.625
     assert measured.dataset_type == "STSB"
-    assert "| STSB | test | learned-removal | target | 62.50 [50.0, 75.0] |" in text
-    assert "| average | test | learned-removal | target | 62.50 |" in text
+    assert (
+        "| STSB | test | learned-removal-2:center=False | target | 62.50 [50.0, 75.0] |"
+        in text
+    )
+    assert (
+        "| average | test | learned-removal-2:center=False | target | 62.50 |" in text
+    )
     assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
     assert "zca" not in text
     assert "87.5" not in text
@@ -88,6 +95,53 @@ def test_its_snippet_runs(
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["embeddings"].shape == (2, 128)
+
+
+def named(results: Results, **names: str) -> Results:
+    results.frame["method"] = results.frame["method"].replace(names)
+    return results
+
+
+def test_only_the_figures_of_the_model_are_shown(
+    model: Model, encoder: SentenceEncoder
+) -> None:
+    """Another number, another option, another seed or corpus: another map."""
+    exact = "learned-removal-2:center=False"
+    others = results_of(encoder).frame
+    rows = others[others["method"] == exact].to_dict("records")
+    for name in ("learned-removal-2", "learned-removal-3:center=False", "whitening"):
+        rows += [{**row, "method": name, "value": 0.9375} for row in rows[:2]]
+    several = Results([*results_of(encoder).frame.to_dict("records"), *rows[2:]], {})
+    assert name_in(several, model, own=False, trained=False) == exact
+    text = model_card(model, **SETTINGS, results=several)
+    assert "| STSB | test | learned-removal-2:center=False | target | 62.50" in text
+    assert "93.75" not in text
+    spelt = named(results_of(encoder), **{exact: "learned-removal-2:center=false"})
+    assert name_in(spelt, model, own=False, trained=False).endswith("false")
+    lacking = named(results_of(encoder), **{exact: "learned-removal-2"})
+    with pytest.raises(
+        UserError, match=r"^results: received raw, learned-removal-2, zca"
+    ):
+        name_in(lacking, model, own=False, trained=False)
+    assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
+    frame = results_of(encoder).frame
+    two = pd.concat([frame, frame.assign(corpus="nli")], ignore_index=True)
+    with pytest.raises(UserError, match="several figures of raw on STSB"):
+        model_card(model, **SETTINGS, results=Results(two.to_dict("records"), {}))
+
+
+def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None:
+    flow = Model(encoder, fit_map(FLOW, encoder.encode(TEXTS)))
+    results = named(results_of(encoder), zca="flow")
+    assert name_in(results, flow, own=True, trained=False) == "flow"
+    for model, trained in ((flow, False), (Model(encoder), True)):
+        with pytest.raises(UserError, match="results: received those of another run"):
+            name_in(results, model, own=False, trained=trained)
+    # A task of words has a row called gold, which comes last.
+    last = results.frame.iloc[[-1]].assign(method="gold", layers="first_last")
+    frame = pd.concat([results.frame, last], ignore_index=True)
+    simcse = named(Results(frame.to_dict("records"), {}), flow="simcse")
+    assert name_in(simcse, Model(encoder), own=True, trained=True) == "simcse"
 
 
 def test_figures_of_a_run_with_a_trained_encoder(
