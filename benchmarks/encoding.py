@@ -11,6 +11,7 @@ from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.sts import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.encoders.files import in_dtype
 
 COUNT, ROUNDS = 1500, 3
 PEER_BATCH = 32  # the default of sentence-transformers
@@ -53,7 +54,7 @@ def beside_peer(
     transformer = Transformer(
         folder,
         max_seq_length=encoder.max_length,
-        model_kwargs={"dtype": getattr(torch, dtype)},
+        model_kwargs=in_dtype(getattr(torch, dtype)),
     )
     modules = [transformer, Pooling(encoder.dim)]
     peer = SentenceTransformer(modules=modules, device=device)

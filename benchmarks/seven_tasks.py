@@ -18,6 +18,7 @@ from benchmarks.encoding import PEER_BATCH, arithmetic
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.sts import load_sts
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.files import in_dtype
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 METHODS = "raw,standardization,nulling-3,whitening,whitening-128,zca"
@@ -41,7 +42,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     sentences = list(distinct)
     encoder = SentenceEncoder(model, layers="last")
     peer = SentenceTransformer(
-        model, device="cpu", model_kwargs={"dtype": torch.float32}
+        model, device="cpu", model_kwargs=in_dtype(torch.float32)
     )
     peer.max_seq_length = encoder.max_length
     with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,11 @@
 """What tests of several rooms share."""
 
+from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from flowbert.maps import LabelledPairs
@@ -25,3 +28,12 @@ def pairs_of(x: Any) -> LabelledPairs:
 def fit(estimator: Any, x: Any) -> Any:
     """The map fitted on rows, and on labelled pairs where it learns from them."""
     return estimator.fit(x, pairs=pairs_of(x) if estimator.supervised else None)
+
+
+def use_hub_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read models of the hub from a folder, offline."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    # The copy of transformers 4.
+    name = "transformers.utils.hub.TRANSFORMERS_CACHE"
+    monkeypatch.setattr(name, str(folder), raising=False)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import read_once
-from flowbert.encoders.files import EncoderFiles, check_digests, loading
+from flowbert.encoders.files import EncoderFiles, check_digests, in_dtype, loading
 from flowbert.encoders.settings import changed_settings, config_values, constants
 from flowbert.errors import UserError, choices
 from flowbert.io import (
@@ -65,6 +65,8 @@ class Backbone(nn.Module):
         self._constants = fingerprint_tensors(constants(network))
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
+        # Transformers 4 advises against padding what was tokenized before.
+        tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
     @classmethod
     def load(
@@ -97,12 +99,12 @@ class Backbone(nn.Module):
                 revision=files.revision,
                 subfolder=files.subfolder,
                 config=config,
-                dtype=getattr(torch, dtype),
                 trust_remote_code=False,
                 output_loading_info=True,
+                **in_dtype(getattr(torch, dtype)),
             )
         check_digests(files.folder)
-        _check_weights(path, network, report["missing_keys"], pooler)
+        _check_weights(path, network, set(report["missing_keys"]), pooler)
         if not pooler:
             network.pooler = None
         if lowercase:

@@ -36,7 +36,6 @@ PACKABLE = (
 SHAREABLE = (
     *PACKABLE,
     "deberta-v2",
-    "esm",
     "gpt2",
     "llama",
     "mistral",
@@ -97,13 +96,14 @@ def fast_training(encoder: Any) -> Iterator[None]:
         >>> from flowbert.encoders import SentenceEncoder
         >>> encoder = SentenceEncoder("builtin-sample", frozen=False)
         >>> with fast_training(encoder):
-        ...     encoder.packs
-        True
+        ...     packs = encoder.packs  # True with transformers 5
     """
     backbone = encoder.backbone
     network = backbone.network
     if (
         network.config.model_type not in PACKABLE
+        # Transformers 4 has no attention of one's own in these networks.
+        or not getattr(network, "_supports_attention_backend", False)
         or encoder.device.type != "cpu"
         or encoder.pooling.name == "cls_pooler"
     ):

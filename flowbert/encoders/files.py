@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from flowbert.data.hub import fetch_encoder
@@ -291,6 +292,15 @@ def check_digests(folder: Path) -> None:
             raise UserError(
                 f"{path}: missing, or changed since the encoder was written"
             )
+
+
+def in_dtype(dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """The argument of ``from_pretrained`` for the precision of the weights."""
+    from transformers import PretrainedConfig
+
+    # transformers calls it torch_dtype before 4.56.
+    name = "dtype" if hasattr(PretrainedConfig(), "dtype") else "torch_dtype"
+    return {name: dtype}
 
 
 @contextmanager

@@ -25,9 +25,14 @@ _UNRELATED = (
     "architectures",
     "dtype",
     "torch_dtype",
+    "_attn_implementation_autoset",
 )
+DROPOUT_RATES = ("attention_dropout", "dropout", "dropout_prob")
+"""Attributes of modules that are rates of dropout, where an attention holds its rate itself."""
+
 # Attributes of modules that do not change a vector in evaluation.
 _WITHOUT_EFFECT = (
+    *DROPOUT_RATES,
     "gradient_checkpointing",
     "name_or_path",
     "training",

@@ -50,6 +50,7 @@ def write_onnx(folder: Path, model: Model) -> None:
                 input_names=_INPUTS,
                 output_names=["sentence_embedding"],
                 dynamic_shapes=(sizes, sizes),
+                dynamo=True,
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:

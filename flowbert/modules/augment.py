@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from flowbert.encoders.files import in_dtype
 from flowbert.errors import UserError, first_line
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
@@ -106,9 +107,9 @@ class MaskedReplacement:
             )
             model, report = AutoModelForMaskedLM.from_pretrained(
                 path,
-                dtype=torch.float32,
                 trust_remote_code=False,
                 output_loading_info=True,
+                **in_dtype(torch.float32),
             )
         except (OSError, ValueError) as error:
             raise UserError(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.files import locate, quiet
+from flowbert.encoders.files import in_dtype, locate, quiet
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
 
@@ -95,9 +95,9 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
                     files.source,
                     revision=files.revision,
                     subfolder=files.subfolder,
-                    dtype=torch.float32,
                     trust_remote_code=False,
                     output_loading_info=True,
+                    **in_dtype(torch.float32),
                 )
                 own = f"{model.base_model_prefix}."
                 missing = [

@@ -19,7 +19,7 @@ from flowbert.modules.masking import (
 )
 from flowbert.modules.settings import describe
 from flowbert.modules.text import Batch
-from flowbert.modules.trained import TrainedModule, dropouts, with_network
+from flowbert.modules.trained import TrainedModule, dropout_rates, with_network
 from flowbert.seeding import Stream
 
 HEADS = ("mlp_train_only", "mlp", "none")
@@ -119,7 +119,7 @@ class SimCSEModule(TrainedModule):
         if len(examples.columns) == 2:
             where = f"{examples.name}, which has no hard negatives"
             check_used({"hard_negative_weight": weight}, (), where)
-        rates = [layer.p for layer in dropouts(self.encoder)]
+        rates = dropout_rates(self.encoder)
         if examples.needs_dropout and max(rates, default=0.0) == 0:
             raise UserError(
                 "dropout: received 0, with which a sentence and its positive are equal; expected "

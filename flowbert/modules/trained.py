@@ -1,6 +1,6 @@
 """What the methods that train an encoder share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError
 from flowbert.modules.base import TrainingModule
 from flowbert.modules.examples import Examples
@@ -61,8 +62,7 @@ class TrainedModule(TrainingModule):
                 "bf16-mixed or 16-mixed for speed"
             )
         if dropout is not None:
-            for layer in dropouts(encoder):
-                layer.p = dropout
+            set_dropout(encoder, dropout)
         self.encoder = encoder.train()
 
     def check_examples(self, examples: Examples) -> None:
@@ -187,8 +187,23 @@ def with_network(
     )
 
 
-def dropouts(encoder: SentenceEncoder) -> list[nn.Dropout]:
-    """Dropout layers of an encoder; some networks have a class of their own."""
-    modules = encoder.backbone.modules()
-    layers: list[Any] = [m for m in modules if type(m).__name__.endswith("Dropout")]
-    return layers
+def dropout_rates(encoder: SentenceEncoder) -> list[float]:
+    """Rates of all dropout in an encoder."""
+    return [getattr(module, name) for module, name in _dropouts(encoder)]
+
+
+def set_dropout(encoder: SentenceEncoder, rate: float) -> None:
+    """Give all dropout in an encoder one rate."""
+    for module, name in _dropouts(encoder):
+        setattr(module, name, rate)
+
+
+def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
+    """Modules and their attributes that are rates of dropout."""
+    for module in encoder.backbone.modules():
+        # Some networks have a class of their own.
+        if type(module).__name__.endswith("Dropout"):
+            yield module, "p"
+        for name in DROPOUT_RATES:
+            if isinstance(getattr(module, name, None), float | int):
+                yield module, name

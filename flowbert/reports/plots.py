@@ -164,7 +164,8 @@ def plot_norms(ax: "Axes", frame: pd.DataFrame, by: str = "length") -> None:
     """
     points = pd.DataFrame({"x": frame[by], "y": frame["norm"] / frame["norm"].mean()})
     _scatter(ax, points, color=_colour(frame), alpha=0.5)
-    medians = points.groupby(pd.qcut(points["x"], 8, duplicates="drop")).median()
+    groups = pd.qcut(points["x"], 8, duplicates="drop")
+    medians = points.groupby(groups, observed=True).median()
     ax.plot(medians["x"], medians["y"], color=INK)
     text = f"Spearman {frame[f'{by}_correlation'].iloc[0]:.2f}"
     ax.text(0.97, 0.97, text, transform=ax.transAxes, ha="right", va="top")
@@ -179,7 +180,8 @@ def plot_map(ax: "Axes", frame: pd.DataFrame) -> None:
         ax: Axes.
         frame: Columns length, unit, x and y.
     """
-    groups = frame.groupby(pd.qcut(frame["length"], 4, duplicates="drop"))
+    quarters = pd.qcut(frame["length"], 4, duplicates="drop")
+    groups = frame.groupby(quarters, observed=True)
     for colour, (_, rows) in zip(_ORDINAL, groups, strict=False):
         lengths = f"{rows['length'].min()} to {rows['length'].max()}"
         _scatter(ax, rows, color=colour, label=f"{lengths} {rows['unit'].iloc[0]}")

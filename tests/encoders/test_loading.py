@@ -32,6 +32,7 @@ from flowbert.encoders import (
 )
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest
+from helpers import use_hub_cache
 
 Tiny = Callable[[str], Path]
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
@@ -453,10 +454,7 @@ def test_a_cached_model_offline(
         add_modules(snapshot, CLS)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(COMMIT)
-    monkeypatch.setattr(
-        huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub")
-    )
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    use_hub_cache(tmp_path / "hub", monkeypatch)
     expected = SentenceEncoder(snapshot)
     for path, revision in (
         ("some/bert", None),

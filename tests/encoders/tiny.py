@@ -88,6 +88,7 @@ def word_tokenizer(decoder: bool = False) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     names: dict[str, Any] = {"unk_token": "[UNK]", "eos_token": "[SEP]"}
+    names["model_input_names"] = ["input_ids", "attention_mask"]
     if not decoder:
         tokenizer.post_processor = TemplateProcessing(
             single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

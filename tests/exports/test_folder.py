@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import numpy as np
 import pytest
 
@@ -26,6 +25,7 @@ from flowbert.exports import FORMATS, export
 from flowbert.exports.folder import MODES, encode_with_folder, stock_modules
 from flowbert.maps import AnyMap, Scale
 from flowbert.model import Model
+from helpers import use_hub_cache
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers", reason="needs sentence-transformers"
@@ -133,8 +133,7 @@ def test_it_loads_by_its_name_on_the_hub(
     shutil.copytree(exported, repository / "snapshots" / commit)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    use_hub_cache(tmp_path, monkeypatch)
     loaded = Model.load("some/name")
     assert loaded.map_name == "flow"
     assert loaded.encoder.describe()["path"] == "some/name"

@@ -13,17 +13,26 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import Tensor, multiprocessing
 from transformers import ElectraConfig, ElectraModel
 
+from encoders.tiny import CONFIGS, tiny_network, word_tokenizer
 from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.cpu import fast_training
 from flowbert.errors import UserError
 from flowbert.modules.losses import InfoNCE
 from flowbert.modules.mlm import MLMModule
 from flowbert.modules.sbert import SBERTModule
 from flowbert.modules.simcse import SimCSEModule
-from flowbert.modules.trained import TrainedModule
+from flowbert.modules.trained import TrainedModule, dropout_rates, set_dropout
 from texts import METHODS, examples, small_network, step, text_data, trainable
 
+DROPOUT_OPTIONS = (
+    "attention_dropout",
+    "attention_probs_dropout_prob",
+    "attn_pdrop",
+    "dropout",
+    "hidden_dropout_prob",
+)
 SENTENCES = ["the cat sleeps", "a big dog runs on the mat", "été 東京"]
 
 pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
@@ -247,6 +256,24 @@ def test_dropout_is_set_everywhere() -> None:
     assert not torch.equal(encoder(features), encoder(features))
     SimCSEModule(encoder, dropout=0.0)
     assert torch.equal(encoder(features), encoder(features))
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_dropout_of_every_kind_of_network_is_set(kind: str) -> None:
+    network = tiny_network(kind, **dict.fromkeys(DROPOUT_OPTIONS, 0.3))
+    ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(0))
+    encoder = SentenceEncoder(Backbone(network, word_tokenizer()))
+    network.train()
+
+    def compute() -> Tensor:
+        with torch.no_grad():
+            output: Tensor = network(input_ids=ids).last_hidden_state
+        return output
+
+    assert not torch.equal(compute(), compute())
+    set_dropout(encoder, 0.0)
+    assert torch.equal(compute(), compute())
+    assert max(dropout_rates(encoder)) == 0
 
 
 def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path: Path) -> None:
