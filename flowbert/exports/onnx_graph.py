@@ -41,7 +41,7 @@ def write_onnx(folder: Path, model: Model) -> None:
     saved.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
     saved.save(str(folder / TOKENIZER))
     example = encoder.tokenize(["a b c", "a"])
-    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
+    sizes = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
     try:
         with torch.no_grad(), _quiet():
             program: Any = torch.onnx.export(
