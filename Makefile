@@ -4,13 +4,24 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SHELL := bash
 
-.PHONY: quickstart test test-processors test-slow lint types reference wheel
+.PHONY: quickstart test test-oldest test-newest test-processors test-slow lint types reference wheel
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config quickstart
 
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The suite with the lowest and with the newest releases that pyproject.toml allows. Warnings of libraries
+# that know nothing of each other are no errors there. The pins may pass what pip is configured to allow.
+TESTS ?=
+test-oldest test-newest: test-%: $(VENV)/%/installed
+	OMP_NUM_THREADS=1 $(VENV)/$*/bin/python -m pytest -n 2 --dist worksteal --override-ini filterwarnings=default $(TESTS)
+
+$(VENV)/%/installed: constraints-%.txt pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)/$*
+	PIP_CONSTRAINT=constraints-$*.txt $(VENV)/$*/bin/python -m pip install --quiet --no-compile --editable '.[export,onnx,faiss,mteb,test]'
+	touch $@
 
 # The numeric tests as other processors run them: instruction sets of torch, of oneDNN, threads.
 PROCESSORS ?= default:SSE41:1 avx2:AVX2:2 default:AVX2:4

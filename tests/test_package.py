@@ -1,9 +1,13 @@
 """What ``import flowbert`` gives."""
 
 import inspect
+import tomllib
 from importlib.metadata import metadata
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import flowbert
 
@@ -31,3 +35,68 @@ def test_names_are_attributes_and_others_are_not() -> None:
 
 def test_version() -> None:
     assert metadata("flowbert")["Version"] == flowbert.__version__
+
+
+# ---------------------------------------------------------------- the ranges of versions
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+RANGES = [
+    Requirement(line)
+    for lines in (
+        PROJECT["project"]["dependencies"],
+        *PROJECT["project"]["optional-dependencies"].values(),
+    )
+    for line in lines
+]
+
+
+def pins(file: str) -> list[Requirement]:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    stripped = [line.partition("#")[0].strip() for line in lines]
+    return [Requirement(line) for line in stripped if line and line[0] != "-"]
+
+
+def version(pin: Requirement) -> str:
+    (specifier,) = pin.specifier
+    assert specifier.operator == "==", pin
+    return specifier.version
+
+
+def test_the_oldest_set_is_the_lower_bounds_line_by_line() -> None:
+    bounds = [
+        (each.name, part.version)
+        for each in RANGES
+        for part in each.specifier
+        if part.operator == ">="
+    ]
+    oldest = [(pin.name, version(pin)) for pin in pins("constraints-oldest.txt")]
+    assert oldest == bounds
+
+
+def test_the_newest_set_has_a_line_for_each_range() -> None:
+    names = list(dict.fromkeys(pin.name for pin in pins("constraints-newest.txt")))
+    assert names == [each.name for each in RANGES]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "requirements.txt",
+        "requirements-dev.txt",
+        "requirements-bench.txt",
+        "constraints-newest.txt",
+    ],
+)
+def test_pins_lie_in_the_ranges(file: str) -> None:
+    ranges = {each.name: each.specifier for each in RANGES}
+    for pin in pins(file):
+        assert version(pin) in ranges.get(pin.name, SpecifierSet()), pin
+
+
+def test_the_installed_versions_lie_in_the_ranges() -> None:
+    for line in metadata("flowbert").get_all("Requires-Dist") or []:
+        needed = Requirement(line)
+        if needed.marker is None:
+            installed = metadata(needed.name)["Version"]
+            assert needed.specifier.contains(installed, prereleases=True), line

@@ -209,5 +209,6 @@ def test_moving_positions_and_other_devices_get_one_worker() -> None:
     assert workers(tiny_network("llama")) > 1
     rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     name = "rope_scaling" if TRANSFORMERS_4 else "rope_parameters"
-    assert workers(tiny_network("llama", **{name: rope})) == 1
+    options: dict[str, Any] = {name: rope}
+    assert workers(tiny_network("llama", **options)) == 1
     assert workers(tiny_network("bert").to("meta")) == 1

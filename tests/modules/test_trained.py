@@ -260,7 +260,8 @@ def test_dropout_is_set_everywhere() -> None:
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_dropout_of_every_kind_of_network_is_set(kind: str) -> None:
-    network = tiny_network(kind, **dict.fromkeys(DROPOUT_OPTIONS, 0.3))
+    rates: dict[str, Any] = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
+    network = tiny_network(kind, **rates)
     ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(0))
     encoder = SentenceEncoder(Backbone(network, word_tokenizer()))
     network.train()
