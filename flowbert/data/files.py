@@ -99,7 +99,7 @@ def stream_lines(path: Path) -> Iterator[str]:
     """Lines of a UTF-8 file with their ends, ``.gz`` too, without a byte order mark.
 
     Raises:
-        UserError: If the file is missing, damaged or not UTF-8.
+        UserError: If the file is missing, damaged or not UTF-8, or has a NUL in it, as UTF-16 has.
     """
     check_file(path)
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
@@ -107,6 +107,10 @@ def stream_lines(path: Path) -> Iterator[str]:
     try:
         with opened(path, "rb") as lines:
             for number, line in enumerate(lines, start=1):
+                if b"\0" in line:
+                    raise UserError(
+                        f"{path}: line {number} has a NUL character, as UTF-16 has; expected UTF-8 text"
+                    )
                 yield line.decode("utf-8" if number > 1 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: line {number} is not UTF-8 text") from error
@@ -118,6 +122,14 @@ def read_lines(path: Path) -> list[str]:
     r"""Every line of a text file, blank ones included.
 
     Lines end with ``\n`` or ``\r\n`` only: a Unicode line separator inside a sentence stays.
+
+    Raises:
+        UserError: As of :func:`stream_lines`, and if all lines end with ``\r`` alone.
     """
-    lines = (line.removesuffix("\n") for line in stream_lines(path))
-    return [line.removesuffix("\r") for line in lines]
+    stream = (line.removesuffix("\n") for line in stream_lines(path))
+    lines = [line.removesuffix("\r") for line in stream]
+    if len(lines) == 1 and "\r" in lines[0]:
+        raise UserError(
+            f"{path}: its lines end with carriage returns; expected line feeds"
+        )
+    return lines

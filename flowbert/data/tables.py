@@ -76,9 +76,8 @@ class Row:
         except ValueError:
             number = math.nan
         if not low <= number <= high:
-            raise self.error(
-                column, f"expected a finite number from {low:g} to {high:g}"
-            )
+            limits = "" if math.isinf(high - low) else f" from {low:g} to {high:g}"
+            raise self.error(column, f"expected a finite number{limits}")
         return number
 
     def label(self, column: str, meaning: Mapping[str, Value]) -> Value:
@@ -122,7 +121,19 @@ def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
             f"{path}: received {path.suffix!r}; {choices(FORMATS, path.suffix)}"
         )
     check_file(path)
-    return rows_of(path, reader(path), layouts)
+    records = reader(path)
+    if not layouts and records and _extension(path) in (".csv", ".tsv"):
+        _check_header(path, list(records[0]))
+    return rows_of(path, records, layouts)
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    """Refuse a file whose first line, taken as the name of its only column, is a sentence."""
+    if len(names) == 1 and len(names[0].split()) > 1:
+        raise UserError(
+            f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
+            "expected a header, or this name given as the column"
+        )
 
 
 def is_table(name: str | Path) -> bool:
@@ -206,7 +217,8 @@ def field_records(
     records: list[Record] = []
     try:
         for fields in csv.reader(lines, dialect, strict=True):
-            if not any(field.strip() for field in fields):
+            is_cell = len(fields) == len(names) == 1  # of the only column
+            if not any(field.strip() for field in fields) and not (fields and is_cell):
                 continue
             if not names:
                 names = fields
@@ -238,13 +250,27 @@ def read_tsv(path: Path) -> list[Record]:
     return field_records(path, read_lines(path))
 
 
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of pairs of names and values.
+
+    Raises:
+        ValueError: If a name is in it twice.
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is in it twice")
+    return values
+
+
 def _read_jsonl(path: Path) -> list[Record]:
     records: list[Record] = []
     for line in read_lines(path):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=_unique)
             if not isinstance(record, dict):
                 raise ValueError(f"received {reprlib.repr(record)}; expected an object")
         except (ValueError, RecursionError) as error:

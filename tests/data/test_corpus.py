@@ -66,6 +66,19 @@ def test_a_blank_line_and_the_end_of_a_file_end_a_document(tmp_path: Path) -> No
     assert load_corpus(BUILTIN).starts is None
 
 
+def test_an_empty_cell_is_a_blank_sentence(tmp_path: Path) -> None:
+    cells = [("text", ""), ("one dog", "1"), ("", "2"), ("two", "3"), (" ", "4")]
+    one = write(tmp_path / "one.csv", *(f'"{text}"' for text, _ in cells))
+    two = write(tmp_path / "two.csv", *(f'"{a}",{b or "id"}' for a, b in cells))
+    lines = write(tmp_path / "lines.txt", *(text for text, _ in cells[1:]))
+    for path, column in ((one, None), (two, "text"), (lines, None)):
+        corpus = load_corpus(path, column=column)
+        assert (corpus.sentences, corpus.blank) == (("one dog", "two"), 2)
+    write(tmp_path / "named.csv", "My column", "one dog")
+    named = load_corpus(tmp_path / "named.csv", column="My column")
+    assert named.sentences == ("one dog",)
+
+
 TEXTS = ["one dog", " two ", "", "three"]
 FRAME = pd.DataFrame({"id": range(4), "text": TEXTS})
 
