@@ -109,7 +109,8 @@ def stream_lines(path: Path) -> Iterator[str]:
             for number, line in enumerate(lines, start=1):
                 if b"\0" in line:
                     raise UserError(
-                        f"{path}: line {number} has a NUL character, as UTF-16 has; expected UTF-8 text"
+                        f"{path}: line {number} has a NUL character, as UTF-16 has; expected "
+                        "UTF-8 text"
                     )
                 yield line.decode("utf-8" if number > 1 else "utf-8-sig")
     except UnicodeDecodeError as error:
