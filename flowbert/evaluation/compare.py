@@ -1,7 +1,7 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from flowbert.data.corpus import NAMED, Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.data.hub import hub_name
 from flowbert.data.memory import IN_MEMORY
+from flowbert.data.sts import SAMPLE
 from flowbert.data.tables import is_table
 from flowbert.encoders import (
     EmbeddingCache,
@@ -122,11 +123,12 @@ def compare(
         bootstrap=bootstrap,
     )
     of_labels = labels is not None and is_table(labels)
+    from_senteval = labels is not None and labels != SAMPLE and not of_labels
     measured = load_tasks(
         tasks,
-        senteval,
+        None if from_senteval and not _has(tasks, _is_named) else senteval,
         split=split,
-        columns=None if of_labels and not _has_files(tasks) else columns,
+        columns=None if of_labels and not _has(tasks, is_table) else columns,
         score_range=score_range,
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
@@ -191,12 +193,18 @@ def check_options(
     return numbers
 
 
-def _has_files(tasks: Any) -> bool:
-    """Whether a task is a file of pairs."""
+def _has(tasks: Any, kind: Callable[[str], bool]) -> bool:
+    """Whether one of the tasks is a text of some kind."""
     if not isinstance(tasks, str | list | tuple):
         return False
     items = as_list(tasks, "tasks", paths=True) if isinstance(tasks, str) else tasks
-    return any(isinstance(item, str) and is_table(item) for item in items)
+    return any(isinstance(item, str) and kind(item) for item in items)
+
+
+def _is_named(task: str) -> bool:
+    """Whether a task is read from ``senteval``."""
+    kind, _, source = task.rpartition(":")
+    return kind != "answers" and source != SAMPLE and not is_table(source)
 
 
 def _check_used(

@@ -84,7 +84,7 @@ class Method:
         """Digest of the parameters, and of the values of a fitted map."""
         return digest(map_name(self.map), self._values, self.token)
 
-    @property
+    @cached_property
     def _values(self) -> list[str]:
         """Digest of each step of a fitted map."""
         if not self.fitted or self.token is not None:

@@ -9,7 +9,7 @@ import pandas as pd
 from flowbert.data.answers import load_answers
 from flowbert.data.entailment import load_entailment
 from flowbert.data.files import as_list
-from flowbert.data.sts import load_sts
+from flowbert.data.sts import SAMPLE, load_sts
 from flowbert.data.tables import is_table
 from flowbert.errors import UserError, choices
 from flowbert.tasks.answers import AnswerRanking
@@ -84,6 +84,7 @@ def load_tasks(
     sources = [_parse(item) for item in given]
     _check_used(
         sources,
+        senteval=senteval,
         split=None if split == "test" else split,
         columns=columns,
         score_range=score_range,
@@ -173,7 +174,13 @@ def _check_used(sources: Sequence[tuple[str, Any]], **given: Any) -> None:
     pairs = [(kind, source) for kind, source in sources if kind in ("sts", *UNITS)]
     own = any(isinstance(source, str) and is_table(source) for _, source in pairs)
     measured = any(kind == "sts" and not isinstance(x, Task) for kind, x in pairs)
+    named = any(
+        isinstance(source, str) and source != SAMPLE and not is_table(source)
+        for kind, source in sources
+        if kind != "answers"
+    )
     users = {
+        "senteval": (named, "tasks that are read from it, such as STSB"),
         "split": (bool(pairs), "tasks of sentence pairs"),
         "columns": (own, "own files of pairs"),
         "score_range": (own, "own files of pairs"),

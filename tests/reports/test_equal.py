@@ -1,5 +1,6 @@
 """The printed tables, the page and results.csv, parsed back, equal the long frame cell by cell."""
 
+import csv
 import random
 from html.parser import HTMLParser
 from pathlib import Path
@@ -160,15 +161,13 @@ def test_cells_of_the_page_are_those_of_the_frame(seed: int, tmp_path: Path) -> 
 def test_the_csv_file_is_the_frame(seed: int, tmp_path: Path) -> None:
     results = Results(random_rows(seed), {})
     results.save(tmp_path / "results.json")
-    table = pd.read_csv(
-        tmp_path / "results.csv",
-        keep_default_na=False,
-        na_values={"value": [""]},
-        float_precision="round_trip",
-    )
-    assert list(table.columns) == list(COLUMNS)
-    for name in ("method", "task", "metric", "aggregation", "value"):
-        assert table[name].tolist() == results.frame[name].tolist()
+    with (tmp_path / "results.csv").open(encoding="utf-8", newline="") as file:
+        records = list(csv.DictReader(file))
+    assert list(records[0]) == list(COLUMNS)
+    for name in ("method", "task", "metric", "aggregation"):
+        assert [record[name] for record in records] == results.frame[name].tolist()
+    values = [float(record["value"]) for record in records]
+    assert values == results.frame["value"].tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))
