@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus
+from flowbert.data.memory import IN_MEMORY
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.overlap import without_overlap
 from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
@@ -85,7 +86,7 @@ _USED: dict[tuple[str, str], tuple[str, ...]] = {
 def used_options(
     method: str,
     *,
-    corpus: str | None = None,
+    corpus: Any = None,
     positive: str | None = None,
     objective: str | None = None,
     **given: Any,
@@ -94,7 +95,7 @@ def used_options(
 
     Args:
         method: ``simcse``, ``sbert`` or ``mlm``.
-        corpus: Name of the corpus; None if it is not given.
+        corpus: Name of the corpus, or sentences in memory; None if it is not given.
         positive: Positive of SimCSE; None for ``dropout``.
         objective: Objective of Sentence-BERT; None for ``softmax``.
         given: The other options, None where they are not given.
@@ -108,6 +109,8 @@ def used_options(
     """
     check_choice("positive", positive or POSITIVES[0], POSITIVES)
     check_choice("objective", objective or OBJECTIVES[0], OBJECTIVES)
+    if corpus is not None and not isinstance(corpus, str):
+        corpus = IN_MEMORY
     used, where = _USED.get((method, ""), ()), f"method {method}"
     if method == "simcse":
         positive = positive or POSITIVES[0]
