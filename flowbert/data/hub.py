@@ -25,14 +25,19 @@ def hub_options(source: str) -> tuple[str, dict[str, str]]:
     """Name and options of ``hub:NAME?option=value&...``.
 
     Raises:
-        UserError: If an option is unknown.
+        UserError: If an option is unknown, or given twice or without a value.
 
     Example:
         >>> hub_options("hub:owner/name?split=test")
         ('owner/name', {'split': 'test'})
     """
     name, _, query = source.removeprefix("hub:").partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    given = parse_qsl(query, keep_blank_values=True)
+    options = dict(given)
+    if len(options) < len(given) or not all(options.values()):
+        raise UserError(
+            f"corpus: received {source!r}; expected each option once, as option=value"
+        )
     for option in options:
         if option not in _OPTIONS:
             raise UserError(f"corpus: received {source!r}; {choices(_OPTIONS, option)}")
