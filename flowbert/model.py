@@ -161,7 +161,11 @@ class Model:
                 raise UserError(
                     f"method: received {method!r}; {path} is an encoder without maps"
                 )
-            return cls(load_encoder(str(encoder or path)))
+            if encoder is not None:
+                raise UserError(
+                    f"encoder: received {encoder!r}; expected none, as {path} is an encoder itself"
+                )
+            return cls(load_encoder(str(path)))
         content = _read_encoder(folder)
         if not content["encoder"]:
             raise UserError(

@@ -13,7 +13,7 @@ import torch
 
 from encoders.tiny import SENTENCES, write_tiny
 from exports.models import FLOW, TEXTS, fit_map
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import PRECISIONS, Scale, Whitening
@@ -327,6 +327,9 @@ MISTAKES: list[tuple[Callable[[Path], Any], str]] = [
     (lambda path: Model.load(path / "run", "zca"), "method: received 'zca'"),
     (lambda path: Model.load(path / "bert", "flow"), "method: received 'flow'"),
     (lambda path: Model.load(path / "none"), "encoder: received"),
+    (lambda path: Model.load(path / "bert", encoder="x"), "encoder: received 'x'"),
+    (lambda path: load_encoder(path / "bert", max_words=5), "max_words: received 5"),
+    (lambda path: Model.load(path / "run").encode("a", batch_size=0), "batch_size: "),
     (lambda path: Model.load(path / "run").encode([]), "sentences: received none"),
     (lambda path: find_model(path / "bert"), "model: received"),
 ]

@@ -92,6 +92,8 @@ class SentenceEncoder(nn.Module):
     """
 
     pooling: Pooling
+    counted = False
+    """Whether the token weights were counted here, and not saved with the folder."""
 
     def __init__(
         self,
@@ -110,6 +112,8 @@ class SentenceEncoder(nn.Module):
         super().__init__()
         settings = FolderSettings()
         if isinstance(path, Backbone):
+            if revision is not None or dtype != "float32":
+                raise ValueError("revision, dtype: expected none for a loaded backbone")
             self.backbone = path
         else:
             files = locate(str(path), revision)
@@ -170,12 +174,15 @@ class SentenceEncoder(nn.Module):
                 raise UserError(
                     f"pooling: received {text!r}, without which the encoder was loaded"
                 )
+        if pooling.name not in COUNTED:
+            self.counted = False
         if pooling.name not in WEIGHTED:
             token_weights = None
         elif token_weights is None:
             counts = None
             if pooling.name in COUNTED:
                 counts = self._count_tokens(count_over, text)
+                self.counted = True
             options = {name: x for name, x in pooling.options.items() if name != "half"}
             token_weights = weigh_tokens(
                 pooling.name, self.backbone.tokenizer, counts, **options

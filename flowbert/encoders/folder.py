@@ -128,7 +128,11 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         return WordVectors(
             path, **{name: x for name, x in given.items() if name in _OF_WORDS}
         )
-    given.pop("max_words", None)
+    if "max_words" in given:
+        raise UserError(
+            f"max_words: received {given['max_words']}; expected none, as {path} is no file of "
+            "word vectors"
+        )
     if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
         files = locate(path, given.get("revision"))
         if read_settings(files.folder).left_out:

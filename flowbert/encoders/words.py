@@ -84,6 +84,7 @@ class WordVectors:
         self.words, self.vectors = _read(Path(path).expanduser(), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)
+        self.counted = self.pooling.name == "sif" and token_weights is None
         if self.pooling.name == "mean":
             token_weights = None
         elif token_weights is None:
@@ -102,7 +103,10 @@ class WordVectors:
     def _count(self, count_over: Sequence[str]) -> Tensor:
         counts = Counter(word for text in count_over for word in self._split(text))
         if not counts:
-            raise UserError("count_over: received no words; expected some to count")
+            raise UserError(
+                f"pooling: received {str(self.pooling)!r} without sentences to count words over; "
+                "expected a fitted model, count_over, or mean"
+            )
         a, total = self.pooling.options["a"], counts.total()
         weights = [a / (a + counts[word] / total) for word in self.words]
         return torch.tensor(weights, dtype=torch.float64)

@@ -1,6 +1,7 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,12 +17,13 @@ from flowbert.data.sts import SAMPLE
 from flowbert.data.tables import is_table
 from flowbert.encoders import (
     EmbeddingCache,
+    Encoder,
     EncoderOptions,
     LoadedSentenceTransformer,
     is_sentence_transformer,
     open_encoders,
 )
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.cells import draw_samples, plan_cells
 from flowbert.evaluation.computing import compute
 from flowbert.evaluation.intervals import add_intervals
@@ -150,6 +152,7 @@ def compare(
     if is_sentence_transformer(encoder):
         encoder = LoadedSentenceTransformer(encoder)
     encoders = open_encoders(encoder, count_over, device)
+    _warn_of_counts(encoders, len(distinct))
     learned = {}
     if any(method.supervised and method.needs_fit for method in chosen):
         given = given_labels(labels, senteval, columns)
@@ -191,6 +194,22 @@ def check_options(
             f"seeds: received {seeds!r}; expected different whole numbers of at least 0"
         )
     return numbers
+
+
+def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
+    """Say that weights are counted over all corpora, where a fit would count over its own."""
+    counted = {
+        encoder.columns()["pooling"]: None
+        for encoder in encoders
+        if getattr(encoder, "counted", False)
+    }
+    if counted and corpora > 1:
+        warnings.warn(
+            f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
+            "compared or fitted with one of them alone, weights and figures are others",
+            FlowbertWarning,
+            stacklevel=3,
+        )
 
 
 def _has(tasks: Any, kind: Callable[[str], bool]) -> bool:

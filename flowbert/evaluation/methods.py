@@ -131,7 +131,9 @@ def parse_methods(methods: Any) -> list[Method]:
     if isinstance(methods, Mapping):
         parsed = [replace(_method(value), name=name) for name, value in methods.items()]
     else:
-        values = as_list(methods, "methods") if isinstance(methods, str) else methods
+        values = methods
+        if isinstance(methods, str):
+            values = as_list(methods, "methods", paths=True)
         parsed = [_method(value) for value in values]
     names = [method.name for method in parsed]
     if len(set(names)) < len(names):

@@ -24,14 +24,21 @@ from transformers import (
 
 import flowbert
 from encoders.tiny import SENTENCES, TOLERANCE, add_modules, word_tokenizer
+from flowbert.cli.options import check
 from flowbert.encoders import (
+    EncoderOptions,
     SentenceEncoder,
     SentenceTransformerFolder,
     WordVectors,
     load_encoder,
+    open_encoders,
 )
+from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation.methods import parse_methods
 from flowbert.io import digest
+from flowbert.maps import Whitening
+from flowbert.model import Model
 from helpers import use_hub_cache
 
 Tiny = Callable[[str], Path]
@@ -182,6 +189,44 @@ def test_no_code_of_a_checkpoint_is_ever_run() -> None:
                 assert "trust_remote_code=False" in keywords, f"{file}:{node.lineno}"
                 calls += 1
     assert calls >= 4
+
+
+NAMES = ["Qwen2.5-0.5B", "a,b", "v1.txt", "of.vec", "last", "a b", "x[1]", "o:n@e", "*"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_of_any_name_is_an_encoder(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = SentenceEncoder(folder).encode(SENTENCES)
+    (tmp_path / "in").mkdir()
+    folder.rename(tmp_path / "in" / name)
+    monkeypatch.chdir(tmp_path / "in")
+    for path in (name, f"./{name}", str(Path(name).absolute())):
+        assert np.array_equal(load_encoder(path).encode(SENTENCES), expected)
+        (opened,) = open_encoders(path)
+        assert np.array_equal(opened.encode(SENTENCES), expected)
+        assert len(open_encoders(EncoderOptions([path, "builtin-sample"]))) == 2
+        both = EncoderOptions(f"{path},builtin-sample")
+        assert [each.path for each in open_encoders(both)] == [path, "builtin-sample"]
+        check("encode", ["--encoder.path", path, "--output", "v.npy"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_any_name_is_a_model(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = SentenceEncoder(folder)
+    monkeypatch.chdir(tmp_path)
+    fitted = Whitening(2, shrinkage=0.1).fit(encoder.encode(SENTENCES))
+    Model(encoder, fitted).save(Path(name) / "model")
+    expected = fitted.transform(encoder.encode(SENTENCES))
+    assert np.array_equal(Model.load(name).encode(SENTENCES), expected)
+    assert np.array_equal(encode(SENTENCES, model=name), expected)
+    check("encode", ["--model", name, "--output", "v.npy"])
+    assert len(parse_methods(f"raw,./{name},whitening")) == 3
+    if name not in ("last", "*"):
+        assert len(parse_methods(f"raw,{name},whitening")) == 3
 
 
 # ------------------------------------------------------------- encoders trained here

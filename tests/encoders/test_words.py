@@ -177,7 +177,7 @@ def test_undecodable_and_missing_files(tmp_path: Path) -> None:
         ({"pooling": "cls"}, "pooling", "'cls'"),
         ({"pooling": "sif:cls=2"}, "pooling", "'sif:cls=2'"),
         ({"pooling": "mean:half=0"}, "pooling", "'mean:half=0'"),
-        ({"pooling": "sif"}, "count_over", "no words"),
+        ({"pooling": "sif"}, "pooling", "without sentences"),
         ({"max_words": 0}, "max_words", "received 0"),
     ],
 )

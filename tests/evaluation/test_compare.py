@@ -16,7 +16,7 @@ from evaluation.small import DIM, WordSums, write_corpus, write_pairs
 from flowbert.analysis import Analysis
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
-from flowbert.encoders import EmbeddingCache, SentenceEncoder
+from flowbert.encoders import EmbeddingCache, EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation import Results, compare
 from flowbert.evaluation.cells import Cell, plan_cells
@@ -423,3 +423,21 @@ def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
     assert {"own", str(path)} <= set(several.frame["corpus"])
     with pytest.raises(UserError, match="corpus: received two called 'memory'"):
         run(encoder, shrunk, corpus=corpora[2:4], tasks=tasks)
+
+
+def test_tokens_that_are_counted_over_several_corpora_give_a_warning(
+    tmp_path: Path,
+) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", 40)
+    corpora = []
+    for size in (60, 90):
+        corpora.append(write_corpus(tmp_path / f"{size}.txt", size))
+    idf = EncoderOptions(pooling="idf")
+    options: dict[str, Any] = {"tasks": pairs, "methods": "raw,whitening-2"}
+    with pytest.warns(FlowbertWarning, match="idf counts tokens over all 2 corpora"):
+        run(idf, corpus=corpora, **options)
+    for corpus in corpora:
+        run(idf, corpus=corpus, **options)
+    SentenceEncoder(pooling="idf", count_over=["a dog"]).save(tmp_path / "saved")
+    saved = EncoderOptions(str(tmp_path / "saved"), pooling="idf")
+    run(saved, corpus=corpora, **options)
