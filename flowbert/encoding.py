@@ -11,7 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import load_corpus
-from flowbert.encoders import EncoderOptions, as_sentences, open_encoder
+from flowbert.encoders import (
+    EncoderOptions,
+    as_sentences,
+    check_device,
+    open_encoder,
+)
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import (
     Output,
@@ -156,6 +161,7 @@ def _open_model(
             f"encoder: received {options}; expected its path alone beside a model, which has "
             "the settings of the fit"
         )
+    check_device(device)
     fitted = Model.load(model, method, encoder=moved)
     if isinstance(fitted.encoder, torch.nn.Module):
         fitted.encoder.to(device)

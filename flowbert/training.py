@@ -28,7 +28,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.cpu import warn_of_bfloat16
-from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
 from flowbert.evaluation import Results, compare
 from flowbert.evaluation.labels import embed_pairs, labels_of
 from flowbert.evaluation.methods import Method, fit_map
@@ -416,6 +416,8 @@ class Run:
         loaded = None
         if "corpus" in used_options(self.method, corpus=corpus, nli=nli, **options):
             loaded = self._load_corpus(corpus, nli, column)
+        else:
+            check_used({"column": column}, (), f"method {self.method}")
         examples = make_examples(
             self.method, loaded, nli=nli, tasks=self.tasks, **options
         )
@@ -424,6 +426,10 @@ class Run:
         self._set_fitted_on(examples)
         self.sentences = examples.columns[0]
         self.encoder = open_encoder(self.options, self.sentences, self.device)
+        if not isinstance(self.encoder, SentenceEncoder):
+            raise UserError(
+                f"encoder: received {self.encoder.path}; expected a transformer to train"
+            )
         self._check_encoder(self.encoder.identity)
         trained = SentenceEncoder(
             **self.encoder.describe(),
@@ -441,6 +447,8 @@ class Run:
             and isinstance(corpus, str)
             and corpus in ("target", "train_only")
         ):
+            given = {"nli": nli, "column": column}
+            check_used(given, (), f"the corpus {corpus}")
             return self.tasks[0].corpus(corpus)
         return load_corpus(corpus, nli=nli or "hub", column=column)
 

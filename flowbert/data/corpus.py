@@ -157,6 +157,8 @@ def load_corpus(
                 f"expected sentences, or one text {','.join(texts[:2])!r}"
             )
         corpus = Corpus.of_texts(IN_MEMORY, [texts])
+    if corpus.name != "nli" and nli != "hub":
+        check_used({"nli": nli}, (), f"the corpus {corpus.name}")
     if not has_columns:
         check_used({"column": column}, (), f"the corpus {corpus.name}, without columns")
     if not len(corpus):

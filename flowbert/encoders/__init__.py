@@ -13,7 +13,12 @@ from flowbert.encoders.loaded import (
     LoadedSentenceTransformer,
     is_sentence_transformer,
 )
-from flowbert.encoders.options import EncoderOptions, open_encoder, open_encoders
+from flowbert.encoders.options import (
+    EncoderOptions,
+    check_device,
+    open_encoder,
+    open_encoders,
+)
 from flowbert.encoders.words import WordVectors
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "SentenceTransformerFolder",
     "WordVectors",
     "as_sentences",
+    "check_device",
     "check_same_encoder",
     "encode_variants",
     "is_sentence_transformer",

@@ -14,7 +14,7 @@ from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder
 from flowbert.encoders.folder import load_encoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
 from flowbert.encoders.pooling import POOLER, parse_pooling
-from flowbert.errors import UserError
+from flowbert.errors import UserError, first_line
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ def open_encoders(
         device: Device of the networks.
 
     Raises:
-        UserError: If an encoder cannot be loaded, or an option does not fit it.
+        UserError: If an encoder cannot be loaded, an option does not fit it, or the device is not
+            here.
     """
+    check_device(device)
     if isinstance(options, str):
         options = EncoderOptions(options)
     if not isinstance(options, EncoderOptions):
@@ -71,6 +73,17 @@ def open_encoders(
         for _, group in groupby(poolings, _has_pooler):
             encoders += _open(path, options, list(group), count_over, device)
     return encoders
+
+
+def check_device(device: torch.device | str) -> None:
+    """Raise a UserError for a device that is not here."""
+    try:
+        torch.empty(0, device=device)
+    # Without CUDA in torch it is an AssertionError.
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device: received {str(device)!r}; expected one that is here ({first_line(error)})"
+        ) from error
 
 
 def open_encoder(

@@ -136,7 +136,11 @@ def compare(
         uniformity_limit=uniformity_limit,
     )
     shared = {
-        name: load_corpus(source, nli=nli, column=column if _is_table(name) else None)
+        name: load_corpus(
+            source,
+            nli=nli if name == "nli" else "hub",
+            column=column if _is_table(name) else None,
+        )
         for name, source in sources.items()
         if name not in _OWN
     }

@@ -20,8 +20,9 @@ from flowbert.encoders import (
     Encoder,
     SentenceEncoder,
     WordVectors,
+    check_device,
 )
-from flowbert.errors import UserError, choices, nearest
+from flowbert.errors import UserError, check_used, choices, nearest
 from flowbert.evaluation.cells import Cell, plan_cells
 from flowbert.evaluation.compare import check_options
 from flowbert.evaluation.computing import compute
@@ -129,6 +130,9 @@ def reproduce(
         UserError: If an argument is wrong, or no row can be run.
     """
     seeds = check_options(seeds, bootstrap, output)
+    check_device(device)
+    if bootstrap == 0:
+        check_used({"bootstrap_seed": bootstrap_seed or None}, (), "bootstrap 0")
     names = as_list(tasks, "tasks")
     for name in names:
         if name not in TASKS:
