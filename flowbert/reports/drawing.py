@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -62,7 +62,7 @@ class Plot:
         frame: Makes its frame; empty where a run has no data for it.
         section: Section of the page.
         title: What it shows.
-        caption: How to read it.
+        caption: How to read it; where that depends on what is drawn, a function of its frame.
         facets: Columns whose values have axes of their own, separated by spaces.
         rows: Column whose values are rows of the picture, and add to its height.
         height: Height of the axes in inches.
@@ -74,7 +74,7 @@ class Plot:
     frame: Callable[[Run], pd.DataFrame]
     section: str
     title: str
-    caption: str
+    caption: str | Callable[[pd.DataFrame], str]
     facets: str = ""
     rows: str = ""
     height: float = 2.7
@@ -165,7 +165,21 @@ def _add_legend(figure: "Figure") -> None:
     figure.legend(list(handles.values()), handles, **place)
 
 
-def save_picture(plot: Plot, run: Run, path: Path) -> tuple[bytes, float]:
+class Picture(NamedTuple):
+    """A picture that was drawn.
+
+    Args:
+        svg: The picture.
+        width: Its width in inches.
+        caption: How to read it.
+    """
+
+    svg: bytes
+    width: float
+    caption: str
+
+
+def save_picture(plot: Plot, run: Run, path: Path) -> Picture | None:
     """Write a picture of a run as .svg and .png, and its frame as .csv.
 
     Args:
@@ -174,7 +188,7 @@ def save_picture(plot: Plot, run: Run, path: Path) -> tuple[bytes, float]:
         path: Path of the files without their ending.
 
     Returns:
-        The SVG and its width in inches; nothing is written if the run has no data for it.
+        The picture; None, and nothing is written, if the run has no data for it.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -182,7 +196,7 @@ def save_picture(plot: Plot, run: Run, path: Path) -> tuple[bytes, float]:
 
     frame = plot.frame(run)
     if frame.empty:
-        return b"", 0.0
+        return None
     svg = BytesIO()
     with rc_context(_STYLE), warnings.catch_warnings():
         # The font lacks some scripts; browsers have others.
@@ -198,4 +212,5 @@ def save_picture(plot: Plot, run: Run, path: Path) -> tuple[bytes, float]:
         canvas.print_svg(svg, metadata={"Date": None})
     path.with_suffix(".svg").write_bytes(svg.getvalue())
     frame.to_csv(path.with_suffix(".csv"), index=False)
-    return svg.getvalue(), figure.get_figwidth()
+    caption = plot.caption if isinstance(plot.caption, str) else plot.caption(frame)
+    return Picture(svg.getvalue(), figure.get_figwidth(), caption)

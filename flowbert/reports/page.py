@@ -22,6 +22,11 @@ from flowbert.reports.tables import Table, make_table, notes, result_tables, sho
 if TYPE_CHECKING:
     from jinja2 import Template
 
+_SETTING = {
+    "fitted": "maps fitted on {} other sentences",
+    "sentences": "{} sentences measured",
+    "map": "drawn in two dimensions by {}",
+}
 _GENERATOR = b'<meta name="generator" content="flowbert '
 
 
@@ -118,13 +123,13 @@ def _template() -> "Template":
 
 
 def _pictures(run: Run, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write the pictures that a run has data for; yield their names, addresses and widths."""
+    """Write the pictures that a run has data for; yield them by name as the page needs them."""
     for name, plot in PLOTS.items():
-        save = partial(save_picture, plot, run, folder / name)
-        svg, width = attempt(name, save, (b"", 0.0))
-        if svg:
-            data = base64.b64encode(svg).decode()
-            yield name, {"source": f"data:image/svg+xml;base64,{data}", "width": width}
+        picture = attempt(name, partial(save_picture, plot, run, folder / name), None)
+        if picture is not None:
+            data = base64.b64encode(picture.svg).decode()
+            source = f"data:image/svg+xml;base64,{data}"
+            yield name, picture._asdict() | {"source": source}
 
 
 def _sections(run: Run, pictures: Collection[str]) -> Iterator[tuple[str, Section]]:
@@ -175,7 +180,12 @@ def _space(run: Run) -> Section:
             numbers = frame.set_index(frame.columns[0])
             numbers.columns = numbers.columns.str.replace("_", " ")
             tables.append(Table(title, numbers.map("{:.3f}".format)))
-    setting = [f"{name} {value}" for name, value in run.analysis.setting.items()]
+    setting = [
+        _SETTING.get(name, f"{name} {{}}").format(
+            str(value).upper() if name == "map" else value
+        )
+        for name, value in run.analysis.setting.items()
+    ]
     return Section([", ".join(setting)], tables)
 
 

@@ -180,12 +180,18 @@ def plot_map(ax: "Axes", frame: pd.DataFrame) -> None:
         ax: Axes.
         frame: Columns length, unit, x and y.
     """
-    quarters = pd.qcut(frame["length"], 4, duplicates="drop")
-    groups = frame.groupby(quarters, observed=True)
-    for colour, (_, rows) in zip(_ORDINAL, groups, strict=False):
-        lengths = f"{rows['length'].min()} to {rows['length'].max()}"
-        _scatter(ax, rows, color=colour, label=f"{lengths} {rows['unit'].iloc[0]}")
+    groups = [frame]  # lengths that are all equal have no quantiles
+    if frame["length"].nunique() > 1:
+        quarters = pd.qcut(frame["length"], 4, duplicates="drop")
+        groups = [rows for _, rows in frame.groupby(quarters, observed=True)]
+    for colour, rows in zip(_ORDINAL, groups, strict=False):
+        label = _span(rows["length"].min(), rows["length"].max())
+        _scatter(ax, rows, color=colour, label=f"{label} {rows['unit'].iloc[0]}")
     ax.set(xticks=[], yticks=[])
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def plot_latent_norms(ax: "Axes", frame: pd.DataFrame) -> None:
@@ -264,6 +270,35 @@ def plot_layers(ax: "Axes", frame: pd.DataFrame) -> None:
     ax.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine")
 
 
+def _plane_caption(frame: pd.DataFrame) -> str:
+    text = (
+        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
+        "cover the sphere. Means over the tasks."
+    )
+    if frame["step"].notna().any():
+        text += " A path is a training on the development split, from its hollow point."
+    return text
+
+
+def _curve_caption(frame: pd.DataFrame) -> str:
+    text = "One point per validation."
+    if (frame.groupby("method")["spearman_wmean"].nunique() == 1).any():
+        text += " Dashed: methods without training."
+    return text
+
+
+def _logged_caption(frame: pd.DataFrame) -> str:
+    text = "Batches are measured as they are trained on, with noise or dropout; the others without."
+    bits = frame[frame["measure"] == "bits_per_dim"]
+    without = bits[bits["source"] != "step"].groupby("source")["value"]
+    if (without.last() > without.first()).any():
+        text += (
+            " The density of a flow that is trained with noise is that of the noisy vectors: of "
+            "vectors without noise its bits may rise while those of the batches fall."
+        )
+    return text
+
+
 PLOTS = {
     "intervals": Plot(
         plot_intervals,
@@ -283,8 +318,7 @@ PLOTS = {
         frames.plane,
         "Results",
         "Alignment and uniformity",
-        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
-        "cover the sphere. Means over the tasks; paths: the training, on the development split.",
+        _plane_caption,
         height=3.0,
     ),
     "curve": Plot(
@@ -292,7 +326,7 @@ PLOTS = {
         frames.curve,
         "Training",
         "Spearman during the training",
-        "One point per validation on the development split. Dashed: methods without training.",
+        _curve_caption,
         facets="task",
         across=2,
     ),
@@ -301,7 +335,7 @@ PLOTS = {
         frames.training,
         "Training",
         "Logged values",
-        "Batches are measured as they are trained on, with noise or dropout; the others without.",
+        _logged_caption,
         facets="measure",
         height=2.0,
     ),

@@ -104,23 +104,50 @@ def test_constant_sentences_are_drawn(constant: str, run: Run) -> None:
 
 def test_pictures_are_files_with_their_data(run: Run, tmp_path: Path) -> None:
     plot = PLOTS["spectra"]
-    svg, width = save_picture(plot, run, tmp_path / "spectra")
+    picture = save_picture(plot, run, tmp_path / "spectra")
+    assert picture is not None
+    svg, width, caption = picture
     assert (tmp_path / "spectra.svg").read_bytes() == svg
     assert (tmp_path / "spectra.png").read_bytes().startswith(b"\x89PNG")
     assert pd.read_csv(tmp_path / "spectra.csv").shape == plot.frame(run).shape
     assert width == 5.2
-    assert save_picture(plot, run, tmp_path / "again")[0] == svg
-    assert save_picture(plot, Run("", run.frame[:0]), tmp_path / "none") == (b"", 0)
+    assert caption == plot.caption
+    assert save_picture(plot, run, tmp_path / "again") == picture
+    assert save_picture(plot, Run("", run.frame[:0]), tmp_path / "none") is None
     assert not list(tmp_path.glob("none*"))
+
+
+def caption(name: str, run: Run) -> str:
+    how = PLOTS[name].caption
+    return how if isinstance(how, str) else how(PLOTS[name].frame(run))
+
+
+def test_captions_speak_of_what_is_drawn(run: Run) -> None:
+    assert "A path is a training" in caption("plane", run)
+    assert "path" not in caption("plane", replace(run, metrics=run.metrics[:0]))
+    assert "Dashed" in caption("curve", run)
+    alone = run.metrics.drop(columns=[name for name in run.metrics if "raw/" in name])
+    assert "Dashed" not in caption("curve", replace(run, metrics=alone))
+    assert "may rise" not in caption("training", run)
+    rising = run.metrics.assign(**{"held_out/bits_per_dim": [-1.4, -1.3, -1.2, -1.1]})
+    assert "may rise" in caption("training", replace(run, metrics=rising))
+
+
+def test_equal_lengths_are_one_number(run: Run) -> None:
+    frame = PLOTS["map"].frame(run).assign(length=11)
+    for ax in draw(PLOTS["map"], frame).axes:
+        (legend,) = ax.get_legend_handles_labels()[1]
+        assert legend == f"11 {frame['unit'].iloc[0]}"
 
 
 def test_names_of_users_stay_text(run: Run, tmp_path: Path) -> None:
     frames = {"method": NASTY, "direction": 1, "share": 0.5, "eigenvalue": 1.0}
     analysis = Analysis({}, spectra=pd.DataFrame(frames))
-    svg, _ = save_picture(
+    picture = save_picture(
         PLOTS["spectra"], replace(run, analysis=analysis), tmp_path / "a"
     )
-    drawn = [element.text or "" for element in ElementTree.fromstring(svg).iter()]
+    assert picture is not None
+    drawn = [each.text or "" for each in ElementTree.fromstring(picture.svg).iter()]
     for name in NASTY[:-1]:
         assert any(text.startswith(name) for text in drawn)
     assert max(map(len, drawn)) < 120
