@@ -4,7 +4,7 @@
     python -m benchmarks --only flow_step bootstrap --threads 1 --clock cpu
 
 Results go into one JSON file, where those of a benchmark that runs again replace its earlier ones,
-and with --page as a table into docs/benchmarks.md. Benchmarks on real encoders and data read the
+and with --page as a table into a page, such as docs/benchmarks.md, or a new one. Benchmarks on real encoders and data read the
 folder FLOWBERT_REAL (models/, data/senteval, data/corpora/captions.txt). seven_tasks takes minutes
 and runs only if it is named. Peers: ``pip install -r requirements-bench.txt`` and ``pip install
 --no-deps nflows==0.14``.
@@ -26,6 +26,7 @@ from benchmarks.harness import (
     NotMeasured,
     Setting,
     machine,
+    split_page,
     table,
     update_results,
     write_page,
@@ -58,7 +59,9 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=ROOT / "runs" / "benchmarks.json"
     )
-    parser.add_argument("--page", type=Path, help="e.g. docs/benchmarks.md")
+    parser.add_argument(
+        "--page", type=Path, help="such as docs/benchmarks.md, or a new file"
+    )
     return parser.parse_args(words)
 
 
@@ -77,6 +80,10 @@ def measure(names: Sequence[str], setting: Setting) -> list[dict[str, Any]]:
 def main(words: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
     arguments = parse_arguments(words)
+    if arguments.page is not None:
+        split_page(
+            arguments.page
+        )  # one without markers is told before anything is measured
     warnings.filterwarnings("ignore")
     torch.set_num_threads(arguments.threads)
     real = os.environ.get("FLOWBERT_REAL")

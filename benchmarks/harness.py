@@ -168,17 +168,28 @@ def update_results(
     return merged
 
 
+def split_page(path: Path) -> tuple[str, str]:
+    """What stands before and after the table of a page; a new page has the table alone.
+
+    Raises:
+        SystemExit: If the page lacks the markers of the table.
+    """
+    if not path.exists():
+        return f"{BEGIN}", f"{END}\n"
+    page = path.read_text(encoding="utf-8")
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{path}: has no lines {BEGIN} and {END}")
+    return f"{before}{begin}", f"{end}{after}"
+
+
 def write_page(path: Path, text: str) -> None:
     """Write a table between the two markers of a page.
 
     Raises:
         SystemExit: If the page lacks them.
     """
-    page = path.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{path}: has no lines {BEGIN} and {END}")
+    before, after = split_page(path)
     with write_atomically(path) as temporary:
-        whole = f"{before}{begin}\n\n{text}\n\n{end}{after}"
-        temporary.write_text(whole, encoding="utf-8")
+        temporary.write_text(f"{before}\n\n{text}\n\n{after}", encoding="utf-8")
