@@ -4,10 +4,10 @@
     python -m benchmarks --only flow_step bootstrap --threads 1 --clock cpu
 
 Results go into one JSON file, where those of a benchmark that runs again replace its earlier ones,
-and with --page as a table into a page, such as docs/benchmarks.md, or a new one. Benchmarks on real encoders and data read the
-folder FLOWBERT_REAL (models/, data/senteval, data/corpora/captions.txt). seven_tasks takes minutes
-and runs only if it is named. Peers: ``pip install -r requirements-bench.txt`` and ``pip install
---no-deps nflows==0.14``.
+and with --page as a table into a page, such as docs/benchmarks.md, or a new one. Benchmarks on real
+encoders and data read the folder FLOWBERT_REAL (models/, data/senteval, data/corpora/captions.txt).
+seven_tasks takes minutes and runs only if it is named. Peers: ``pip install -r
+requirements-bench.txt`` and ``pip install --no-deps nflows==0.14``.
 """
 
 import argparse
