@@ -33,6 +33,7 @@ from flowbert.evaluation import Results, compare
 from flowbert.evaluation.labels import embed_pairs, labels_of
 from flowbert.evaluation.methods import Method, fit_map
 from flowbert.evaluation.spaces import analyze_results
+from flowbert.evaluation.transfer import warn_of_transfer
 from flowbert.loggers import (
     LOG_TO,
     log_results,
@@ -601,6 +602,9 @@ class Run:
                 cache=self.cache,
                 device=self.device,
             )
+            frozen = [method for method in others if method.encoder is None]
+            maps = {method.name: method.map for method in frozen}
+            warn_of_transfer(self.corpus, self.tasks, maps, self._embed)
         results.record["fitted_on"] = {"name": self.corpus, "digest": self.digest}
         results.save(self.folder / "results.json")
         self._write_page(results)

@@ -9,9 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from flowbert.errors import FlowbertWarning
+from flowbert.evaluation.estimates import Estimate
 from flowbert.tasks import STS, Task
 
 _OWN = ("target", "train_only")
+_RESAMPLES = 200  # the 95% interval of the difference excludes 0, or nothing is said
 
 
 def warn_of_transfer(
@@ -20,7 +22,7 @@ def warn_of_transfer(
     maps: Mapping[str, Any],
     embed: Callable[[Sequence[str]], NDArray[np.float32]],
 ) -> None:
-    """Warn where raw vectors score higher than maps on the development pairs of a task.
+    """Warn where raw vectors score higher than maps on development pairs, beyond noise.
 
     Only tasks of scored pairs with a development split are asked, and none whose own sentences
     were fitted on: ``target`` and ``train_only`` are those of the first task.
@@ -31,23 +33,33 @@ def warn_of_transfer(
         maps: Fitted maps by name.
         embed: The embeddings ``(M, D)`` of sentences, which the maps take.
     """
-    for task in tasks[corpus in _OWN :]:
+    for task in tasks[corpus in _OWN :] if maps else ():
         if not isinstance(task, STS) or "dev" not in task.data.splits:
             continue
         dev = STS(task.data, "dev")
         vectors = torch.from_numpy(embed(dev.sentences))
-        raw = _spearman(dev, vectors)
-        for name, fitted in maps.items():
-            mapped = _spearman(dev, fitted.transform(vectors))
-            if mapped < raw:
+        mapped = {name: fitted.transform(vectors) for name, fitted in maps.items()}
+        raw, *figures = _estimates(dev, [vectors, *mapped.values()])
+        for name, figure in zip(mapped, figures, strict=True):
+            lead = raw - figure
+            if lead.exists and lead.interval[0] > 0:
                 warnings.warn(
-                    f"corpus: {name} fitted on {corpus} has {100 * mapped:.2f} on the development "
-                    f"pairs of {task.name}, raw vectors {100 * raw:.2f}; a map gains on text like "
-                    "the one that it was fitted on",
+                    f"corpus: on the development pairs of {task.name} raw vectors are better than "
+                    f"{name} fitted on {corpus}, by {lead.text()}; a map gains on text like the "
+                    "one that it was fitted on",
                     FlowbertWarning,
                     stacklevel=3,
                 )
 
 
-def _spearman(task: STS, vectors: torch.Tensor) -> float:
-    return task.score(task.items(vectors))["spearman", "wmean"]
+def _estimates(task: STS, vectors: Sequence[torch.Tensor]) -> list[Estimate]:
+    """Spearman of a task with vectors of several methods, on the same resamples."""
+    items = {number: task.items(rows) for number, rows in enumerate(vectors)}
+    finite = {number: row for number, row in items.items() if np.isfinite(row).all()}
+    drawn = task.resample(finite, _RESAMPLES, seed=0)["spearman", "wmean"]
+    replicates = dict(zip(finite, drawn, strict=True))
+    missing = np.full(_RESAMPLES, np.nan)
+    return [
+        Estimate(task.score(row)["spearman", "wmean"], replicates.get(number, missing))
+        for number, row in items.items()
+    ]

@@ -49,8 +49,18 @@ def test_only_a_map_that_costs_points_is_told(encoder: SentenceEncoder) -> None:
     tasks = [STS(SAMPLE)]
     maps = {"whitening": whitening, "one": OneDirection()}
     (text,) = told(encoder, "news.txt", tasks, **maps)
-    assert text.startswith("corpus: one fitted on news.txt has ")
-    assert "on the development pairs of SAMPLE, raw vectors" in text
+    assert text.startswith("corpus: on the development pairs of SAMPLE raw vectors")
+    assert "better than one fitted on news.txt, by " in text
+
+
+def test_a_difference_within_noise_is_not_told(encoder: SentenceEncoder) -> None:
+    class Nearly(OneDirection):
+        def transform(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 0.01 * torch.randn(
+                x.shape, generator=torch.Generator().manual_seed(0)
+            )
+
+    assert told(encoder, "news.txt", [STS(SAMPLE)], nearly=Nearly()) == []
 
 
 @pytest.mark.parametrize("corpus", ["target", "train_only"])
