@@ -54,7 +54,7 @@ def warn_of_transfer(
 
 def _estimates(task: STS, vectors: Sequence[torch.Tensor]) -> list[Estimate]:
     """Spearman of a task with vectors of several methods, on the same resamples."""
-    items = {number: task.items(rows) for number, rows in enumerate(vectors)}
+    items = {str(number): task.items(rows) for number, rows in enumerate(vectors)}
     finite = {number: row for number, row in items.items() if np.isfinite(row).all()}
     drawn = task.resample(finite, _RESAMPLES, seed=0)["spearman", "wmean"]
     replicates = dict(zip(finite, drawn, strict=True))
