@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from flowbert import encoding
+from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoders
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
@@ -69,6 +70,12 @@ def test_sentences_with_a_model(
         path = tmp_path / f"a.{name}"
         assert encode(TEXTS, **options, output=path) == expected.shape
         np.testing.assert_array_equal(read(path).astype(expected.dtype), expected)
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    command = f"encode --input {tmp_path}/a.txt --model {run} --device cpu --quiet"
+    main([*command.split(), f"--precision={precision}", f"--output={tmp_path}/b.npy"])
+    written = np.load(tmp_path / "b.npy")
+    assert written.dtype == expected.dtype
+    np.testing.assert_array_equal(written, expected)
 
 
 def test_methods_and_encoders(model: Model, run: str, raw: Any) -> None:
