@@ -1,7 +1,8 @@
 """Errors and warnings meant for users, and suggestions of the nearest name."""
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -16,8 +17,29 @@ class UserError(ValueError):
         super().__init__(" ".join(message.split()))
 
 
+_LISTENERS: list[list[str]] = []
+
+
 class FlowbertWarning(UserWarning):
     """Something the user should know although the run goes on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        for heard in _LISTENERS:
+            if message not in heard:
+                heard.append(message)
+
+
+@contextmanager
+def hear_warnings() -> Iterator[list[str]]:
+    """Yield a list of the warnings that are given meanwhile, each once, shown or not."""
+    heard: list[str] = []
+    _LISTENERS.append(heard)
+    try:
+        yield heard
+    finally:
+        # By identity: another list may hold the same.
+        _LISTENERS[:] = [each for each in _LISTENERS if each is not heard]
 
 
 def nearest(names: Iterable[str], received: str) -> str:

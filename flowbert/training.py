@@ -28,7 +28,13 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.cpu import warn_of_bfloat16
-from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
+from flowbert.errors import (
+    FlowbertWarning,
+    UserError,
+    check_choice,
+    check_used,
+    hear_warnings,
+)
 from flowbert.evaluation import Results, compare
 from flowbert.evaluation.labels import embed_pairs, labels_of
 from flowbert.evaluation.methods import Method, fit_map
@@ -152,6 +158,7 @@ class Run:
     """
 
     encoder: Any = None
+    heard: Sequence[str] = ()
     module: Any = None
     data: Any = None
 
@@ -463,7 +470,7 @@ class Run:
         Returns:
             The results; empty on all processes but the first.
         """
-        with self._claimed():
+        with hear_warnings() as self.heard, self._claimed():
             if self.template is not None:
                 methods = [self._fit_in_closed_form(self.template)]
             else:
@@ -605,6 +612,8 @@ class Run:
             frozen = [method for method in others if method.encoder is None]
             maps = {method.name: method.map for method in frozen}
             warn_of_transfer(self.corpus, self.tasks, maps, self._embed)
+        warned = [*self.heard, *results.record.get("warnings", [])]
+        results.record["warnings"] = list(dict.fromkeys(warned))
         results.record["fitted_on"] = {"name": self.corpus, "digest": self.digest}
         results.save(self.folder / "results.json")
         self._write_page(results)

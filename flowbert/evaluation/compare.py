@@ -23,7 +23,7 @@ from flowbert.encoders import (
     is_sentence_transformer,
     open_encoders,
 )
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, hear_warnings
 from flowbert.evaluation.cells import draw_samples, plan_cells
 from flowbert.evaluation.computing import compute
 from flowbert.evaluation.intervals import add_intervals
@@ -164,7 +164,9 @@ def compare(
             task: labels_of(task, [task], given, drop_overlap) for task in measured
         }
     cells = plan_cells(encoders, chosen, corpora, learned, seeds, samples)
-    results = compute(cells, cache, output, device)
+    with hear_warnings() as heard:
+        results = compute(cells, cache, output, device)
+    results.record["warnings"] = heard
     results.record["config"]["arguments"] = arguments
     add_intervals(results, bootstrap, bootstrap_seed)
     if output is not None:

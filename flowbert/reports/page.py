@@ -164,7 +164,8 @@ def _results(run: Run) -> Section:
         cells = published.set_index("row").round(2).astype(str)
         cells = cells.replace(["nan", "None"], "")
         tables.insert(0, Table("Published figures and ours, Spearman x 100", cells))
-    return Section((), tables, notes(run.frame))
+    warned = [f"Warning: {warning}" for warning in run.record.get("warnings", [])]
+    return Section((), tables, [*warned, *notes(run.frame)])
 
 
 def _space(run: Run) -> Section:

@@ -14,7 +14,7 @@ from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.evaluation.results import Results
 
-_NO_SETTINGS = ("verdicts", "differences", "published", "time")
+_NO_SETTINGS = ("verdicts", "differences", "published", "time", "warnings")
 _UNFINISHED = "There are no results yet: the run was interrupted, or goes on."
 _T = TypeVar("_T")
 
@@ -129,13 +129,18 @@ def join_runs(runs: Mapping[str, Run]) -> Run:
     verdicts = [
         "Intervals are of each run alone: for differences, compare the methods in one run."
     ]
+    warned = [
+        f"{name}: {warning}"
+        for name, run in runs.items()
+        for warning in run.record.get("warnings", [])
+    ]
     unfinished = [name for name, run in runs.items() if run.frame.empty]
     if unfinished:
         verdicts.append(f"Without results: {', '.join(unfinished)}")
     return Run(
         f"{len(runs)} runs",
         pd.concat(frames, ignore_index=True),
-        {"verdicts": verdicts},
+        {"verdicts": verdicts, "warnings": warned},
         settings[settings.nunique(axis=1) > 1],
     )
 

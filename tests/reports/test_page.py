@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation import compare
 from flowbert.evaluation.results import Results
 from flowbert.folders import MANIFEST
 from flowbert.reports import page as page_module
@@ -172,6 +174,23 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     assert page.tags["script"] == 0
     assert page.texts.count(NASTY) >= 8
     assert page.tags["img"] == 2
+
+
+def test_a_warning_stands_beside_the_figures(tmp_path: Path) -> None:
+    encoder = SentenceEncoder("builtin-sample")
+    names = []
+    for number in range(2):
+        with pytest.warns(
+            FlowbertWarning, match="sentences for 127 directions are few"
+        ):
+            results = compare(encoder, ["whitening"], max_sentences=300, bootstrap=0)
+        results.save(tmp_path / f"{number}.json")
+        page = Page(report(tmp_path / f"{number}.json"))
+        (warning,) = results.record["warnings"]
+        assert f"Warning: {warning}" in page.texts
+        names.append(tmp_path / f"{number}.json")
+    several = Page(report(names, tmp_path / "both.html"))
+    assert f"Warning: 1.json: {warning}" in several.texts
 
 
 def test_several_runs(folder: Path, tmp_path: Path) -> None:
