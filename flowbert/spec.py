@@ -84,6 +84,19 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
     return Spec(text.strip(), name, number, options)
 
 
+def word(value: Any) -> str:
+    """A value as a specification writes it: ``true``, ``false``, ``none``, or its text.
+
+    Example:
+        >>> word(True), word(0.1)
+        ('true', '0.1')
+    """
+    for text, meaning in _WORDS.items():
+        if value is meaning:
+            return text
+    return str(value)
+
+
 def _value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

@@ -18,7 +18,7 @@ from flowbert.maps.base import MAPS, AffineMap, Map
 from flowbert.maps.chain import AnyMap, Chain
 from flowbert.maps.flow import Flow
 from flowbert.maps.foreign import Foreign
-from flowbert.spec import parse_spec
+from flowbert.spec import parse_spec, word
 
 _KIND = "map"
 
@@ -93,7 +93,7 @@ def _step_name(step: Map) -> str:
             name not in ("random_state", "accelerator")
             and value != defaults[name].default
         ):
-            text += f":{name}={value}"
+            text += f":{name}={word(value)}"
     return text
 
 

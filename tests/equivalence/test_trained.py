@@ -107,6 +107,14 @@ def resumed(of: Trainings, method: str) -> Any:
     return rows_of(again.fit(), method)
 
 
+def resumed_from_fewer_steps(of: Trainings, method: str) -> Any:
+    """``fit`` of a few steps, and again for all."""
+    first = of.run(method, trainer={"max_steps": 3})
+    first.fit()
+    file = first.folder / "checkpoints" / "last.ckpt"
+    return rows_of(of.run(method, ckpt_path=file).fit(), method)
+
+
 def python(of: Trainings, method: str) -> Any:
     """Module, data and Trainer put together by hand."""
     lab = of.lab
@@ -144,6 +152,7 @@ FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
     command_line,
     by_test,
     resumed,
+    resumed_from_fewer_steps,
     python,
     saved_encoder,
     saved_model,
@@ -157,7 +166,7 @@ def test_figures(
 ) -> None:
     rows = unless_refused(way, trainings, method)
     if rows is None:
-        assert way is resumed
+        assert way in (resumed, resumed_from_fewer_steps)
     else:
         assert differences(rows, trainings.reference(method)) == ""
 

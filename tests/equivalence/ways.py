@@ -255,6 +255,12 @@ def by_test(lab: Lab, method: str) -> pd.DataFrame:
     return rows_of(run.test(), method)
 
 
+def baseline(lab: Lab, method: str) -> pd.DataFrame:
+    """As the baseline beside a flow."""
+    run = lab.run("flow", baseline=method, trainer={"max_steps": 1})
+    return rows_of(run.fit(), method)
+
+
 def resumed(lab: Lab, method: str) -> pd.DataFrame:
     """``fit`` that is interrupted and goes on."""
     checkpoint = {"every_n_steps": 1}
@@ -266,6 +272,15 @@ def resumed(lab: Lab, method: str) -> pd.DataFrame:
     given = file if file.exists() else lab.checkpoint(method)
     again = lab.run(method, checkpoint=checkpoint, ckpt_path=given)
     return rows_of(again.fit(), method)
+
+
+def resumed_from_fewer_steps(lab: Lab, method: str) -> pd.DataFrame:
+    """``fit`` of a few steps, and again for all."""
+    first = lab.run(method, trainer={"max_steps": 7})
+    first.fit()
+    file = first.folder / "checkpoints" / "last.ckpt"
+    given = file if file.exists() else lab.checkpoint(method)
+    return rows_of(lab.run(method, ckpt_path=given).fit(), method)
 
 
 # --------------------------------------------------------------------------- in chains
@@ -343,7 +358,9 @@ FIGURES: list[Callable[[Lab, str], pd.DataFrame]] = [
     fit,
     file_of_a_fit,
     by_test,
+    baseline,
     resumed,
+    resumed_from_fewer_steps,
     after_nothing,
     before_nothing,
     python,
@@ -380,4 +397,5 @@ def may_refuse(way: Callable[..., Any], method: str) -> bool:
     compares = (with_others, kept_cells, command_line, after_nothing, before_nothing)
     if way in (*compares, python, given, saved_map):
         return False
-    return way in (by_test, resumed) or make_map(method).supervised
+    closed = (by_test, baseline, resumed, resumed_from_fewer_steps)
+    return way in closed or make_map(method).supervised

@@ -21,7 +21,7 @@ from flowbert.tasks import AVERAGE
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
     "format": "sentence-transformers",
-    "method": "learned-removal-2:center=False",
+    "method": "learned-removal-2:center=false",
     "difference": 3e-7,
 }
 
@@ -33,7 +33,7 @@ def encoder() -> SentenceEncoder:
 
 @pytest.fixture(scope="module")
 def model(encoder: SentenceEncoder) -> Model:
-    fitted = fit_map("learned-removal-2:center=False", encoder.encode(TEXTS))
+    fitted = fit_map("learned-removal-2:center=false", encoder.encode(TEXTS))
     return Model(encoder, fitted)
 
 
@@ -43,7 +43,7 @@ def results_of(encoder: SentenceEncoder) -> Results:
     row |= {"seed": None, "split": "test", "corpus": "target", "pairs": 9}
     row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
     rows = []
-    values = {"raw": 0.5, "learned-removal-2:center=False": 0.625, "zca": 0.75}
+    values = {"raw": 0.5, "learned-removal-2:center=false": 0.625, "zca": 0.75}
     for method, value in values.items():
         interval = {"value": value, "low": value - 0.125, "high": value + 0.125}
         rows.append(row | interval | {"method": method, "task": "STSB"})
@@ -60,11 +60,11 @@ def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
     assert measured.metric_value == 0.625
     assert measured.dataset_type == "STSB"
     assert (
-        "| STSB | test | learned-removal-2:center=False | target | 62.50 [50.0, 75.0] |"
+        "| STSB | test | learned-removal-2:center=false | target | 62.50 [50.0, 75.0] |"
         in text
     )
     assert (
-        "| average | test | learned-removal-2:center=False | target | 62.50 |" in text
+        "| average | test | learned-removal-2:center=false | target | 62.50 |" in text
     )
     assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
     assert "zca" not in text
@@ -77,7 +77,7 @@ def test_without_results(model: Model) -> None:
     assert "model-index" not in text
     for part in (
         "first_last",
-        "learned-removal-2:center=False",
+        "learned-removal-2:center=false",
         "3.0e-07",
         __version__,
     ):
@@ -106,15 +106,15 @@ def test_only_the_figures_of_the_model_are_shown(
     model: Model, encoder: SentenceEncoder
 ) -> None:
     """Another number, another option, another seed or corpus: another map."""
-    exact = "learned-removal-2:center=False"
+    exact = "learned-removal-2:center=false"
     others = results_of(encoder).frame
     rows = others[others["method"] == exact].to_dict("records")
-    for name in ("learned-removal-2", "learned-removal-3:center=False", "whitening"):
+    for name in ("learned-removal-2", "learned-removal-3:center=false", "whitening"):
         rows += [{**row, "method": name, "value": 0.9375} for row in rows[:2]]
     several = Results([*results_of(encoder).frame.to_dict("records"), *rows[2:]], {})
     assert name_in(several, model, own=False, trained=False) == exact
     text = model_card(model, **SETTINGS, results=several)
-    assert "| STSB | test | learned-removal-2:center=False | target | 62.50" in text
+    assert "| STSB | test | learned-removal-2:center=false | target | 62.50" in text
     assert "93.75" not in text
     spelt = named(results_of(encoder), **{exact: "learned-removal-2:center=false"})
     assert name_in(spelt, model, own=False, trained=False).endswith("false")
