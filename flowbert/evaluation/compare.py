@@ -1,8 +1,9 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
+import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from flowbert.evaluation.intervals import add_intervals
 from flowbert.evaluation.labels import given_labels, labels_of
 from flowbert.evaluation.methods import Method, parse_methods
 from flowbert.evaluation.results import Results
+from flowbert.maps.base import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 
 _OWN = ("target", "train_only")
@@ -189,17 +191,17 @@ def check_options(
     """
     if output is not None and Path(output).suffix != ".json":
         raise UserError(f"output: received {output}; expected a file ending in .json")
-    if type(bootstrap) is not int or bootstrap < 0:
+    if not is_count(bootstrap, 0, math.inf):
         raise UserError(f"bootstrap: received {bootstrap!r}; expected 0 or more")
-    numbers = [seeds] if isinstance(seeds, int) else list(seeds)
+    numbers = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     if not numbers:
         raise UserError("seeds: received none; expected one or more")
-    whole = all(type(number) is int and number >= 0 for number in numbers)
+    whole = all(is_count(number, 0, math.inf) for number in numbers)
     if not whole or len(set(numbers)) < len(numbers):
         raise UserError(
             f"seeds: received {seeds!r}; expected different whole numbers of at least 0"
         )
-    return numbers
+    return [int(number) for number in numbers]
 
 
 def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:

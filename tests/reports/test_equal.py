@@ -11,6 +11,7 @@ import pytest
 
 from flowbert.evaluation.results import COLUMNS, Results
 from flowbert.reports import report
+from flowbert.reports.runs import read_run
 from flowbert.reports.tables import GEOMETRY, print_results
 from reports.rows import row, sts_rows
 
@@ -188,3 +189,19 @@ def test_the_table_of_results_is_the_frame(seed: int) -> None:
         assert found == {
             (each.method, each.task): each.value for each in rows.itertuples()
         }
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["0123abcd", {"arguments": {"seeds": [0, 1]}, "cells": {"a": {}}}],
+    ids=str,
+)
+def test_settings_of_older_and_of_present_results_are_read(
+    config: Any, tmp_path: Path
+) -> None:
+    Results(random_rows(0), {"config": config}).save(tmp_path / "results.json")
+    settings = read_run(tmp_path / "results.json").settings["value"].to_dict()
+    expected = {"config": "0123abcd"}
+    if isinstance(config, dict):  # what each cell is made of is for programs
+        expected = {"config.seeds": "[0, 1]"}
+    assert settings == expected
