@@ -87,16 +87,22 @@ def changed_settings(network: nn.Module) -> Settings | None:
 
 
 def constants(network: nn.Module) -> dict[str, Tensor]:
-    """Buffers that stand in no state dict; those that a pass writes are left out."""
+    """Buffers and other tensors that stand in no state dict, without those that a pass writes."""
     kept = network.state_dict().keys()
     varying = {
         name
         for name, module in network.named_modules()
         if changes_positions(getattr(module, "rope_type", ""))
     }
+    tensors = dict(network.named_buffers())
+    for name, module in network.named_modules():
+        for attribute, value in vars(module).items():
+            # Names that begin so are of what a pass keeps for the next one.
+            if isinstance(value, Tensor) and not attribute.startswith("_"):
+                tensors[f"{name}.{attribute}"] = value
     return {
-        name: buffer
-        for name, buffer in network.named_buffers()
+        name: tensor
+        for name, tensor in tensors.items()
         if name not in kept and name.rpartition(".")[0] not in varying
     }
 
@@ -119,8 +125,8 @@ def _fresh_settings(network: Any) -> Settings | None:
     key = type(network), digest(config_values(config))
     if key not in _fresh:
         try:
-            # On this device no weight is allocated, and no random number drawn.
-            with quiet(), torch.device("meta"):
+            # On this device no weight is allocated; a few classes draw random numbers all the same.
+            with quiet(), torch.random.fork_rng(devices=[]), torch.device("meta"):
                 _fresh[key] = _settings(type(network)(copy.deepcopy(config)))
         except Exception:  # a class of someone else's with other arguments
             _fresh[key] = None
@@ -142,7 +148,8 @@ def _attributes(module: nn.Module, configs: dict[int, Any]) -> dict[str, Any]:
     if type(module).__name__.endswith("Dropout"):
         return own
     for name, value in list(vars(module).items()):  # some fill a cache when asked
-        if not name.startswith("_") and name not in _WITHOUT_EFFECT:
+        hidden = name.startswith("_") or name in _WITHOUT_EFFECT
+        if not hidden and not isinstance(value, Tensor):  # a constant
             own[name] = _value(value, configs)
     for name in _HOOKS:
         # Transformers has hooks that take hidden states out, and change none.
@@ -162,9 +169,9 @@ def _value(value: Any, configs: dict[int, Any]) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(str(each) for each in value)
     if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value)
+        return digest(str(value.dtype), list(value.shape), value.tobytes())
     if isinstance(value, Tensor):
-        return "meta" if value.is_meta else fingerprint_tensors({"": value})
+        return None if value.is_meta else fingerprint_tensors({"": value})
     if hasattr(value, "to_dict"):
         if id(value) not in configs:
             configs[id(value)] = digest(config_values(value))
