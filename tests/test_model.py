@@ -1,5 +1,6 @@
 """A model in memory and in its folder."""
 
+import inspect
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps import PRECISIONS, Scale, Whitening
+from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, quantize
 from flowbert.model import Model, find_model, load_fitted, model_folder, save_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -106,6 +107,8 @@ def test_fewer_bits_are_those_of_sentence_transformers(
         return
     scale = model.scale.unit if unit else model.scale.plain
     assert scale is not None
+    if "floor" not in inspect.getsource(util):
+        pytest.skip("older sentence-transformers round towards zero, and pack less")
     ranges = np.stack(scale.first(vectors.shape[1]))
     codes = model.encode(TEXTS, **options, precision=precision)
     theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
@@ -120,13 +123,13 @@ def test_fewer_bits_are_those_of_sentence_transformers(
 
 
 def test_bytes_without_a_scale_take_all_vectors(folder: Path) -> None:
-    util = pytest.importorskip("sentence_transformers.util.quantization")
     encoder = Model(SentenceEncoder(folder / "bert"))
     options: dict[str, Any] = {"truncate_dim": 5, "normalize_embeddings": True}
-    theirs = util.quantize_embeddings(encoder.encode(TEXTS, **options), "int8")
+    vectors = encoder.encode(TEXTS, **options)
+    together = quantize(vectors, "int8", Ranges.of([vectors]))
     codes = encoder.encode(TEXTS, **options, precision="int8", batch_size=7)
     # Vectors of batches of other sizes differ by rounding, which may cross a step.
-    assert np.abs(codes.astype(int) - theirs).max() <= 1
+    assert np.abs(codes.astype(int) - together).max() <= 1
 
 
 @pytest.mark.parametrize("size", [0, -1, 7, True, 2.0, "3"])
