@@ -305,7 +305,7 @@ def test_kernels_that_cannot_be_read(content: str, tmp_path: Path) -> None:
         "whitening-128:shrinkage=0.1",
         "whitening:exponent=-0.35",
         "nulling-3:standardize=true",
-        "learned-removal-32:center=False",
+        "learned-removal-32:center=false",
         "whitening-64+flow:epochs=1:mixing=reverse",
         "zca:shrinkage=oas+truncation-5",
     ],
