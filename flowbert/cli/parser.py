@@ -28,7 +28,7 @@ _TYPES: dict[str, Any] = {"vectors": str | None}
 
 _HELP = {
     "config": "YAML file of options, or the name of one that comes with flowbert (quickstart); "
-    "several are allowed, and what stands on the line wins.",
+    "several are allowed, and what stands on the line wins. null is an option that is left out.",
     "quiet": "Show no progress.",
     "explain": "Print published rows (ids, beginnings or patterns) with their settings, and stop.",
 }
@@ -87,6 +87,7 @@ class Parser(jsonargparse.ArgumentParser):
                 "help": texts.get(name, "").replace("``", "").replace("%", "%%"),
             }
             options["help"] = re.sub(r":\w+:`~?([^`]*)`", r"\1", options["help"])
+            options["help"] = options["help"].replace("None for ", "without it, ")
             if name == POSITIONAL.get(command):
                 several = {"nargs": "+"} if command == "report" else {}
                 target.add_argument(name, **options, **several)
