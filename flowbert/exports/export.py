@@ -176,6 +176,9 @@ def _largest_difference(
         # The longest are cut on purpose.
         warnings.simplefilter("ignore", FlowbertWarning)
         texts[: len(_UNUSUAL)] = _UNUSUAL
-    ours = cosine_similarity(model.encode(texts).astype(np.float64))
+    rows = model.transform(
+        model.encoder.encode(texts)
+    )  # cut texts are no surprise here
+    ours = cosine_similarity(rows.astype(np.float64))
     theirs = cosine_similarity(encode(folder, texts).astype(np.float64))
     return float(np.abs(ours - theirs).max())
