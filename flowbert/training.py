@@ -123,14 +123,16 @@ class Run:
             such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         corpus: What is fitted on: ``target`` (the default: all sentences of the first task, labels
-            unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``.
+            unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python
+            sentences in memory, too, see :func:`flowbert.load_corpus`.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of so many sentences or examples.
         tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        vectors: File of vectors in place of encoder and corpus; nothing is measured then.
+        vectors: File of vectors in place of encoder and corpus; nothing is measured then. In Python
+            an array or tensor ``(N, D)``, too.
         baseline: Closed-form map beside the flow; ``none`` for none.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
@@ -167,7 +169,7 @@ class Run:
         method: str = "flow",
         encoder: EncoderOptions | str = "builtin-sample",
         *,
-        corpus: str | Corpus | None = None,
+        corpus: str | Any | None = None,
         nli: str | None = None,
         column: str | None = None,
         max_sentences: int | None = None,
@@ -422,7 +424,8 @@ class Run:
         if "objective" in model:
             options["objective"] = model["objective"]
         loaded = None
-        if "corpus" in used_options(self.method, corpus=corpus, nli=nli, **options):
+        named = corpus if corpus is None or isinstance(corpus, str) else "in memory"
+        if "corpus" in used_options(self.method, corpus=named, nli=nli, **options):
             loaded = self._load_corpus(corpus, nli, column)
         else:
             check_used({"column": column}, (), f"method {self.method}")

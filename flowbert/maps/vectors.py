@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from flowbert.errors import UserError, choices
 from flowbert.io import digest_stream, map_array, release_pages, write_atomically
@@ -160,9 +161,67 @@ def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
     return wanted
 
 
-def open_vectors(vectors: Any, column: str | None = None) -> Any:
-    """Rows to index and to read by blocks: a path is opened, arrays stay as they are."""
-    return VectorFile(vectors, column) if isinstance(vectors, str | Path) else vectors
+class VectorArray:
+    """N vectors of size D in memory, with what a :class:`VectorFile` offers.
+
+    Args:
+        values: Array or tensor ``(N, D)`` of finite numbers.
+
+    Attributes:
+        shape: ``(N, D)``.
+        name: Name in tables.
+
+    Raises:
+        UserError: If they are no such matrix.
+    """
+
+    name = "vectors"
+
+    def __init__(self, values: Any) -> None:
+        if isinstance(values, Tensor):
+            values = values.detach().float().cpu().numpy()
+        rows = np.asarray(values)
+        if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "fiu":
+            raise UserError(
+                f"vectors: received {rows.dtype} of shape {rows.shape}; expected numbers (N, D)"
+            )
+        with np.errstate(over="ignore"):
+            self._rows: Floats = np.array(rows, dtype=np.float32)
+        if not np.isfinite(self._rows).all():
+            raise UserError(
+                "vectors: received NaN or infinite values; expected finite ones"
+            )
+        self.shape = int(rows.shape[0]), int(rows.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Some rows, ``(n, D)``, float32."""
+        return self._rows[rows]
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Floats]:
+        """All rows in order, in blocks ``(n, D)``, float32."""
+        for start in range(0, len(self), size):
+            yield self._rows[start : start + size]
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the values, that of a file with the same ones."""
+        return digest_stream([list(self.shape), *map(bytes, self.blocks())])
+
+
+def open_vectors(vectors: Any, column: str | None = None) -> VectorFile | VectorArray:
+    """Rows to index and to read by blocks, of a file or of an array.
+
+    Raises:
+        UserError: If the file or array holds no matrix of numbers, or an array has a column.
+    """
+    if isinstance(vectors, str | Path):
+        return VectorFile(vectors, column)
+    if column is not None:
+        raise UserError(f"column: received {column!r}; an array has no columns")
+    return VectorArray(vectors)
 
 
 def check_output(path: str | Path) -> None:

@@ -14,11 +14,14 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import FullPrecision, Glow, bits_per_dim
 from flowbert.modules.base import TrainingModule
 from flowbert.modules.optim import BertAdam
+from flowbert.modules.rows import RowsDataModule
 from flowbert.seeding import Stream
 
 Batch = Tensor | NDArray[np.float32]
 
 SPLITS = ("train", "held_out")
+
+_START_ROWS = 1024  # that the flow starts from, of a DataLoader
 
 _DROWNED = (
     0.1  # share of the noise's standard deviation below which a dimension is lost in it
@@ -28,9 +31,10 @@ _DROWNED = (
 class FlowModule(FullPrecision, TrainingModule):
     r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
 
-    It trains on batches ``(B, D)`` of a :class:`flowbert.modules.RowsDataModule`. The loss is
-    logged as ``step/nll`` (nats) and ``step/bits_per_dim``, the likelihood in validation as
-    ``train/...`` and ``held_out/...``.
+    It trains on batches ``(B, D)`` of a :class:`flowbert.modules.RowsDataModule`, or of any
+    DataLoader, whose batches may be lists of one tensor, too. The loss is logged as ``step/nll``
+    (nats) and ``step/bits_per_dim``, the likelihood in validation as ``train/...`` and
+    ``held_out/...``; of other loaders as ``val/...``, ``val_1/...`` and so on.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
@@ -88,21 +92,38 @@ class FlowModule(FullPrecision, TrainingModule):
         """Start the actnorms and set the noise from a sample, unless the fit is resumed."""
         if self.flow.initialized:
             return
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         noise, dim = self.hparams["noise"], self.flow.dim
-        sample = datamodule.start_sample().to(self.device)
+        rows = self._fitted_rows()
+        sample = torch.as_tensor(rows.start_sample()).to(self.device, self.flow.dtype)
         self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
         self.flow.initialize(self._spread(sample))
         if self.trainer.world_size > 1:  # machines may round differently
             self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
         needed = 2 if noise else dim + 1
-        distinct = datamodule.rows.count_distinct(needed)
+        distinct = rows.rows.count_distinct(needed)
         if distinct < needed:
             self.flaw = (
                 f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
                 f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
             )
             warnings.warn(self.flaw, FlowbertWarning, stacklevel=2)
+
+    def _fitted_rows(self) -> Any:
+        """What start sample and distinct rows are taken of: the data module, or the first rows."""
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if hasattr(datamodule, "start_sample"):
+            return datamodule
+        self.trainer.fit_loop.setup_data()
+        batches: list[Tensor] = []
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # the order of the training stays as it is
+            for batch in self.trainer.train_dataloader:
+                batches.append(self._rows(batch))
+                if sum(map(len, batches)) >= _START_ROWS:
+                    break
+        rows = torch.cat(batches).cpu().numpy()
+        return RowsDataModule(rows, start_size=_START_ROWS, seed=self.hparams["seed"])
 
     def _spread(self, sample: Tensor) -> Tensor:
         """The sample, with the noise of the training in dimensions that hardly vary."""
@@ -147,7 +168,7 @@ class FlowModule(FullPrecision, TrainingModule):
         """Log the likelihood of fitting or held-out vectors, without noise."""
         rows = self._rows(batch)
         nll = self.flow.nll(rows).mean()
-        split = SPLITS[dataloader_idx]
+        split = self._split_name(dataloader_idx)
         self.log_dict(
             {
                 f"{split}/nll": nll,
@@ -159,6 +180,12 @@ class FlowModule(FullPrecision, TrainingModule):
         )
 
     test_step = validation_step
+
+    def _split_name(self, number: int) -> str:
+        """Name of a validation loader in figures."""
+        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
+            return SPLITS[number]
+        return f"val_{number}" if number else "val"
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Latents of a batch, ``(B, D)``."""
@@ -173,5 +200,11 @@ class FlowModule(FullPrecision, TrainingModule):
         rate, decay = self.hparams["learning_rate"], self.hparams["weight_decay"]
         return self.scheduled(BertAdam(self.parameters(), rate, weight_decay=decay))
 
-    def _rows(self, batch: Batch) -> Tensor:
+    def _rows(self, batch: Any) -> Tensor:
+        if isinstance(batch, list | tuple):
+            if len(batch) != 1:
+                raise ValueError(
+                    f"batch: received {len(batch)} values; expected vectors (B, D) alone"
+                )
+            (batch,) = batch
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)

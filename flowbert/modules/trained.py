@@ -75,6 +75,8 @@ class TrainedModule(TrainingModule):
             UserError: If the examples do not fit, or the Trainer converts the weights.
         """
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if not hasattr(datamodule, "examples"):
+            raise ValueError("datamodule: expected a TextDataModule")
         self.check_examples(datamodule.examples)
         if self.encoder.backbone.dtype != torch.float32:
             raise UserError(

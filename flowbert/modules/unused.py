@@ -9,7 +9,7 @@ from flowbert.errors import UserError
 TRAINED = ("flow", "simcse", "sbert", "mlm")
 """Methods that a Trainer trains; every other one is fitted in closed form."""
 
-_WITHOUT_FILES = (None, "target", "train_only", "nli", "builtin-sample")
+_WITHOUT_FILES = ("target", "train_only", "nli", "builtin-sample")
 # Of a method in closed form: the encoder's device; and no bar is shown.
 _OF_THE_DEVICE = (
     "trainer.accelerator",
@@ -32,19 +32,22 @@ def unused_options(
         corpus: What it is fitted on, if that is given.
     """
     unused: dict[str, tuple[str, ...]] = {}
+    named = "target" if corpus is None else corpus
+    if not isinstance(named, str):
+        named = "in memory"
     if vectors:
-        named = ("corpus", "nli", "max_sentences", "tasks", "senteval", "cache")
+        options = ("corpus", "nli", "max_sentences", "tasks", "senteval", "cache")
         where = "vectors, which are neither encoded nor measured"
-        unused[where] = ("encoder", "encoder.*", *named)
-    elif corpus in _WITHOUT_FILES:
-        unused[f"the corpus {corpus or 'target'}, which is no file"] = ("column",)
+        unused[where] = ("encoder", "encoder.*", *options)
+    elif named in _WITHOUT_FILES:
+        unused[f"the corpus {named}, which is no table"] = ("column",)
     if method not in TRAINED:
         where = f"method {method}, which is fitted in closed form"
         unused[where] = ("baseline", "checkpoint.*", "trainer.*")
     elif method != "flow":
         unused[f"method {method}"] = ("baseline",)
-    if method not in TRAINED[1:] and corpus != "nli":
-        unused[f"the corpus {corpus or 'target'}"] = ("nli",)
+    if method not in TRAINED[1:] and named != "nli":
+        unused[f"the corpus {named}"] = ("nli",)
     return unused
 
 

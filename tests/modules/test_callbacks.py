@@ -14,7 +14,7 @@ from pytorch_lightning.loggers import CSVLogger
 
 from fits import fit, make_data, make_module, make_rows
 from flowbert.errors import UserError
-from flowbert.maps import Standardization, Whitening
+from flowbert.maps import Standardization, Whitening, make_map
 from flowbert.modules import (
     AtomicCheckpointIO,
     StepLog,
@@ -46,6 +46,21 @@ def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path: Path) -> None
     keys = [WhiteningBaseline(each).state_key for each in maps]
     assert keys.index(baseline.state_key) == 0
     assert len(set(keys)) == 4
+
+
+def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path: Path) -> None:
+    pairs = X[:30], X[30:], np.linspace(0, 5, 30)
+    for text in ("learned-removal-2", "whitening-3+learned-removal-2"):
+        baseline = WhiteningBaseline(make_map(text), lambda: pairs)
+        fit(tmp_path, baseline, data=make_data(rows=X))
+        expected = make_map(text).fit(X, pairs=pairs).transform(X)
+        torch.testing.assert_close(baseline.map.transform(X), expected)
+        loaded = WhiteningBaseline(make_map(text))
+        loaded.load_state_dict(baseline.state_dict())
+        torch.testing.assert_close(loaded.map.transform(X), expected)
+        assert baseline.name == text
+    with pytest.raises(UserError, match="labelled pairs"):
+        fit(tmp_path, WhiteningBaseline(make_map("learned-removal-2")))
 
 
 def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path: Path) -> None:
@@ -104,6 +119,30 @@ def test_when_checkpoints_are_written(
     callbacks = checkpoint_callbacks(tmp_path, "figure", **options)
     fit(tmp_path, Figure(), *callbacks, plugins=[watch], max_epochs=3)
     assert watch.steps == {"last": expected, "best": [5, 10]}
+
+
+def test_the_best_figure_is_remembered_in_another_folder(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    def part(folder: Path, **options: Any) -> Any:
+        callbacks = checkpoint_callbacks(folder, "figure")
+        module = make_module(schedule="constant")
+        fit(tmp_path, Figure(), *callbacks, module=module, **options)
+        return callbacks[-1]
+
+    part(first, max_epochs=2)
+    content = (first / "best.ckpt").read_bytes()
+    options: dict[str, Any] = {"ckpt_path": first / "last.ckpt", "max_epochs": 3}
+    best = part(second, **options)
+    # 0.2 in the third epoch is worse than 0.3 in the second.
+    assert Path(best.best_model_path) == first / "best.ckpt"
+    assert (first / "best.ckpt").read_bytes() == content
+    assert best.best_weights(10) is not None
+    with pytest.raises(UserError, match=r"of step 10, .* ended at step 7"):
+        best.best_weights(7)
+    (first / "best.ckpt").unlink()
+    with pytest.raises(UserError, match=r"best weights .* are gone"):
+        part(second, **options)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from pytorch_lightning import Callback, Trainer
+from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import bits_per_dim
 from flowbert.modules import FlowModule, RowsDataModule
+from flowbert.modules.trainer import quiet_lightning
 
 ROWS = make_rows(600)
 close = torch.testing.assert_close
@@ -134,6 +136,39 @@ def test_divergence_names_the_parameter_or_the_step(
         module.check_loss(torch.tensor(math.inf))
     with pytest.raises(UserError, match=r"received 0\.01, .* loss is inf at step 0"):
         module.check_loss(torch.tensor(0.0))
+
+
+def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
+    x = torch.from_numpy(ROWS)
+    options: dict[str, Any] = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "default_root_dir": tmp_path,
+    }
+    fits = []
+    for rows in (TensorDataset(x), x):  # lists of one tensor, and tensors
+        module: Any = make_module()
+        with quiet_lightning():
+            trainer = Trainer(max_epochs=2, **options)
+            loader: DataLoader[Any] = DataLoader(rows, 64)  # type: ignore[arg-type]
+            trainer.fit(module, loader, [loader, loader])
+            assert {"val/nll", "val_1/nll"} <= trainer.callback_metrics.keys()
+            nll = module.flow.nll(x).mean()
+            # Means of batches in float32 against one mean.
+            close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
+            predicted: Any = trainer.predict(module, loader)
+        close(torch.cat(predicted), module.flow.latents(x))
+        assert module.flaw is None
+        start = x.var(0).mean() * module.hparams["noise"]
+        close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
+        fits.append(trainer)
+    assert differences(*fits) == []
+    pairs: DataLoader[Any] = DataLoader(TensorDataset(x, x), 64)
+    with quiet_lightning(), pytest.raises(ValueError, match="received 2 values"):
+        Trainer(max_epochs=1, **options).fit(make_module(), pairs)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
