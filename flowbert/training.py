@@ -214,7 +214,8 @@ class Run:
         check_limits(seed=self.seed)
         self.task_names = []
         if vectors is None:
-            self.task_names = as_list(tasks or "SAMPLE", "tasks", paths=True)
+            named = "SAMPLE" if tasks is None else tasks
+            self.task_names = as_list(named, "tasks", paths=True)
         self.tasks = self._load_tasks(split)
         self._labels: tuple[Subset, ...] = ()
         self.baseline = None
@@ -253,6 +254,8 @@ class Run:
         if "bf16" in str(self.trainer.precision) and self.device.type == "cpu":
             warn_of_bfloat16()
         self.settings |= _data_settings(self.method, data)
+        # What is fitted on a subset depends on the seed that it was drawn with.
+        self._seed_of_sample = None if max_sentences is None else self.seed
         if vectors is not None:
             self.rows = open_vectors(vectors, column)
             self._set_fitted_on(self.rows)
@@ -503,7 +506,7 @@ class Run:
         )
         if reason is not None:
             raise UserError(f"method: {self.method}: {reason}")
-        seed = self.seed if fitted.seeded else None
+        seed = self.seed if fitted.seeded else self._seed_of_sample
         return Method(self.method, fitted, True, self.corpus, seed)
 
     def _take_best(self) -> None:
@@ -576,7 +579,8 @@ class Run:
             methods = [Method("flow", flow, True, self.corpus, self.seed)]
             if self.baseline is not None:
                 fitted = self.baseline.map
-                methods.insert(0, Method(self.baseline.name, fitted, True, self.corpus))
+                named = self.baseline.name, fitted, True, self.corpus
+                methods.insert(0, Method(*named, self._seed_of_sample))
             return methods
         trained = self.module.trained_encoder().to(self.device)
         raw = Raw().fit(torch.zeros(1, trained.dim))

@@ -391,3 +391,54 @@ def test_a_full_disk_is_one_line(
         main(["encode", "--input", "missing.txt", "--output", "v.npy"])
     error = capsys.readouterr().err.splitlines()[-1]
     assert error == "error: v.npy: No space left on device"
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    small = ["--max_sentences", "640", "--corpus", "builtin-sample", "--quiet"]
+    steps = ["--trainer.max_epochs", "20", "--checkpoint.every_n_steps", "5"]
+    words = [sys.executable, "-c", "from flowbert.cli import main; main()", "fit"]
+    words += [*small, *steps, "--run_dir", "stopped-run"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        last = Path("stopped-run/checkpoints/last.ckpt")
+        while not last.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    line = error.splitlines()[-1]
+    assert line.startswith(
+        f"interrupted: {last} is kept; go on with: flowbert fit --config"
+    )
+    assert "Traceback" not in error
+    _, *again = shlex.split(line.partition("go on with: ")[2])
+    main([*again, "--quiet"])
+    assert "Spearman x 100" in capsys.readouterr().out
+    main(["fit", *small, *steps, "--run_dir", "whole"])
+    rows = [
+        json.loads((folder / run / "results.json").read_text())["rows"]
+        for run in ("stopped-run", "whole")
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
+def test_ctrl_c_in_a_training_leaves_its_handler(
+    words: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def press(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    monkeypatch.setattr("flowbert.modules.flow.FlowModule.training_step", press)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as stopped:
+        main([*words.split(), "--max_sentences", "300", "--corpus", "builtin-sample"])
+    assert stopped.value.code == 130
+    assert "interrupted: " in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is handler

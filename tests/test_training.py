@@ -1,7 +1,10 @@
 """Runs: prepared, trained, compared with their baselines, saved, and gone on with."""
 
 import json
+import os
+import random
 import resource
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from flowbert.evaluation import Results, compare
 from flowbert.maps import Flow, load_map
 from flowbert.model import Model
 from flowbert.modules import read_checkpoint
+from flowbert.modules.losses import InfoNCE
 from flowbert.tasks import load_tasks
 from flowbert.training import Run, fit
 
@@ -118,15 +122,50 @@ def test_saved_models_give_the_figures_of_the_run(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["flow", "whitening:shrinkage=0.1", "whitening-16:shrinkage=0.1+flow"]
+    "method",
+    [
+        "flow",
+        "whitening:shrinkage=0.1",
+        "whitening-16:shrinkage=0.1+flow",
+        "learned-removal-8",
+        "whitening-16:shrinkage=0.1+learned-removal-8",
+    ],
 )
 def test_a_fit_gives_the_figures_of_compare(method: str, tmp_path: Path) -> None:
     """At all defaults but the number of sentences."""
     options: dict[str, Any] = {"max_sentences": 300, "tasks": "SAMPLE"}
     trainer = {"enable_progress_bar": False, "accelerator": "cpu"}
     results = fit(method, **options, baseline=None, trainer=trainer, run_dir=tmp_path)
-    assert_equal(results, compare(methods=["raw", method], **options))
+    expected = compare(methods=["raw", method], **options)
+    assert_equal(results, expected)
+    seeds, of_compare = (x.frame["seed"].dropna().tolist() for x in (results, expected))
+    assert seeds == of_compare
     assert set(results.frame["corpus"]) == {"none", "target"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "whitening:shrinkage=0.5",
+        "learned-removal-8",
+        "whitening-16:shrinkage=0.1+learned-removal-8",
+    ],
+)
+def test_a_baseline_stands_as_in_a_comparison(
+    name: str, pairs: str, tmp_path: Path
+) -> None:
+    tasks = "SAMPLE" if "learned" in name else pairs
+    options = {**FLOW, "tasks": tasks, "trainer": {**TRAINER, "max_steps": 1}}
+    results = fit(**{**options, "baseline": name}, run_dir=tmp_path)
+    given = {"corpus": BUILTIN, "max_sentences": 300, "tasks": tasks}
+    expected = compare(methods=["raw", name], **given)
+    kept = results.frame["method"] != "flow"
+    results.frame = results.frame[kept]
+    assert_equal(results, expected)
+    saved = compare(methods={name: Model.load(tmp_path, name)}, tasks=tasks)
+    kept = expected.frame["method"] == name
+    expected.frame = expected.frame[kept]
+    assert_equal(saved, expected)
 
 
 @pytest.mark.parametrize("method", TRAINED)
@@ -249,6 +288,28 @@ def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
         Model.load(run.folder)
 
 
+def test_vectors_in_memory(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(100, 6))
+    file = tmp_path / "rows.npy"
+    np.save(file, rows)
+    kinds = {"file": file, "array": rows, "tensor": torch.from_numpy(rows)}
+    states = []
+    for name, vectors in kinds.items():
+        run = Run(vectors=vectors, trainer=TRAINER, run_dir=tmp_path / name)
+        run.fit()
+        states.append((run.digest, *map(str, run.module.state_dict().values())))
+    assert states[0] == states[1] == states[2]
+    options = {"vectors": rows, "ckpt_path": last(tmp_path / "file"), "resume": False}
+    assert np.load(Run(**options, run_dir=tmp_path / "p").predict()).shape == (100, 6)
+    with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
+        Run(**{**options, "vectors": rows + 1}, run_dir=tmp_path / "p2")
+    for wrong in (rows[0], rows * np.nan, rows.astype(str)):
+        with pytest.raises(UserError, match="vectors: received"):
+            Run(vectors=wrong, run_dir=tmp_path / "p2")
+    with pytest.raises(UserError, match="column: received 'c'"):
+        Run(vectors=rows, column="c", run_dir=tmp_path / "p2")
+
+
 def test_what_is_fitted_on(tmp_path: Path) -> None:
     (task,) = load_tasks("SAMPLE")
     expected = task.corpus("train_only").sample(300, 2)
@@ -361,6 +422,113 @@ def test_refused_checkpoints(run: Run, tmp_path: Path) -> None:
     assert Run(**options, model={"noise": 0.05}).module.hparams["noise"] == 0.05
     with pytest.raises(UserError, match=r"levels: received 3 .* expected 2"):
         Run(**options, model={"levels": 3})
+
+
+OTHER_ENCODERS = {
+    "layers": "first_last",
+    "pooling": "cls",
+    "dtype": "bfloat16",
+    "prompt": "query: ",
+    "max_length": 5,
+}
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
+    resume: bool, run: Run, tmp_path: Path
+) -> None:
+    options = {**FLOW, "ckpt_path": last(run.folder), "resume": resume}
+    options["run_dir"] = tmp_path / "run"
+    for name, value in OTHER_ENCODERS.items():
+        encoder = EncoderOptions(**{name: value})
+        with pytest.raises(UserError, match=f"encoder: received another .*{name} "):
+            Run(**options, encoder=encoder)
+    other = tmp_path / "other"
+    network = SentenceEncoder(frozen=False)
+    with torch.no_grad():
+        next(iter(network.backbone.parameters())).mul_(1.5)
+    network.save(other)
+    with pytest.raises(UserError, match=r"encoder: received another .*weights"):
+        Run(**options, encoder=str(other))
+    with pytest.raises(UserError, match="corpus: received 'train_only' for"):
+        Run(**{**options, "corpus": "train_only"})
+    vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
+    with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
+        Run(**options | vectors)
+    with pytest.raises(UserError, match=r"data\.held_out: received 0\.1 .* 0\.0, as"):
+        Run(**options, data={"held_out": 0.1})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_training_has_the_settings_of_the_first(
+    pairs: str, tmp_path: Path
+) -> None:
+    """Each option that decides a training of SimCSE, changed."""
+    first = {**TEXT, "trainer": {**TRAINER, "max_epochs": 1, "limit_val_batches": 0}}
+    first["data"] = {"batch_size": 8, "positive": "crop"}
+    first |= {"nli": None, "tasks": pairs}
+    run = Run("simcse", **first, run_dir=tmp_path / "first")
+    whole = run.fit()
+    path = {"ckpt_path": last(run.folder), "run_dir": tmp_path / "second"}
+    for group, name, value in [
+        ("data", "positive", "word_deletion"),
+        ("data", "positive_rate", 0.3),
+        ("data", "pool", 2),
+        ("data", "batch_size", 4),
+        ("data", "max_length", 9),
+        ("model", "loss", InfoNCE(0.1)),
+        ("model", "mlm_weight", 0.1),
+        ("model", "dropout", 0.3),
+        ("model", "head", "none"),
+        ("model", "schedule", "constant"),
+        ("trainer", "gradient_clip_val", 0.1),
+        ("trainer", "accumulate_grad_batches", 2),
+        ("trainer", "precision", "bf16-mixed"),
+        ("trainer", "max_epochs", 2),
+    ]:
+        changed = {**first, group: {**first.get(group, {}), name: value}}
+        with pytest.raises(UserError, match=rf"^{group}\.{name}: received"):
+            fit("simcse", **changed, **path)
+    assert_equal(fit("simcse", **first, **path), whole)
+
+
+def test_one_run_in_a_folder(tmp_path: Path) -> None:
+    waiting = Run(**FLOW, run_dir=tmp_path / "run")
+    with pytest.raises(UserError, match="run_dir: another run writes into"):
+        Run(**FLOW, run_dir=tmp_path / "run")
+    waiting.fit()
+    with pytest.raises(UserError, match="finished run"):
+        Run(**FLOW, run_dir=tmp_path / "run")
+    stopped = tmp_path / "stopped"
+    trainer = {**TRAINER, "callbacks": Interrupt(6)}
+    with pytest.raises(KeyboardInterrupt):
+        fit(**{**FLOW, "trainer": trainer}, run_dir=stopped)
+    with pytest.raises(UserError, match=r"checkpoints, .* ckpt_path=.*last\.ckpt"):
+        Run(**FLOW, run_dir=stopped)
+    for command in ("test", "predict"):  # a part of no fit
+        options = {**FLOW, "ckpt_path": last(stopped), "resume": False}
+        with pytest.raises(
+            UserError, match=r"of another run; expected another folder$"
+        ):
+            getattr(Run(**options, run_dir=stopped), command)()
+    assert fit(**FLOW, ckpt_path=last(stopped), run_dir=stopped).frame.size > 0
+
+
+def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
+    """Neither variables of the environment, nor a handler, nor a state of random numbers."""
+
+    def state() -> list[Any]:
+        drawn = np.random.get_state()[1].tolist()  # type: ignore[union-attr]  # noqa: NPY002
+        handler = signal.getsignal(signal.SIGINT)
+        return [dict(os.environ), handler, drawn, random.getstate()]
+
+    before, rng = state(), torch.get_rng_state()
+    fit(**FLOW, run_dir=tmp_path / "whole")
+    trainer = {**TRAINER, "callbacks": Interrupt(3)}
+    with pytest.raises(KeyboardInterrupt):
+        fit(**{**FLOW, "trainer": trainer}, run_dir=tmp_path / "stopped")
+    assert state() == before
+    assert torch.equal(torch.get_rng_state(), rng)
 
 
 class Full(Callback):

@@ -16,7 +16,6 @@ import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger
-from pytorch_lightning.utilities.seed import isolate_rng
 
 from flowbert.errors import UserError, choices
 
@@ -215,8 +214,13 @@ def seeded(seed: int) -> Iterator[None]:
 
     What is of this package draws from streams of its own; a user's callback or loss may not.
     """
-    with isolate_rng():
+    drawn, states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng():
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         torch.manual_seed(seed)
-        yield
+        try:
+            yield
+        finally:
+            random.setstate(drawn)
+            np.random.set_state(states)  # noqa: NPY002
