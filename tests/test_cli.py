@@ -4,9 +4,12 @@ import errno
 import inspect
 import itertools
 import json
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -425,9 +428,9 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
 
 
 @pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
+@pytest.mark.usefixtures("folder")
 def test_ctrl_c_in_a_training_leaves_its_handler(
     words: str,
-    folder: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
