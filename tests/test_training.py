@@ -157,7 +157,7 @@ def test_a_baseline_stands_as_in_a_comparison(
     tasks = "SAMPLE" if "learned" in name else pairs
     options = {**FLOW, "tasks": tasks, "trainer": {**TRAINER, "max_steps": 1}}
     results = fit(**{**options, "baseline": name}, run_dir=tmp_path)
-    given = {"corpus": BUILTIN, "max_sentences": 300, "tasks": tasks}
+    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 300, "tasks": tasks}
     expected = compare(methods=["raw", name], **given)
     kept = results.frame["method"] != "flow"
     results.frame = results.frame[kept]
@@ -299,7 +299,8 @@ def test_vectors_in_memory(tmp_path: Path) -> None:
         run.fit()
         states.append((run.digest, *map(str, run.module.state_dict().values())))
     assert states[0] == states[1] == states[2]
-    options = {"vectors": rows, "ckpt_path": last(tmp_path / "file"), "resume": False}
+    options: dict[str, Any] = {"vectors": rows, "resume": False}
+    options["ckpt_path"] = last(tmp_path / "file")
     assert np.load(Run(**options, run_dir=tmp_path / "p").predict()).shape == (100, 6)
     with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
         Run(**{**options, "vectors": rows + 1}, run_dir=tmp_path / "p2")
@@ -424,7 +425,7 @@ def test_refused_checkpoints(run: Run, tmp_path: Path) -> None:
         Run(**options, model={"levels": 3})
 
 
-OTHER_ENCODERS = {
+OTHER_ENCODERS: dict[str, Any] = {
     "layers": "first_last",
     "pooling": "cls",
     "dtype": "bfloat16",
@@ -469,7 +470,8 @@ def test_a_resumed_training_has_the_settings_of_the_first(
     first |= {"nli": None, "tasks": pairs}
     run = Run("simcse", **first, run_dir=tmp_path / "first")
     whole = run.fit()
-    path = {"ckpt_path": last(run.folder), "run_dir": tmp_path / "second"}
+    path: dict[str, Any] = {"ckpt_path": last(run.folder)}
+    path["run_dir"] = tmp_path / "second"
     for group, name, value in [
         ("data", "positive", "word_deletion"),
         ("data", "positive_rate", 0.3),
@@ -518,7 +520,7 @@ def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
     """Neither variables of the environment, nor a handler, nor a state of random numbers."""
 
     def state() -> list[Any]:
-        drawn = np.random.get_state()[1].tolist()  # type: ignore[union-attr]  # noqa: NPY002
+        drawn = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
         handler = signal.getsignal(signal.SIGINT)
         return [dict(os.environ), handler, drawn, random.getstate()]
 

@@ -198,7 +198,8 @@ class VectorArray:
 
     def __getitem__(self, rows: Any) -> Floats:
         """Some rows, ``(n, D)``, float32."""
-        return self._rows[rows]
+        chosen: Floats = self._rows[rows]
+        return chosen
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Floats]:
         """All rows in order, in blocks ``(n, D)``, float32."""
@@ -211,7 +212,7 @@ class VectorArray:
         return digest_stream([list(self.shape), *map(bytes, self.blocks())])
 
 
-def open_vectors(vectors: Any, column: str | None = None) -> VectorFile | VectorArray:
+def open_vectors(vectors: Any, column: str | None = None) -> Any:
     """Rows to index and to read by blocks, of a file or of an array.
 
     Raises:

@@ -118,7 +118,8 @@ class FlowModule(FullPrecision, TrainingModule):
         with torch.random.fork_rng(
             devices=[]
         ):  # the order of the training stays as it is
-            for batch in self.trainer.train_dataloader:
+            loader: Any = self.trainer.train_dataloader
+            for batch in loader:
                 batches.append(self._rows(batch))
                 if sum(map(len, batches)) >= _START_ROWS:
                     break
