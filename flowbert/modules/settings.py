@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -108,6 +109,11 @@ def describe(value: Any) -> Any:
         >>> describe(InfoNCE(0.1))
         {'class': 'InfoNCE', 'temperature': 0.1, 'hard_negative_weight': 0.0}
     """
+    # Some are texts and numbers, too, but no plain ones, which alone a checkpoint holds.
+    if isinstance(value, Enum):
+        return describe(value.value)
+    if isinstance(value, torch.Tensor | np.generic | np.ndarray):
+        return value.tolist()
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, Mapping):
@@ -117,8 +123,6 @@ def describe(value: Any) -> Any:
     if isinstance(value, partial):
         made = [value.func, *value.args]
         return {"call": describe(made), "with": describe(value.keywords)}
-    if isinstance(value, torch.Tensor | np.generic | np.ndarray):
-        return value.tolist()
     name = getattr(value, "__qualname__", None)
     if name is not None:
         return name

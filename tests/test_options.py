@@ -1,0 +1,631 @@
+"""Every option of every command and method: another value changes something, or is refused."""
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from equivalence.ways import write_task
+from flowbert.cli import main
+from flowbert.cli.options import MODULES, option_names
+from flowbert.data.sample import (
+    sample_corpus,
+    sample_nli,
+    sample_pairs,
+)
+from flowbert.io import digest_tensors
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Change(NamedTuple):
+    """A value that changes what a command writes or prints.
+
+    Args:
+        value: Another value than the default.
+        beside: Options without which it means nothing; it is refused without them.
+        alone: Why it is accepted without them.
+    """
+
+    value: str
+    beside: str = ""
+    alone: str = ""
+
+
+class Refused(NamedTuple):
+    """A value that is refused."""
+
+    value: str
+
+
+class Exempt(NamedTuple):
+    """An option that changes nothing here, and why."""
+
+    reason: str
+
+
+Table = Mapping[str, Change | Refused | Exempt]
+
+CONFIGURATION = "a configuration holds it for another method or command"
+SPEED = Exempt("how fast, not what")
+SHOWN = Exempt("what is shown while a command runs")
+MACHINES = Exempt(
+    "devices and machines that a test has not; tests/equivalence/test_processes.py"
+)
+
+ALL: Table = {
+    "config": Exempt("other options; tests/test_cli.py runs every configuration"),
+    "help": Exempt("tests/test_cli.py"),
+    "quiet": SHOWN,
+    "print_config": Exempt("prints all options and stops; jsonargparse's own"),
+}
+ENCODER: Table = {
+    "encoder.path": Change("../given/words.txt"),
+    "encoder.revision": Refused("main"),
+    "encoder.layers": Change("1"),
+    "encoder.pooling": Change("cls"),
+    "encoder.max_length": Change("5"),
+    "encoder.dtype": Change("bfloat16"),
+    "encoder.prompt": Change("a "),
+    "encoder.max_words": Change("40", "--encoder.path ../given/words.txt"),
+}
+SOURCES: Table = {
+    "corpus": Change("../given/two.csv", "--column a"),
+    "nli": Change("../given/nli.jsonl", "--corpus nli --nli ../given/few.jsonl"),
+    "column": Change("b", "--corpus ../given/two.csv"),
+    "max_sentences": Change("23"),
+    "tasks": Change("STS-B,../given/pairs.csv"),
+    "senteval": Change("../given/other"),
+}
+FIT: Table = {
+    **ALL,
+    **ENCODER,
+    **SOURCES,
+    "vectors": Refused("../given/rows.npy"),
+    "seed": Change("1"),
+    "run_dir": Change("elsewhere"),
+    "ckpt_path": Refused("../given/corpus.txt"),
+    "cache": Change("elsewhere"),
+}
+CHECKPOINT: Table = {
+    "checkpoint.every_n_steps": Exempt("when, not what; tests/modules/test_resume.py"),
+    "checkpoint.every_n_minutes": Exempt("minutes that a test does not take"),
+}
+MODEL: Table = {
+    "model.learning_rate": Change("1e-2"),
+    "model.weight_decay": Change("0.5"),
+    "model.schedule": Change("constant"),
+    "model.warmup": Change("0.5"),
+}
+BATCHES: Table = {
+    "data.held_out": Change("0.3"),
+    "data.batch_size": Change("7"),
+    "data.workers": SPEED,
+}
+TIMED = (
+    "--model.schedule constant --trainer.max_epochs -1 --trainer.max_time 00:00:00:00"
+)
+TRAINER: Table = {
+    "trainer.accelerator": Refused("tpu"),
+    "trainer.strategy": MACHINES,
+    "trainer.devices": MACHINES,
+    "trainer.num_nodes": MACHINES,
+    "trainer.precision": Change("64-true"),
+    "trainer.logger": Change("true"),
+    "trainer.callbacks": Exempt("classes; tests/test_training.py gives some"),
+    "trainer.fast_dev_run": Change("true"),
+    "trainer.max_epochs": Change("2"),
+    "trainer.min_epochs": Change(
+        "2", TIMED, alone="a run that nothing ends earlier has them"
+    ),
+    "trainer.max_steps": Change("2"),
+    "trainer.min_steps": Change(
+        "2", TIMED, alone="a run that nothing ends earlier has them"
+    ),
+    "trainer.max_time": Change("00:00:00:00"),
+    "trainer.limit_train_batches": Change("1"),
+    "trainer.limit_val_batches": Change("0"),
+    "trainer.limit_test_batches": Exempt(CONFIGURATION),
+    "trainer.limit_predict_batches": Exempt(CONFIGURATION),
+    "trainer.overfit_batches": Refused("1"),
+    "trainer.val_check_interval": Change("1"),
+    "trainer.check_val_every_n_epoch": Change("2"),
+    "trainer.num_sanity_val_steps": Exempt("Lightning logs nothing of them"),
+    "trainer.log_every_n_steps": Change("1"),
+    "trainer.enable_checkpointing": Refused("false"),
+    "trainer.enable_progress_bar": SHOWN,
+    "trainer.enable_model_summary": SHOWN,
+    "trainer.accumulate_grad_batches": Change("2"),
+    "trainer.gradient_clip_val": Change("1e-3"),
+    "trainer.gradient_clip_algorithm": Change("value"),
+    "trainer.deterministic": Exempt("a CPU computes the same twice"),
+    "trainer.benchmark": SPEED,
+    "trainer.inference_mode": SPEED,
+    "trainer.use_distributed_sampler": MACHINES,
+    "trainer.profiler": SHOWN,
+    "trainer.detect_anomaly": Exempt("errors that do not occur"),
+    "trainer.barebones": Refused("true"),
+    "trainer.plugins": Exempt("classes"),
+    "trainer.sync_batchnorm": Exempt("no module has batch norms"),
+    "trainer.reload_dataloaders_every_n_epochs": Exempt("data do not change in a run"),
+    "trainer.enable_autolog_hparams": Exempt("what outside loggers are told"),
+    "trainer.model_registry": Exempt("of Lightning's own service"),
+}
+TEXT: Table = {
+    **BATCHES,
+    "data.max_length": Change("5"),
+    "data.pool": Change("3"),
+}
+TRAINED_ENCODER: Table = {
+    **CHECKPOINT,
+    **MODEL,
+    **TEXT,
+    **TRAINER,
+    "baseline": Refused("zca"),
+    "log_to": Change("tensorboard"),
+    "encoder.path": Refused("../given/words.txt"),
+    "encoder.dtype": Refused("bfloat16"),
+    "encoder.max_words": Refused("40"),
+    "model.dropout": Change("0.3"),
+    "trainer.precision": Change("bf16-mixed"),
+}
+LOSS = (
+    '{"class_path":"flowbert.modules.losses.InfoNCE","init_args":{"temperature":1.0}}'
+)
+METHODS: dict[str, Table] = {
+    "whitening": {
+        "method": Change("raw"),
+        "baseline": Refused("zca"),
+        "log_to": Change("tensorboard"),
+        **dict.fromkeys([*CHECKPOINT, *TRAINER], Refused("1")),
+        "trainer.accelerator": Refused("tpu"),
+        "trainer.devices": MACHINES,
+        "trainer.enable_progress_bar": SHOWN,
+    },
+    "flow": {
+        "method": Change("mlm"),
+        **CHECKPOINT,
+        **MODEL,
+        **BATCHES,
+        **TRAINER,
+        "baseline": Change("zca"),
+        "log_to": Change("tensorboard"),
+        "model.levels": Change("1"),
+        "model.depth": Change("1"),
+        "model.width": Change("8"),
+        "model.mixing": Change("random"),
+        "model.coupling": Change("affine"),
+        "model.mixing_init": Change("rotation"),
+        "model.noise": Change("0.5"),
+        "data.start_size": Change("8"),
+    },
+    "simcse": {
+        **TRAINED_ENCODER,
+        "method": Change("mlm"),
+        "model.loss": Change(LOSS),
+        "model.head": Change("none"),
+        "model.mlm_weight": Change("0.5"),
+        "model.mask_fraction": Change("0.5", "--model.mlm_weight 0.5"),
+        "model.chunk_size": SPEED,
+        "data.positive": Change("crop"),
+        "data.positive_rate": Change("0.5", "--data.positive crop"),
+        "data.mlm_path": Change("../given/mlm/model/encoder", "--data.positive mlm"),
+        "data.hard_negatives": Change(
+            "false", "--data.positive entailment --corpus nli --nli ../given/few.jsonl"
+        ),
+        "data.drop_overlap": Refused("true"),
+    },
+    "sbert": {
+        **TRAINED_ENCODER,
+        "method": Refused("mlm"),
+        "corpus": Refused("../given/corpus.txt"),
+        "column": Refused("a"),
+        "nli": Change("../given/nli.jsonl"),
+        "model.objective": Change("triplet"),
+        "model.margin": Change("0.1", "--model.objective triplet"),
+        "model.chunk_size": SPEED,
+        "data.positive": Refused("crop"),
+        "data.positive_rate": Refused("0.5"),
+        "data.mlm_path": Refused("builtin-sample"),
+        "data.hard_negatives": Refused("false"),
+        "data.drop_overlap": Refused("true"),
+    },
+    "mlm": {
+        **TRAINED_ENCODER,
+        "method": Change("simcse"),
+        "model.mask_fraction": Change("0.5"),
+        "model.whole_words": Change(
+            "true", "--corpus ../given/rare.txt", "words of one piece"
+        ),
+        "model.cosreg_weight": Change("1"),
+        "model.head_only": Change("true"),
+        "data.positive": Refused("crop"),
+        "data.positive_rate": Refused("0.5"),
+        "data.mlm_path": Refused("builtin-sample"),
+        "data.hard_negatives": Refused("false"),
+        "data.drop_overlap": Refused("true"),
+    },
+}
+COMPARE: Table = {
+    **ALL,
+    **ENCODER,
+    **SOURCES,
+    "methods": Change("zca"),
+    "split": Change("dev"),
+    "columns": Change("a,b,c", "--tasks STS-B,../given/columns.csv"),
+    "score_range": Change("[0,10]", "--tasks STS-B,../given/pairs.csv"),
+    "positive_above": Change("0.3"),
+    "uniformity_limit": Change("20"),
+    "labels": Change("../given/labels.csv", "--methods learned-removal-4"),
+    "drop_overlap": Refused("true"),
+    "seeds": Change("1", "--methods flow"),
+    "bootstrap": Change("20"),
+    "bootstrap_seed": Change("1", "--bootstrap 20"),
+    "output": Change("other.json"),
+    "cache": Change("elsewhere"),
+    "device": Refused("cuda"),
+}
+ADVISE: Table = {
+    **ALL,
+    **ENCODER,
+    **{name: SOURCES[name] for name in ("corpus", "nli", "column")},
+    "encoder.path": Refused("../given/words.txt"),
+    "encoder.max_words": Refused("40"),
+    "encoder.layers": Refused("1"),
+    "encoder.pooling": Refused("cls"),
+    "limit": Change("59"),
+    "seed": Change("1"),
+    "cache": Change("elsewhere"),
+    "device": Refused("cuda"),
+}
+ANALYZE: Table = {
+    **ALL,
+    **ENCODER,
+    **{
+        name: SOURCES[name] for name in ("corpus", "nli", "column", "tasks", "senteval")
+    },
+    "methods": Change("raw,zca"),
+    "limit": Change("59"),
+    "split": Change("dev"),
+    "map": Refused("tsne"),
+    "seed": Change("1"),
+    "output": Change("other.analysis.json"),
+    "cache": Change("elsewhere"),
+    "device": Refused("cuda"),
+}
+ENCODE: Table = {
+    **ALL,
+    **ENCODER,
+    "sentences": Refused("a"),
+    "input": Change("../given/other.txt"),
+    "column": Change("b", "--input ../given/two.csv"),
+    "vectors": Refused("../given/rows.npy"),
+    "model": Change("../given/flow"),
+    "method": Change("raw", "--model ../given/flow", "what an encoder gives"),
+    "precision": Change("binary"),
+    "output": Change("other.npy"),
+    "device": Refused("cuda"),
+    "devices": MACHINES,
+}
+EXPORT: Table = {
+    **ALL,
+    "to": Change("other"),
+    "format": Refused("pickle"),
+    "method": Change("raw"),
+    "encoder": Refused("../given/words.txt"),
+    "results": Refused("../given/other.json"),
+    "license": Change("mit"),
+    "push_to": Exempt("the hub; tests/exports/test_hub.py"),
+    "private": Exempt("the hub; tests/exports/test_hub.py"),
+}
+IMPORT: Table = {
+    **ALL,
+    **ENCODER,
+    "encoder.path": Refused("../given/words.txt"),
+    "encoder.max_words": Refused("40"),
+    "output": Change("other"),
+    "scale": Change("2"),
+}
+REPRODUCE: Table = {
+    **ALL,
+    "rows": Change("mteb"),
+    "encoder": Refused("../given/words.txt"),
+    "senteval": Change("../given/other"),
+    "nli": Change(
+        "../given/nli.jsonl",
+        "--rows li2020-2-bert-base-uncased-flow-nli --nli ../given/few.jsonl",
+        "named beside any rows, as SentEval's folder is",
+    ),
+    "tasks": Refused("SICKR"),
+    "seeds": Change("1"),
+    "bootstrap": Change("20"),
+    "bootstrap_seed": Change("1", "--bootstrap 20"),
+    "output": Change("other.json"),
+    "cache": Change("elsewhere"),
+    "device": Refused("cuda"),
+    "explain": Change("li2020"),
+}
+REPORT: Table = {**ALL, "output": Change("other.html")}
+
+TASK = "--tasks STS-B --senteval ../given --max_sentences 24"
+DATA = f"{TASK} --corpus ../given/corpus.txt"
+EPOCH = "--run_dir run --data.batch_size 8 --trainer.max_epochs 1"
+ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-target"
+CASES: dict[str, tuple[str, Table]] = {
+    **{
+        method: (f"fit --method {method} {EPOCH} {DATA}", {**FIT, **METHODS[method]})
+        for method in MODULES
+    },
+    "sbert": (
+        f"fit --method sbert {EPOCH} {TASK} --nli ../given/few.jsonl",
+        {**FIT, **METHODS["sbert"]},
+    ),
+    "whitening": (
+        f"fit --method whitening:shrinkage=0.1 --run_dir run {DATA}",
+        {**FIT, **METHODS["whitening"]},
+    ),
+    "compare": (
+        f"compare --methods whitening:shrinkage=0.1 {DATA} --bootstrap 0 --output r.json",
+        COMPARE,
+    ),
+    "advise": ("advise --corpus ../given/corpus.txt --limit 60", ADVISE),
+    "analyze": (
+        "analyze --methods raw --corpus ../given/corpus.txt --limit 60 --tasks STS-B "
+        "--senteval ../given --output a.analysis.json",
+        ANALYZE,
+    ),
+    "encode": ("encode --input ../given/short.txt --output v.npy", ENCODE),
+    "export": ("export ../given/flow --to out", EXPORT),
+    "import_whitening": (
+        "import_whitening ../given/kernel.npz --encoder.layers last --encoder.pooling mean "
+        "--output out",
+        IMPORT,
+    ),
+    "reproduce": (
+        f"reproduce --rows {ROWS} --encoder builtin-sample --senteval ../given --tasks STSB "
+        "--bootstrap 0 --output r.json",
+        REPRODUCE,
+    ),
+    "report": ("report ../given/flow --output r.html", REPORT),
+}
+"""A line for each command and method, and what each option does to it."""
+
+
+@pytest.fixture(scope="session")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder beside which runs are made, with all the files that lines name."""
+    root = tmp_path_factory.mktemp("options")
+    folder = write_task(root / "given", {"train": 40, "dev": 20, "test": 30})
+    write_task(root / "given" / "other", {"train": 30, "dev": 15, "test": 29})
+    corpus = sample_corpus()
+    (folder / "corpus.txt").write_text("\n".join(corpus[:230]))
+    (folder / "short.txt").write_text("\n".join(corpus[:9]))
+    rare = ["unhappiness in zebras", "quickness of unhappy mice", "hopelessly reworded"]
+    (folder / "rare.txt").write_text("\n".join(rare * 8))
+    (folder / "other.txt").write_text("\n".join(corpus[9:18]))
+    pairs = (folder / "STS-B" / "STS-B.test.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in pairs]
+    for name, header in {
+        "pairs": "sentence1,sentence2,score",
+        "columns": "a,b,c",
+    }.items():
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([header.split(","), *rows])
+    table = [("a", "b"), *zip(corpus[:230], corpus[230:460], strict=True)]
+    with (folder / "two.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(table)
+    with (folder / "labels.csv").open("w", newline="") as file:
+        written = csv.writer(file)
+        written.writerows([("sentence1", "sentence2", "score")])
+        written.writerows(sample_pairs("train")[50:80])
+    names = ("premise", "hypothesis", "label")
+    entries = [dict(zip(names, row, strict=True)) for row in sample_nli()[:300]]
+    for name, count in {"nli": 300, "few": 240}.items():
+        text = "\n".join(map(json.dumps, entries[:count]))
+        (folder / f"{name}.jsonl").write_text(text)
+    words = sorted({word for text in corpus[:600] for word in text.lower().split()})
+    rng = np.random.default_rng(0)
+    lines = [" ".join([word, *map(str, rng.normal(size=8).round(3))]) for word in words]
+    (folder / "words.txt").write_text("\n".join(lines))
+    np.save(folder / "rows.npy", rng.normal(size=(50, 8)).astype(np.float32))
+    np.savez(folder / "kernel.npz", kernel=rng.normal(size=(128, 8)), bias=np.ones(128))
+    bench = folder / "STS" / "STSBenchmark"
+    for root_of in (folder, folder / "other"):
+        bench = root_of / "STS" / "STSBenchmark"
+        bench.mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            text = (root_of / "STS-B" / f"STS-B.{split}.tsv").read_text().splitlines()
+            rows = [line.split("\t") for line in text]
+            lines = ["\t".join(["g", "f", "y", "1", c, a, b]) for a, b, c in rows]
+            (bench / f"sts-{split}.csv").write_text("\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLOWBERT_REPORT", "0")
+        made = root / "given" / "lines"
+        made.mkdir()
+        patch.chdir(made)
+        for method in ("flow", "mlm"):
+            line = CASES[method][0].replace("../given", "..")
+            line = line.replace("--run_dir run", f"--run_dir ../{method}")
+            main([*line.split(), "--quiet"])
+    return folder
+
+
+class Outcome(NamedTuple):
+    """What a line did.
+
+    Args:
+        refused: Its message, if it was refused.
+        printed: What it printed.
+        files: What each file says, by its name.
+    """
+
+    refused: str
+    printed: str
+    files: dict[str, Any]
+
+    def differs(self, other: "Outcome") -> bool:
+        return self[1:] != other[1:]
+
+
+def read_tensors(path: Path) -> str:
+    return digest_tensors(load_file(path))
+
+
+def read_checkpoint(path: Path) -> Any:
+    """Weights, step and number of states: no options, which say themselves that they changed."""
+    content = torch.load(path, weights_only=True)
+    return digest_tensors(content["state_dict"]), content["global_step"]
+
+
+def read_rows(path: Path) -> Any:
+    content = json.loads(path.read_text())
+    return [{**row, "cell": ""} for row in content["rows"]]
+
+
+def read_settings(path: Path) -> Any:
+    """The encoder of a kernel that is imported; elsewhere an option that is written down."""
+    return path.read_text() if path.parts[-3:-1] == ("out", "model") else ""
+
+
+READERS: dict[str, Any] = {
+    ".safetensors": read_tensors,
+    ".ckpt": read_checkpoint,
+    ".yaml": lambda _: "",
+}
+
+
+def read(path: Path) -> Any:
+    """What a file says of a result; nothing of the options that made it."""
+    if ".cells" in str(path) or ".cache" in str(path):
+        return ""
+    if path.name.endswith(".json") and "rows" in json.loads(path.read_text()):
+        return read_rows(path)
+    if path.name == "encoder.json":
+        return read_settings(path)
+    if path.suffix in READERS:
+        return READERS[path.suffix](path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Lines:
+    """Runs lines, each in a folder of its own; equal lines once."""
+
+    def __init__(self, given: Path) -> None:
+        self.root = given.parent
+        self._outcomes: dict[str, Outcome] = {}
+        self._numbers = itertools.count()
+
+    def outcome(self, line: str) -> Outcome:
+        if line not in self._outcomes:
+            self._outcomes[line] = self._run(line)
+        return self._outcomes[line]
+
+    def _run(self, line: str) -> Outcome:
+        folder = self.root / f"line-{next(self._numbers)}"
+        folder.mkdir()
+        printed, errors = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setenv("FLOWBERT_REPORT", "1" if line.startswith("report") else "0")
+            patch.setattr("sys.stderr", errors)
+            for name in ("LOCAL_RANK", "FLOWBERT_RUN_DIR"):
+                patch.delenv(name, raising=False)
+            with redirect_stdout(printed), suppress(SystemExit):
+                main([*line.split(), "--quiet"])
+        last = ["", *errors.getvalue().splitlines()][-1]
+        refused = last if last.startswith("error: ") else ""
+        names = {
+            re.sub(
+                r"[0-9a-f]{8,}|\d{6,}[.\d]*", "#", str(path.relative_to(folder))
+            ): path
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and ".cells" not in str(path)
+        }
+        files = {
+            name: "" if "#" in name else read(path) for name, path in names.items()
+        }
+        return Outcome(refused, printed.getvalue(), files)
+
+
+@pytest.fixture(scope="session")
+def lines(given: Path) -> Lines:
+    return Lines(given)
+
+
+def with_option(line: str, name: str, value: str) -> str:
+    """A line with another value of an option."""
+    words = line.split()
+    if f"--{name}" in words:
+        place = words.index(f"--{name}")
+        del words[place : place + 2]
+    return " ".join([*words, f"--{name}", value])
+
+
+def with_options(line: str, options: str) -> str:
+    words = options.split()
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        line = with_option(line, name.removeprefix("--"), value)
+    return line
+
+
+def is_slow(case: str, name: str) -> bool:
+    """Whether a pair is left to the slow run: another case has the option, too."""
+    if case in ("simcse", "sbert", "mlm"):
+        shared = {**CHECKPOINT, **MODEL, **TEXT, **TRAINER}
+        shared["model.dropout"] = TRAINED_ENCODER["model.dropout"]
+        return name in shared or not name.startswith(("model.", "data.", "baseline"))
+    if case == "export":
+        return name in ("to", "license")
+    return name.startswith("encoder.") and case != "compare"
+
+
+def all_options() -> list[Any]:
+    pairs = []
+    for case, (_, table) in CASES.items():
+        for name in table:
+            marks = [pytest.mark.slow] if is_slow(case, name) else []
+            pairs.append(pytest.param(case, name, id=f"{case}-{name}", marks=marks))
+    return pairs
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_option_is_in_the_table(case: str) -> None:
+    line, table = CASES[case]
+    names = set(option_names(line.split()[0], case))
+    assert set(table) == names
+
+
+@pytest.mark.parametrize(("case", "name"), all_options())
+def test_another_value_changes_something_or_is_refused(
+    case: str, name: str, lines: Lines
+) -> None:
+    line, table = CASES[case]
+    effect = table[name]
+    if isinstance(effect, Exempt):
+        assert effect.reason
+        return
+    changed = with_option(line, name, effect.value)
+    if isinstance(effect, Refused):
+        assert lines.outcome(changed).refused
+        return
+    before = lines.outcome(line)
+    assert not before.refused, before.refused
+    if effect.beside:
+        alone = lines.outcome(changed)
+        assert effect.alone or alone.refused or alone.differs(before), "accepted alone"
+        before = lines.outcome(with_options(line, effect.beside))
+        changed = with_option(with_options(line, effect.beside), name, effect.value)
+    outcome = lines.outcome(changed)
+    assert not outcome.refused, outcome.refused
+    assert outcome.differs(before), "without effect"
