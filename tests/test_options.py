@@ -440,13 +440,12 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "words.txt").write_text("\n".join(lines))
     np.save(folder / "rows.npy", rng.normal(size=(50, 8)).astype(np.float32))
     np.savez(folder / "kernel.npz", kernel=rng.normal(size=(128, 8)), bias=np.ones(128))
-    bench = folder / "STS" / "STSBenchmark"
     for root_of in (folder, folder / "other"):
         bench = root_of / "STS" / "STSBenchmark"
         bench.mkdir(parents=True)
         for split in ("train", "dev", "test"):
-            text = (root_of / "STS-B" / f"STS-B.{split}.tsv").read_text().splitlines()
-            rows = [line.split("\t") for line in text]
+            pairs = (root_of / "STS-B" / f"STS-B.{split}.tsv").read_text().splitlines()
+            rows = [line.split("\t") for line in pairs]
             lines = ["\t".join(["g", "f", "y", "1", c, a, b]) for a, b, c in rows]
             (bench / f"sts-{split}.csv").write_text("\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:

@@ -1,9 +1,17 @@
-"""Damaged files through every reader: a result or a UserError, and nothing else."""
+"""Damaged files through every reader: a result or a UserError, and nothing else.
 
+What has a digest gives the same result or a UserError, and no other result.
+"""
+
+import random
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +23,14 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import load_nli
 from flowbert.data.sts import load_sts
+from flowbert.encoders import EmbeddingCache, SentenceEncoder, WordVectors
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.evaluation import Results, compare
+from flowbert.exports import export
+from flowbert.maps import open_vectors
+from flowbert.model import Model
+from flowbert.modules import read_checkpoint
+from flowbert.training import fit
 
 TABLE = pa.table(
     {
@@ -81,3 +96,148 @@ def test_only_user_errors(
         warnings.simplefilter("ignore", FlowbertWarning)
         with suppress(UserError):
             reader(str(path))
+
+
+SECONDS = 60
+"""Time of each test below; what it has tried by then has the numbers 0 to n of one sequence."""
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """A file cut, with bytes changed, lost, doubled or moved, or of something else."""
+    start, length = rng.randrange(len(content)), rng.choice([1, 1, 2, 8, 100])
+    piece = content[start : start + length]
+    noise = rng.choice([*SPECIAL, rng.randbytes(length), piece[::-1], b""])
+    ways = [
+        content[:start],
+        content[start:],
+        content[:start] + noise + content[start + length :],
+        content[:start] + noise + content[start:],
+        content + piece,
+        piece,
+        b"",
+    ]
+    return rng.choice(ways)
+
+
+def try_files(read: Callable[[Path], Any], files: list[Path], seed: int) -> None:
+    """Damage one file at a time; ``read`` raises what is no UserError."""
+    rng, end = random.Random(seed), time.monotonic() + SECONDS
+    tried = 0
+    while time.monotonic() < end and tried < 20_000:
+        file = rng.choice(files)
+        intact = file.read_bytes()
+        if intact:
+            file.write_bytes(damaged(intact, rng))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with suppress(UserError):
+                    read(file)
+            file.write_bytes(intact)
+        tried += 1
+    assert tried > 50
+
+
+@pytest.mark.slow
+def test_all_readers(intact: dict[str, bytes], tmp_path: Path) -> None:
+    for name, content in intact.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "words.txt").write_text("dog 0.1 0.2\ncat 1 2\nbird 3 4\n")
+    np.save(tmp_path / "rows.npy", np.eye(5, 3, dtype=np.float32))
+    readers = [*READERS, WordVectors, lambda path: open_vectors(path)[:]]
+
+    def read(file: Path) -> None:
+        for reader in readers:
+            with suppress(UserError):
+                reader(str(file))
+
+    try_files(read, sorted(tmp_path.iterdir()), seed=0)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small finished run."""
+    folder = tmp_path_factory.mktemp("fuzz") / "run"
+    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False}
+    fit("flow", max_sentences=128, trainer=trainer, run_dir=folder)
+    return folder
+
+
+def same_or_refused(read: Callable[[], Any]) -> Callable[[Path], None]:
+    """A reader that gives what it gave of the intact files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = read()
+
+    def again(file: Path) -> None:
+        np.testing.assert_equal(read(), expected, err_msg=str(file))
+
+    return again
+
+
+TEXTS = ["A man rides a horse.", "Two dogs run."]
+
+
+@pytest.mark.slow
+def test_models_of_a_run(run: Path) -> None:
+    def read() -> Any:
+        models = [Model.load(run, name) for name in ("flow", "whitening", "raw")]
+        return [
+            (model.encode(TEXTS), model.encode(TEXTS, precision="int8"))
+            for model in models
+        ]
+
+    try_files(same_or_refused(read), sorted((run / "model").iterdir()), seed=1)
+
+
+@pytest.mark.slow
+def test_exported_models(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    to = export(run, tmp_path / "exported")
+    files = [file for file in sorted(to.rglob("*")) if file.is_file()]
+    try_files(same_or_refused(lambda: Model.load(to).encode(TEXTS)), files, seed=2)
+
+
+@pytest.mark.slow
+def test_results_checkpoints_and_kept_cells(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    options: dict[str, Any] = {"max_sentences": 128, "bootstrap": 0, "output": output}
+    compare(methods="raw,zca", **options)
+
+    def read(file: Path) -> None:
+        if file.suffix == ".ckpt":
+            read_checkpoint(file)
+        elif file == output:
+            Results.load(file)
+        else:
+            compare(methods="raw,zca", **options)
+
+    cells = sorted(output.with_suffix(".cells").iterdir())
+    expected = [Results.load(output).frame["value"].tolist()]
+
+    def checked(file: Path) -> None:
+        read(file)
+        if file in cells:
+            again = Results.load(output).frame["value"].tolist()
+            np.testing.assert_equal(again, expected[0])
+
+    try_files(checked, [*cells, output, run / "checkpoints" / "last.ckpt"], seed=3)
+
+
+@pytest.mark.slow
+def test_cached_vectors(tmp_path: Path) -> None:
+    encoder = SentenceEncoder()
+
+    def read() -> Any:
+        return EmbeddingCache(tmp_path).embed(encoder, TEXTS)
+
+    again = same_or_refused(read)
+    files = [file for file in tmp_path.rglob("*.safetensors") if file.is_file()]
+    copies = {file: file.read_bytes() for file in files}
+
+    def checked(file: Path) -> None:
+        again(file)
+        # Encoded again: what it wrote goes, too.
+        for other in set(tmp_path.rglob("*.safetensors")) - set(copies):
+            other.unlink()
+
+    try_files(checked, files, seed=4)
