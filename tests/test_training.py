@@ -494,6 +494,37 @@ def test_a_resumed_training_has_the_settings_of_the_first(
     assert_equal(fit("simcse", **first, **path), whole)
 
 
+@pytest.mark.parametrize("method", ["flow", *TRAINED])
+def test_two_parts_of_each_method_are_the_whole(
+    method: str, pairs: str, tmp_path: Path
+) -> None:
+    """Ended by steps within an epoch of 6 (SimCSE and others), or 4 (flow), and gone on with."""
+    options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
+    options = {**options, "tasks": pairs}
+    options["model"] = {
+        **options.get("model", {}),
+        "schedule": "constant",
+        "warmup": 0.0,
+    }
+
+    def part(folder: str, steps: int, **given: Any) -> Run:
+        trainer = {**options["trainer"], "max_steps": steps}
+        run = Run(
+            method,
+            **{**options, "trainer": trainer},
+            run_dir=tmp_path / folder,
+            **given,
+        )
+        run.fit()
+        return run
+
+    whole = part("whole", 7).module.state_dict()
+    first = part("first", 3).folder
+    resumed = part("second", 7, ckpt_path=last(first)).module.state_dict()
+    assert whole.keys() == resumed.keys()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
 def test_one_run_in_a_folder(tmp_path: Path) -> None:
     waiting = Run(**FLOW, run_dir=tmp_path / "run")
     with pytest.raises(UserError, match="run_dir: another run writes into"):
