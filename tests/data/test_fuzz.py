@@ -44,7 +44,9 @@ TABLE = pa.table(
     }
 )
 READERS: list[Callable[[str], object]] = [
-    lambda path: load_corpus(path, column="sentence1"),
+    lambda path: load_corpus(
+        path, column=None if path.endswith(".txt") else "sentence1"
+    ),
     load_sts,
     load_nli,
     load_entailment,
@@ -143,7 +145,11 @@ def test_all_readers(intact: dict[str, bytes], tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     (tmp_path / "words.txt").write_text("dog 0.1 0.2\ncat 1 2\nbird 3 4\n")
     np.save(tmp_path / "rows.npy", np.eye(5, 3, dtype=np.float32))
-    readers = [*READERS, WordVectors, lambda path: open_vectors(path)[:]]
+    readers: list[Callable[[str], object]] = [
+        *READERS,
+        WordVectors,
+        lambda path: open_vectors(path)[:],
+    ]
 
     def read(file: Path) -> None:
         for reader in readers:

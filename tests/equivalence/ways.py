@@ -323,7 +323,7 @@ def python(lab: Lab, method: str) -> pd.DataFrame:
 
 def given(lab: Lab, method: str) -> pd.DataFrame:
     """The map fitted by hand, given to ``compare``."""
-    results = lab.compare({method: by_hand(lab, method)})
+    results = lab.compare({method: by_hand(lab, method)}, max_sentences=None)
     return rows_of(results, method, ("corpus", "seed"))
 
 
@@ -340,14 +340,14 @@ def saved_map(lab: Lab, method: str) -> pd.DataFrame:
 def saved_model(lab: Lab, method: str) -> pd.DataFrame:
     """The model of the fit, loaded and given to ``compare``."""
     model = Model.load(lab.fitted(method).folder, file_name(method))
-    results = lab.compare({method: model})
+    results = lab.compare({method: model}, max_sentences=None)
     return rows_of(results, method, ("corpus", "seed"))
 
 
 def exported_model(lab: Lab, method: str) -> pd.DataFrame:
     """The exported folder, loaded by this package and given to ``compare``."""
     model = Model.load(lab.exported(method), file_name(method))
-    results = lab.compare({method: model})
+    results = lab.compare({method: model}, max_sentences=None)
     return rows_of(results, method, ("corpus", "seed"))
 
 
