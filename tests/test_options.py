@@ -114,7 +114,8 @@ BATCHES: Table = {
     "data.workers": SPEED,
 }
 TIMED = (
-    "--model.schedule constant --trainer.max_epochs -1 --trainer.max_time 00:00:00:00"
+    "--model.schedule constant --model.warmup 0 --trainer.max_epochs -1 "
+    "--trainer.max_time 00:00:00:00"
 )
 TRAINER: Table = {
     "trainer.accelerator": Refused("tpu"),
@@ -257,6 +258,36 @@ METHODS: dict[str, Table] = {
         "data.drop_overlap": Refused("true"),
     },
 }
+_FLOW: Table = {**FIT, **METHODS["flow"]}
+_OF_A_FIT = Exempt(CONFIGURATION)
+AFTER: Table = {
+    **_FLOW,
+    **{
+        name: Refused(effect.value)
+        for name, effect in _FLOW.items()
+        if name.startswith(("encoder.", "model.", "data."))
+        and isinstance(effect, Change)
+    },
+    **dict.fromkeys([*CHECKPOINT, *TRAINER], _OF_A_FIT),
+    "trainer.accelerator": Refused("tpu"),
+    "trainer.precision": Change("64-true"),
+    "trainer.logger": Change("true"),
+    "corpus": Refused("../given/short.txt"),
+    "nli": Refused("../given/nli.jsonl"),
+    "column": Refused("b"),
+    "max_sentences": Refused("23"),
+    "seed": Refused("1"),
+    "method": Refused("mlm"),
+}
+"""Of a checkpoint: what it was fitted with is refused, what only a fit uses may be said again."""
+
+VALIDATE: Table = {**AFTER, "tasks": Refused("../given/pairs.csv")}
+
+PREDICT: Table = {
+    **AFTER,
+    **dict.fromkeys(["tasks", "senteval", "baseline"], _OF_A_FIT),
+}
+AFTERWARDS = {"validate": VALIDATE, "test": AFTER, "predict": PREDICT}
 COMPARE: Table = {
     **ALL,
     **ENCODER,
@@ -375,6 +406,13 @@ CASES: dict[str, tuple[str, Table]] = {
         f"fit --method whitening:shrinkage=0.1 --run_dir run {DATA}",
         {**FIT, **METHODS["whitening"]},
     ),
+    **{
+        command: (
+            f"{command} --ckpt_path ../given/flow/checkpoints/last.ckpt {EPOCH} {DATA}",
+            table,
+        )
+        for command, table in AFTERWARDS.items()
+    },
     "compare": (
         f"compare --methods whitening:shrinkage=0.1 {DATA} --bootstrap 0 --output r.json",
         COMPARE,
@@ -584,6 +622,8 @@ def is_slow(case: str, name: str) -> bool:
         shared = {**CHECKPOINT, **MODEL, **TEXT, **TRAINER}
         shared["model.dropout"] = TRAINED_ENCODER["model.dropout"]
         return name in shared or not name.startswith(("model.", "data.", "baseline"))
+    if case in AFTERWARDS:
+        return True
     if case == "export":
         return name in ("to", "license")
     return name.startswith("encoder.") and case != "compare"
@@ -601,7 +641,8 @@ def all_options() -> list[Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_every_option_is_in_the_table(case: str) -> None:
     line, table = CASES[case]
-    names = set(option_names(line.split()[0], case))
+    method = case if case in METHODS else "flow"
+    names = set(option_names(line.split()[0], method))
     assert set(table) == names
 
 

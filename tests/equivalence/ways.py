@@ -139,8 +139,8 @@ class Lab:
     def exported(self, method: str) -> Path:
         """That run as a folder of sentence-transformers; exported once."""
         if method not in self._exported:
-            to = self.new_folder()
             folder = self.fitted(method).folder
+            to = self.new_folder()
             self._exported[method] = export(folder, to, method=file_name(method))
         return self._exported[method]
 
