@@ -1,11 +1,13 @@
-"""Numbers in text: one grammar for files and options.
+"""Numbers: one grammar for text in files and options, and checks of values.
 
-Python's own takes ``1_0`` for 10 and full-width digits for plain ones, and reads ``nan``.
+Python's own grammar takes ``1_0`` for 10 and full-width digits for plain ones, and reads ``nan``.
 """
 
 import math
 import re
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -58,3 +60,18 @@ def parse_integer(text: str) -> int:
     if not _INTEGER.fullmatch(text.strip()):
         raise ValueError(f"{text!r} is no whole number")
     return int(text)
+
+
+def is_count(value: Any, low: float, high: float) -> bool:
+    """Whether a value is a whole number, not true or false, from ``low`` to ``high``."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and low <= int(value) <= high
+
+
+def is_number(value: Any, low: float, high: float) -> bool:
+    """Whether a value is a finite number from ``low`` to ``high``."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and low <= value <= high
+    )

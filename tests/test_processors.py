@@ -54,7 +54,8 @@ def write_before(folder: Path) -> None:
     (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     np.save(folder / "rows.npy", fits.make_rows(64))
     checkpoint = ModelCheckpoint(folder, filename="epoch", save_on_train_epoch_end=True)
-    fits.fit(folder, checkpoint, data=data(folder), max_epochs=1)
+    module = fits.make_module(schedule="constant")
+    fits.fit(folder, checkpoint, module=module, data=data(folder), max_epochs=1)
 
 
 def data(folder: Path) -> Any:
@@ -123,7 +124,11 @@ def cosines(vectors: Tensor) -> Tensor:
 def resume(folder: Path, checkpoint: Path) -> Tensor:
     """Parameters of the flow after a resumed training."""
     trainer = fits.fit(
-        folder, data=data(folder), ckpt_path=checkpoint, max_epochs=EPOCHS
+        folder,
+        module=fits.make_module(schedule="constant"),
+        data=data(folder),
+        ckpt_path=checkpoint,
+        max_epochs=EPOCHS,
     )
     parameters = trainer.lightning_module.parameters()
     return torch.cat([parameter.detach().flatten() for parameter in parameters])

@@ -31,7 +31,7 @@ from flowbert.evaluation.intervals import add_intervals
 from flowbert.evaluation.labels import given_labels, labels_of
 from flowbert.evaluation.methods import Method, parse_methods
 from flowbert.evaluation.results import Results
-from flowbert.maps.base import is_count
+from flowbert.numbers import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 
 _OWN = ("target", "train_only")

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.maps.moments import Moments
+from flowbert.numbers import is_count
 
 MAPS: dict[str, type["Map"]] = {}
 """Maps by name, in order of definition."""
@@ -317,18 +317,3 @@ def check_rows(X: Any, name: str = "X") -> Any:
     if not bool(torch.isfinite(X).all()):
         raise ValueError(f"{name}: received NaN or infinity; expected finite numbers")
     return X
-
-
-def is_count(value: Any, low: float, high: float) -> bool:
-    """Whether a value is a whole number, not true or false, from ``low`` to ``high``."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and low <= int(value) <= high
-
-
-def is_number(value: Any, low: float, high: float) -> bool:
-    """Whether a value is a finite number from ``low`` to ``high``."""
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and low <= value <= high
-    )

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps.base import LabelledPairs, Map, is_count, is_number
+from flowbert.maps.base import LabelledPairs, Map
+from flowbert.numbers import is_count, is_number
 
 _TRAINING = (
     "epochs",

@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.maps.base import AffineMap, LabelledPairs, check_rows, is_number
+from flowbert.maps.base import AffineMap, LabelledPairs, check_rows
 from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
+from flowbert.numbers import is_number
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning
-from flowbert.maps.base import AffineMap, is_number
+from flowbert.maps.base import AffineMap
 from flowbert.maps.moments import ROWS_PER_DIRECTION, Moments
+from flowbert.numbers import is_number
 
 RANK_TOLERANCE = 1e-10
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
-from flowbert.maps.base import is_count, is_number
+from flowbert.numbers import is_count, is_number
 from flowbert.tasks.base import Metric, Task, cosines
 from flowbert.tasks.bootstrap import Counts, Floats, ResampledSpearman
 from flowbert.tasks.measures import (

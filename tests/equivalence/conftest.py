@@ -1,18 +1,14 @@
 """The labs: the built-in sample, and real encoders on the STS benchmark."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from equivalence.ways import Lab, write_task
 from flowbert.encoders import EncoderOptions
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _no_page() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FLOWBERT_REPORT", "0")
-        yield
+@pytest.fixture(autouse=True)
+def _no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
 
 
 @pytest.fixture(scope="session")
