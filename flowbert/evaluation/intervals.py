@@ -32,11 +32,11 @@ def add_intervals(results: Results, resamples: int = 1000, seed: int = 0) -> Non
     pooled = _pool(frame, [*_METHOD, "task", "metric", "aggregation"], "max")
     tasks = list(results.items)
     averages = _averages(pooled, [task.name for task in tasks if task.averaged])
-    frame = pd.concat([frame, averages], ignore_index=True)
+    frame = _below(frame, averages)
     intervals = [estimate.interval for estimate in frame["estimate"]]
     frame[["low", "high"]] = np.array(intervals).reshape(-1, 2)
     results.frame = frame[list(COLUMNS)].infer_objects()
-    rows = pd.concat([pooled, averages], ignore_index=True)
+    rows = _below(pooled, averages)
     comparisons = dict(_comparisons(rows, tasks)) if resamples else {}
     results.record |= {
         "verdicts": [
@@ -48,6 +48,12 @@ def add_intervals(results: Results, resamples: int = 1000, seed: int = 0) -> Non
         },
         "bootstrap": {"resamples": resamples, "seed": seed},
     }
+
+
+def _below(frame: pd.DataFrame, averages: pd.DataFrame) -> pd.DataFrame:
+    """Rows of both; pandas 2 warns of a part without any."""
+    parts = [part for part in (frame, averages) if len(part)]
+    return pd.concat(parts or [frame], ignore_index=True)
 
 
 def estimate_rows(results: Results, resamples: int, seed: int) -> list[Estimate]:
