@@ -11,7 +11,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, get_args
 
+import jsonargparse
 import numpy as np
 import pytest
 import yaml
@@ -19,7 +21,7 @@ import yaml
 import flowbert
 from flowbert.cli import main, names
 from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, load, option_names
-from flowbert.cli.parser import Parser, make_parser
+from flowbert.cli.parser import Parser, make_parser, whole_numbers_first
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders.layers import LAYER_NAMES, SIZES
 from flowbert.encoders.pooling import POOLINGS, parse_pooling
@@ -445,3 +447,20 @@ def test_ctrl_c_in_a_training_leaves_its_handler(
     assert stopped.value.code == 130
     assert "interrupted: " in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("hint", [float | int | None, float | str | int, int | float])
+def test_a_whole_number_is_no_share(hint: Any) -> None:
+    """One batch in place of all of them, whatever order typing has cached."""
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("--batches", type=whole_numbers_first(hint))
+    assert isinstance(parser.parse_args(["--batches=1"]).batches, int)
+    assert isinstance(parser.parse_args(["--batches=0.5"]).batches, float)
+
+
+def test_whole_numbers_come_first_in_every_option() -> None:
+    parser = make_parser("fit", load(COMMANDS["fit"]), "flow")
+    hints = [get_args(getattr(action, "_typehint", None)) for action in parser._actions]
+    unions = [parts for parts in hints if {int, float} <= set(parts)]
+    assert unions
+    assert all(parts.index(int) < parts.index(float) for parts in unions)

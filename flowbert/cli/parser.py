@@ -184,6 +184,20 @@ def _text_as_given(hint: Any) -> Any:
     return Union[tuple(part for part in parts if part is not type(None))]  # noqa: UP007
 
 
+def whole_numbers_first(hint: Any) -> Any:
+    """A union by which 1 is one batch and not 1.0, all of them.
+
+    ``Optional[Union[int, float]]`` has the order of an equal type that was made before, anywhere.
+    """
+    parts = list(get_args(hint))
+    if not _is_union(hint) or not {int, float} <= set(parts):
+        return hint
+    if parts.index(int) > parts.index(float):
+        parts.remove(int)
+        parts.insert(parts.index(float), int)
+    return Union[tuple(parts)]  # noqa: UP007
+
+
 def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
 
@@ -258,6 +272,9 @@ def _add_training(parser: Parser, method: str) -> None:
         fail_untyped=False,
         sub_configs=True,
     )
+    for action in parser._actions:
+        if hasattr(action, "_typehint"):
+            action._typehint = whole_numbers_first(action._typehint)
     defaults = {f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()}
     parser.set_defaults(defaults)
     parser.epilog = (
