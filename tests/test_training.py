@@ -114,35 +114,6 @@ def test_a_run_folder_holds_everything(run: Run) -> None:
     read_checkpoint(last(run.folder))
 
 
-def test_saved_models_give_the_figures_of_the_run(run: Run) -> None:
-    saved = Results.load(run.folder / "results.json")
-    names = ("whitening:shrinkage=0.1", "flow")
-    models = {name: Model.load(run.folder, name) for name in names}
-    assert_equal(compare(methods={"raw": "raw", **models}), saved)
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        "flow",
-        "whitening:shrinkage=0.1",
-        "whitening-16:shrinkage=0.1+flow",
-        "learned-removal-8",
-        "whitening-16:shrinkage=0.1+learned-removal-8",
-    ],
-)
-def test_a_fit_gives_the_figures_of_compare(method: str, tmp_path: Path) -> None:
-    """At all defaults but the number of sentences."""
-    options: dict[str, Any] = {"max_sentences": 300, "tasks": "SAMPLE"}
-    trainer = {"enable_progress_bar": False, "accelerator": "cpu"}
-    results = fit(method, **options, baseline=None, trainer=trainer, run_dir=tmp_path)
-    expected = compare(methods=["raw", method], **options)
-    assert_equal(results, expected)
-    seeds, of_compare = (x.frame["seed"].dropna().tolist() for x in (results, expected))
-    assert seeds == of_compare
-    assert set(results.frame["corpus"]) == {"none", "target"}
-
-
 @pytest.mark.parametrize(
     "name",
     [
