@@ -36,7 +36,6 @@ from flowbert.errors import (
     hear_warnings,
 )
 from flowbert.evaluation import Results, compare
-from flowbert.evaluation.labels import embed_pairs, labels_of
 from flowbert.evaluation.methods import Method, fit_map
 from flowbert.evaluation.spaces import analyze_results
 from flowbert.evaluation.transfer import warn_of_transfer
@@ -85,6 +84,7 @@ from flowbert.modules.unused import check_given, unused_options
 from flowbert.reports import report
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Task, load_tasks
+from flowbert.tasks.labels import embed_pairs, labels_of
 
 MODULES: dict[str, type[LightningModule]] = {
     "flow": FlowModule,

@@ -28,11 +28,11 @@ from flowbert.errors import FlowbertWarning, UserError, hear_warnings
 from flowbert.evaluation.cells import draw_samples, plan_cells
 from flowbert.evaluation.computing import compute
 from flowbert.evaluation.intervals import add_intervals
-from flowbert.evaluation.labels import given_labels, labels_of
 from flowbert.evaluation.methods import Method, parse_methods
 from flowbert.evaluation.results import Results
 from flowbert.numbers import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
+from flowbert.tasks.labels import given_labels, labels_of
 
 _OWN = ("target", "train_only")
 

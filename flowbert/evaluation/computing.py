@@ -18,7 +18,6 @@ from flowbert.encoders import EmbeddingCache, EmbeddingRows, Encoder
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation.cells import Cell, corpus_settings
 from flowbert.evaluation.environment import differences, environment
-from flowbert.evaluation.labels import embed_pairs
 from flowbert.evaluation.methods import fit_map
 from flowbert.evaluation.results import Results, plain
 from flowbert.io import digest, load_tensors, save_tensors
@@ -26,6 +25,7 @@ from flowbert.maps import AffineMap, AnyMap, LabelledPairs, Moments, Raw, flaw_o
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Measured, Task
+from flowbert.tasks.labels import embed_pairs
 from flowbert.tasks.measures import Floats
 
 SAMPLE_SIZE = 1000

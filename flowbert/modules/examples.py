@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from flowbert.data.corpus import Corpus
 from flowbert.data.memory import IN_MEMORY
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.data.overlap import without_overlap
 from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
 from flowbert.io import digest, sentences_digest
 from flowbert.modules.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
 from flowbert.modules.base import check_limits
 from flowbert.seeding import Stream
+from flowbert.tasks.labels import labels_of
 
 POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment")
 """Where positives of SimCSE come from."""
@@ -255,15 +255,7 @@ def _nli_pairs(nli: str) -> Examples:
 
 def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool) -> Examples:
     task = tasks[0]
-    labels = list(task.labels())
-    for measured in tasks:
-        where = f"{measured.name} {measured.split}"
-        labels = without_overlap(labels, measured.pairs(), where, drop_overlap)
-    if not labels:
-        raise UserError(
-            f"tasks: received {task.name} first; expected a task with labelled pairs beside those "
-            "measured"
-        )
+    labels = labels_of(task, tasks, drop_overlap=drop_overlap)
     first = tuple(text for subset in labels for text in subset.sentences1)
     second = tuple(text for subset in labels for text in subset.sentences2)
     scores = np.concatenate([subset.scores for subset in labels])

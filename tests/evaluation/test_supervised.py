@@ -11,10 +11,10 @@ from evaluation.small import WordSums
 from flowbert.encoders import EmbeddingCache
 from flowbert.errors import UserError
 from flowbert.evaluation import compare
-from flowbert.evaluation.labels import embed_pairs, given_labels, labels_of
 from flowbert.evaluation.methods import fit_map
 from flowbert.maps import load_map, make_map, save_map, steps_of
 from flowbert.tasks import load_task
+from flowbert.tasks.labels import embed_pairs, given_labels, labels_of
 
 METHODS = [
     "learned-removal-2",

@@ -303,7 +303,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
             "tasks": load_tasks("SAMPLE", split="train"),
             "corpus": None,
         },
-        "tasks: received SAMPLE first; expected a task with labelled pairs",
+        "labels: received none to learn from for SAMPLE",
     ),
     ("simcse", {"positive": "mlm"}, "mlm_path: received nothing"),
     (

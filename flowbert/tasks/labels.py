@@ -1,4 +1,4 @@
-"""The labelled pairs that supervised maps learn from: of which task, and their vectors."""
+"""The labelled pairs that supervised methods learn from: of which task, and their vectors."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,8 +9,8 @@ from flowbert.data.files import as_list
 from flowbert.data.overlap import without_overlap
 from flowbert.data.sts import Subset, load_sts
 from flowbert.errors import UserError
-from flowbert.maps import LabelledPairs
-from flowbert.tasks import Task
+from flowbert.tasks.base import Task
+from flowbert.tasks.measures import Floats
 
 
 def given_labels(
@@ -31,11 +31,11 @@ def labels_of(
     given: Sequence[Subset] | None = None,
     drop_overlap: bool = False,
 ) -> tuple[Subset, ...]:
-    """Labelled pairs for a map that is fitted for a task, none of which is measured.
+    """Labelled pairs for a method that learns for a task, none of which is measured.
 
     Args:
         task: The task whose train split is learned from.
-        measured: All tasks that the map is measured on.
+        measured: All tasks that the method is measured on.
         given: Pairs to learn from in place of the task's own, see :func:`given_labels`.
         drop_overlap: Leave out pairs that are measured, with a warning, in place of an error.
 
@@ -56,7 +56,7 @@ def labels_of(
 
 def embed_pairs(
     embed: Callable[[Sequence[str]], NDArray[np.float32]], labels: Sequence[Subset]
-) -> LabelledPairs:
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Floats]:
     """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``.
 
     Args:
