@@ -124,7 +124,7 @@ class Run:
         encoder: The encoder, or its path.
         corpus: What is fitted on: ``target`` (the default: all sentences of the first task, labels
             unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python
-            sentences in memory, too, see :func:`flowbert.load_corpus`.
+            sentences in memory, too, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of so many sentences or examples.

@@ -10,7 +10,11 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 napoleon_custom_sections = ["Shapes"]
 napoleon_use_rtype = False
 napoleon_use_ivar = True
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": "set_fit_request, set_score_request",  # scikit-learn makes them
+}
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # Lightning and torch describe their own methods
 autodoc_typehints_format = "short"
