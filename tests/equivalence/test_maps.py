@@ -13,6 +13,7 @@ from equivalence.ways import (
     VECTORS,
     Floats,
     Lab,
+    by_validate,
     differences,
     exported_model,
     may_refuse,
@@ -71,6 +72,15 @@ def test_figures(
         assert may_refuse(way, method)
     else:
         assert differences(rows, lab.reference(method)) == ""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_figures_of_the_development_split(method: str, lab: Lab) -> None:
+    rows = unless_refused(by_validate, lab, method)
+    if rows is None:
+        assert may_refuse(by_validate, method)
+    else:
+        assert differences(rows, lab.reference(method, "dev")) == ""
 
 
 # What an export promises of a pass of its program and one of ours: 168 u = 1e-5 in a cosine. The

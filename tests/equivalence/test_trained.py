@@ -171,6 +171,20 @@ def test_figures(
         assert differences(rows, trainings.reference(method)) == ""
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_figures_of_the_development_split(method: str, trainings: Trainings) -> None:
+    """Those of ``validate`` are those of the saved encoder."""
+    folder = trainings.fitted(method).folder
+    given = folder / "checkpoints" / "last.ckpt"
+    run = trainings.run(method, ckpt_path=given, resume=False, split="dev")
+    results = compare(
+        str(folder), "raw", split="dev", bootstrap=0, **trainings.lab.data
+    )
+    unknown = ("method", "corpus", "seed", "supervised")
+    rows = rows_of(run.validate(), method, unknown)
+    assert differences(rows, rows_of(results, "raw", unknown)) == ""
+
+
 def encoded(of: Trainings, method: str) -> Floats:
     """``encode`` with the model of the fit."""
     folder = str(of.fitted(method).folder)

@@ -255,6 +255,13 @@ def by_test(lab: Lab, method: str) -> pd.DataFrame:
     return rows_of(run.test(), method)
 
 
+def by_validate(lab: Lab, method: str) -> pd.DataFrame:
+    """``validate`` with the checkpoint of the fit: figures of the development split."""
+    given = lab.checkpoint(method)
+    run = lab.run(method, ckpt_path=given, resume=False, split="dev")
+    return rows_of(run.validate(), method)
+
+
 def baseline(lab: Lab, method: str) -> pd.DataFrame:
     """As the baseline beside a flow."""
     run = lab.run("flow", baseline=method, trainer={"max_steps": 1})
@@ -397,5 +404,5 @@ def may_refuse(way: Callable[..., Any], method: str) -> bool:
     compares = (with_others, kept_cells, command_line, after_nothing, before_nothing)
     if way in (*compares, python, given, saved_map):
         return False
-    closed = (by_test, baseline, resumed, resumed_from_fewer_steps)
+    closed = (by_test, by_validate, baseline, resumed, resumed_from_fewer_steps)
     return way in closed or make_map(method).supervised
