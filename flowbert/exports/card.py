@@ -90,6 +90,30 @@ def base_name(encoder: Encoder) -> str:
     return path.name if path.exists() else encoder.path.partition("@")[0]
 
 
+def check_results(results: Results, encoder: Encoder) -> None:
+    """Check that results of another run are of this encoder.
+
+    Raises:
+        UserError: If they are of others, or do not say of which.
+    """
+    config = results.record.get("config")
+    known = config.get("encoders") if isinstance(config, dict) else None
+    if not isinstance(known, dict):
+        raise UserError(
+            "results: received figures that do not say of which encoder they are; expected a file "
+            "that compare of this version has written"
+        )
+    identity = encoder.identity
+    if not any(
+        isinstance(each, dict) and each.get("identity") == identity
+        for each in known.values()
+    ):
+        raise UserError(
+            f"results: received figures of other encoders; expected those of {encoder.path}, with "
+            "the settings of the model"
+        )
+
+
 def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     """Name of a model among the methods of results.
 

@@ -13,7 +13,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.evaluation.results import Results
-from flowbert.exports.card import TEXTS, model_card, name_in
+from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.folder import encode_with_folder, write_folder
 from flowbert.exports.hub import check_access, upload
 from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx, write_onnx_int8
@@ -136,6 +136,8 @@ def export(
         raise UserError(f"model: received an encoder in {precision}; expected float32")
     name = opened.map_name
     if measured is not None and len(measured.frame) > 0:
+        if not own:
+            check_results(measured, opened.encoder)
         name = name_in(measured, opened, own, trained)
     if push_to is not None:
         check_access(push_to)

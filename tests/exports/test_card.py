@@ -12,9 +12,10 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
+from flowbert.evaluation import compare
 from flowbert.evaluation.results import COLUMNS, Results
 from flowbert.exports import export
-from flowbert.exports.card import model_card, name_in
+from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
@@ -128,6 +129,20 @@ def test_only_the_figures_of_the_model_are_shown(
     two = pd.concat([frame, frame.assign(corpus="nli")], ignore_index=True)
     with pytest.raises(UserError, match="several figures of raw on STSB"):
         model_card(model, **SETTINGS, results=Results(two.to_dict("records"), {}))
+
+
+def test_results_of_another_run_are_of_the_same_encoder(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    results = compare(encoder, ["raw"], bootstrap=0)
+    results.save(tmp_path / "results.json")
+    check_results(Results.load(tmp_path / "results.json"), encoder)
+    other = encoder.variant(layers="last", max_length=64)
+    with pytest.raises(UserError, match="results: received figures of other encoders"):
+        check_results(results, other)
+    for record in ({}, {"config": "0a1b"}, {"config": {"encoders": {}}}):
+        with pytest.raises(UserError, match="results: received figures"):
+            check_results(Results([], record), encoder)
 
 
 def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None:
