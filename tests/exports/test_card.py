@@ -140,7 +140,8 @@ def test_results_of_another_run_are_of_the_same_encoder(
     other = encoder.variant(layers="last", max_length=64)
     with pytest.raises(UserError, match="results: received figures of other encoders"):
         check_results(results, other)
-    for record in ({}, {"config": "0a1b"}, {"config": {"encoders": {}}}):
+    unknown: list[dict[str, Any]] = [{}, {"config": "0a1b"}]
+    for record in (*unknown, {"config": {"encoders": {}}}):
         with pytest.raises(UserError, match="results: received figures"):
             check_results(Results([], record), encoder)
 
