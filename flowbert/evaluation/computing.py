@@ -17,7 +17,7 @@ from flowbert.data.sts import Subset
 from flowbert.encoders import EmbeddingCache, EmbeddingRows, Encoder
 from flowbert.errors import FlowbertWarning
 from flowbert.evaluation.cells import Cell, corpus_settings
-from flowbert.evaluation.environment import differences, environment
+from flowbert.evaluation.environment import changed_entries, environment
 from flowbert.evaluation.methods import fit_map
 from flowbert.evaluation.results import Results, plain
 from flowbert.io import digest, load_tensors, save_tensors
@@ -296,7 +296,7 @@ def _read_all(
         if not file.is_file():
             continue
         tensors, metadata = load_tensors(file, _KIND)
-        other = differences(metadata.get("environment", {}), dict(here))
+        other = changed_entries(metadata.get("environment", {}), dict(here))
         if other:
             count += 1
             changed |= dict.fromkeys(other)

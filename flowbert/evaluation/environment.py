@@ -49,18 +49,18 @@ def environment(device: str | torch.device) -> dict[str, Any]:
     }
 
 
-def differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
+def changed_entries(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
     """Names of what differs between two environments, with single versions by library.
 
     Example:
-        >>> differences({"threads": 1, "versions": {"torch": "2"}}, {"versions": {"torch": "3"}})
-        ['threads', 'torch']
+        >>> changed_entries({"versions": {"torch": "2"}}, {"versions": {"torch": "3"}})
+        ['torch']
     """
     names = []
     for name in dict.fromkeys([*saved, *here]):
         one, other = saved.get(name), here.get(name)
         if isinstance(one, dict) and isinstance(other, dict):
-            names += differences(one, other)
+            names += changed_entries(one, other)
         elif one != other:
             names.append(name)
     return names

@@ -6,7 +6,7 @@ from typing import Any
 
 from flowbert.errors import UserError
 
-TRAINED = ("flow", "simcse", "sbert", "mlm")
+TRAINED_METHODS = ("flow", "simcse", "sbert", "mlm")
 """Methods that a Trainer trains; every other one is fitted in closed form."""
 
 _WITHOUT_FILES = ("target", "train_only", "nli", "builtin-sample")
@@ -41,12 +41,12 @@ def unused_options(
         unused[where] = ("encoder", "encoder.*", *options)
     elif named in _WITHOUT_FILES:
         unused[f"the corpus {named}, which is no table"] = ("column",)
-    if method not in TRAINED:
+    if method not in TRAINED_METHODS:
         where = f"method {method}, which is fitted in closed form"
         unused[where] = ("baseline", "checkpoint.*", "trainer.*")
     elif method != "flow":
         unused[f"method {method}"] = ("baseline",)
-    if method not in TRAINED[1:] and named != "nli":
+    if method not in TRAINED_METHODS[1:] and named != "nli":
         unused[f"the corpus {named}"] = ("nli",)
     return unused
 
