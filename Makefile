@@ -25,7 +25,7 @@ $(VENV)/%/installed: constraints-%.txt pyproject.toml
 
 # The numeric tests as other processors run them: instruction sets of torch, of oneDNN, threads.
 PROCESSORS ?= default:SSE41:1 avx2:AVX2:2 default:AVX2:4
-NUMERIC ?= $(addprefix tests/,encoders flows maps modules tasks exports evaluation)
+NUMERIC ?= $(addprefix tests/,encoders experiments exports flows maps methods tasks training vectors)
 test-processors: $(VENV)/installed-dev
 	set -e; for processor in $(PROCESSORS); do \
 		IFS=: read -r torch onednn threads <<< $$processor; \

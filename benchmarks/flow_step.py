@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from benchmarks.bertflow_peer import bertflow_step
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.flows import Bijection, Chain, Glow
-from flowbert.modules.callbacks import freed_memory_kept
-from flowbert.modules.optim import BertAdam
+from flowbert.training.callbacks import freed_memory_kept
+from flowbert.training.optim import BertAdam
 
 DIM, BATCH, LEVELS, DEPTH, WIDTH = 768, 64, 2, 3, 32
 STEPS = 10  # in a row: in a training the caches hold the numbers of the step before

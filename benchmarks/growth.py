@@ -92,7 +92,7 @@ def encoding(size: Size) -> int:
 
 def cache(size: Size) -> int:
     """Sentences cached, and their vectors read block by block."""
-    from flowbert.encoders import EmbeddingCache
+    from flowbert.vectors import EmbeddingCache
 
     encoder = RandomEncoder(size.dim)
     texts = [f"sentence {i}" for i in range(size.rows)]
@@ -105,7 +105,8 @@ def cache(size: Size) -> int:
 
 def whitening(size: Size) -> int:
     """One pass, and the map."""
-    from flowbert.maps import VectorFile, Whitening
+    from flowbert.maps import Whitening
+    from flowbert.vectors import VectorFile
 
     Whitening().fit(VectorFile(size.vectors))
     return size.rows
@@ -113,7 +114,7 @@ def whitening(size: Size) -> int:
 
 def flow(size: Size) -> int:
     """One epoch of a fit, with whitening beside it."""
-    from flowbert.training import fit
+    from flowbert.fitting import fit
 
     fit(
         "flow",
@@ -205,7 +206,7 @@ def main() -> None:
         size = Size(options.folder, options.rows, options.dim, options.encoder)
         print(json.dumps(measure(options.only, size, options.threads)))
         return
-    from flowbert.maps import write_vectors
+    from flowbert.vectors import write_vectors
 
     options.folder.mkdir(parents=True)
     print("| stage | items | s | s of CPU | MB at the start | MB | with files |")

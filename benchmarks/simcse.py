@@ -20,9 +20,9 @@ from benchmarks.harness import CLOCKS, NotMeasured, Row, Setting
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu import bfloat16_is_fast
-from flowbert.modules import SimCSEModule, TextDataModule
-from flowbert.modules.examples import Examples
-from flowbert.modules.trainer import quiet_lightning
+from flowbert.methods import SimCSEModule, TextDataModule
+from flowbert.methods.examples import Examples
+from flowbert.training.trainer import quiet_lightning
 
 BATCH, LENGTH, SENTENCES = 64, 32, 2048
 WARMUP, STEPS, ROUNDS = 2, 6, 2

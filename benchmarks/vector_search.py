@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
-from flowbert.encoders import EmbeddingCache, SentenceEncoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.maps import make_map
+from flowbert.vectors import EmbeddingCache
 
 K = 10
 TIMED, ROUNDS = 200, 3  # queries whose latency is measured, one by one

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flowbert.analysis.advise import advise
-    from flowbert.analysis.analyze import analyze
     from flowbert.data.corpus import load_corpus
-    from flowbert.encoders import EmbeddingCache, SentenceEncoder, WordVectors
+    from flowbert.encoders import SentenceEncoder, WordVectors
     from flowbert.encoding import encode
-    from flowbert.evaluation.compare import compare
-    from flowbert.evaluation.reproduce import reproduce
-    from flowbert.evaluation.results import Results
+    from flowbert.experiments.advise import advise
+    from flowbert.experiments.analyze import analyze
+    from flowbert.experiments.compare import compare
+    from flowbert.experiments.reproduce import reproduce
+    from flowbert.experiments.results import Results
     from flowbert.exports.export import export
     from flowbert.exports.imports import import_whitening
+    from flowbert.fitting import fit
     from flowbert.flows import Glow
     from flowbert.maps import (
         ZCA,
@@ -25,38 +26,38 @@ if TYPE_CHECKING:
         Whitening,
         make_map,
     )
+    from flowbert.methods.flow import FlowModule
     from flowbert.model import Model
-    from flowbert.modules.flow import FlowModule
     from flowbert.reports import report
     from flowbert.tasks import Pairs, load_task
-    from flowbert.training import fit
+    from flowbert.vectors import EmbeddingCache
 
 _HOMES = {
-    "EmbeddingCache": "encoders",
+    "EmbeddingCache": "vectors",
     "Flow": "maps",
-    "FlowModule": "modules.flow",
+    "FlowModule": "methods.flow",
     "Glow": "flows",
     "LearnedRemoval": "maps",
     "Model": "model",
     "Pairs": "tasks",
-    "Results": "evaluation",
+    "Results": "experiments",
     "SentenceEncoder": "encoders",
     "Standardization": "maps",
     "Whitening": "maps",
     "WordVectors": "encoders",
     "ZCA": "maps",
-    "advise": "analysis.advise",
-    "analyze": "analysis.analyze",
-    "compare": "evaluation",
+    "advise": "experiments.advise",
+    "analyze": "experiments.analyze",
+    "compare": "experiments",
     "encode": "encoding",
     "export": "exports",
-    "fit": "training",
+    "fit": "fitting",
     "import_whitening": "exports",
     "load_corpus": "data.corpus",
     "load_task": "tasks",
     "make_map": "maps",
     "report": "reports",
-    "reproduce": "evaluation.reproduce",
+    "reproduce": "experiments.reproduce",
 }
 
 __all__ = [

@@ -18,15 +18,10 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps import (
-    Output,
-    check_output,
-    check_precision,
-    open_vectors,
-    write_vectors,
-)
+from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.progress import bar
+from flowbert.vectors import check_output, open_vectors, write_vectors
 
 Floats = NDArray[np.float32]
 
@@ -118,7 +113,7 @@ def encode(
         fitted = _open_model(model, method, encoder, device)
         embed = fitted.embed
         if devices > 1:
-            from flowbert.modules.prediction import predict_vectors  # slow to import
+            from flowbert.training.prediction import predict_vectors  # slow to import
 
             kind = torch.device(device).type
             return predict_vectors(fitted, texts, str(output), kind, devices)

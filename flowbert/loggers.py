@@ -9,7 +9,7 @@ from typing import Any
 
 from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 
-from flowbert.evaluation.results import Results
+from flowbert.experiments.results import Results
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 

@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 
-from flowbert.modules import FlowModule, RowsDataModule
-from flowbert.modules.trainer import quiet_lightning
+from flowbert.methods import FlowModule
+from flowbert.training import RowsDataModule
+from flowbert.training.trainer import quiet_lightning
 
 DIM = 4
 BATCHES = 5  # of an epoch

@@ -440,7 +440,7 @@ def test_ctrl_c_in_a_training_leaves_its_handler(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    monkeypatch.setattr("flowbert.modules.flow.FlowModule.training_step", press)
+    monkeypatch.setattr("flowbert.methods.flow.FlowModule.training_step", press)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as stopped:
         main([*words.split(), "--max_sentences", "300", "--corpus", "builtin-sample"])

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.flows import Glow
-from flowbert.modules.optim import BertAdam
+from flowbert.training.optim import BertAdam
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 on_devices = pytest.mark.parametrize(

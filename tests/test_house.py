@@ -67,7 +67,7 @@ def test_nothing_trusts_or_unpickles() -> None:
 OWN_JSON = (
     "data/tables.py",
     "encoders/backbone.py",
-    "evaluation/reproduce.py",
+    "experiments/reproduce.py",
     "io.py",
 )
 

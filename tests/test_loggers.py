@@ -10,8 +10,8 @@ import pytest
 import wandb
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 
+from flowbert.fitting import fit
 from flowbert.loggers import make_loggers
-from flowbert.training import fit
 
 
 def test_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ FIT: Table = {
     "cache": Change("elsewhere"),
 }
 CHECKPOINT: Table = {
-    "checkpoint.every_n_steps": Exempt("when, not what; tests/modules/test_resume.py"),
+    "checkpoint.every_n_steps": Exempt("when, not what; tests/training/test_resume.py"),
     "checkpoint.every_n_minutes": Exempt("minutes that a test does not take"),
 }
 MODEL: Table = {
@@ -124,7 +124,7 @@ TRAINER: Table = {
     "trainer.num_nodes": MACHINES,
     "trainer.precision": Change("64-true"),
     "trainer.logger": Change("true"),
-    "trainer.callbacks": Exempt("classes; tests/test_training.py gives some"),
+    "trainer.callbacks": Exempt("classes; tests/test_fitting.py gives some"),
     "trainer.fast_dev_run": Change("true"),
     "trainer.max_epochs": Change("2"),
     "trainer.min_epochs": Change(
@@ -182,7 +182,7 @@ TRAINED_ENCODER: Table = {
     "trainer.precision": Change("bf16-mixed"),
 }
 LOSS = (
-    '{"class_path":"flowbert.modules.losses.InfoNCE","init_args":{"temperature":1.0}}'
+    '{"class_path":"flowbert.methods.losses.InfoNCE","init_args":{"temperature":1.0}}'
 )
 METHODS: dict[str, Table] = {
     "whitening": {

@@ -15,11 +15,12 @@ from torch import Tensor
 import fits
 from flowbert import compare
 from flowbert.data.sample import sample_corpus
-from flowbert.encoders import EmbeddingCache, SentenceEncoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.io import digest_file, load_tensors, save_tensors, sentences_digest
 from flowbert.maps import Moments, Whitening, load_map, save_map
 from flowbert.seeding import Stream
 from flowbert.tasks.bootstrap import draw_counts
+from flowbert.vectors import EmbeddingCache
 
 OTHER_PROCESSOR = {
     "ATEN_CPU_CAPABILITY": "default",

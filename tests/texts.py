@@ -10,11 +10,11 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.modules.examples import Examples, make_examples, used_options
-from flowbert.modules.mlm import MLMModule
-from flowbert.modules.sbert import SBERTModule
-from flowbert.modules.simcse import SimCSEModule
-from flowbert.modules.text import Batch, TextDataModule
+from flowbert.methods.examples import Examples, make_examples, used_options
+from flowbert.methods.mlm import MLMModule
+from flowbert.methods.sbert import SBERTModule
+from flowbert.methods.simcse import SimCSEModule
+from flowbert.methods.text import Batch, TextDataModule
 from flowbert.tasks import load_tasks
 
 # Two documents of sentences that follow each other.

@@ -14,9 +14,10 @@ from flowbert.analysis.criterion import (
     sentences_with_views,
 )
 from flowbert.data.corpus import Corpus
-from flowbert.encoders import EmbeddingCache, Encoder, SentenceEncoder
+from flowbert.encoders import Encoder, SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.maps import Whitening
+from flowbert.vectors import EmbeddingCache
 
 SHARE = 0.75
 """Share of what the mean over tokens distinguishes; measured in docs/choosing-a-method.md."""

@@ -42,7 +42,7 @@ def make_views(sentences: Sequence[str], seed: int = 0) -> list[str]:
         >>> make_views(["a dog runs in the park"])
         ['a dog in park']
     """
-    from flowbert.modules.augment import edit_words  # imports Lightning
+    from flowbert.methods.augment import edit_words  # imports Lightning
 
     numbers = range(len(sentences))
     rngs = [Stream(seed, "views", batch=number).python() for number in numbers]

@@ -22,15 +22,15 @@ from flowbert.cli.options import (
 from flowbert.cli.parser import Parser, help_text, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
-from flowbert.evaluation import Results
-from flowbert.evaluation.reproduce import explain, reproduction_text
+from flowbert.experiments import Results
+from flowbert.experiments.reproduce import explain, reproduction_text
 from flowbert.io import write_atomically
-from flowbert.modules.unused import is_unused, unused_options
 from flowbert.progress import show_progress
 from flowbert.reports import print_results, report
+from flowbert.training.unused import is_unused, unused_options
 
 if TYPE_CHECKING:
-    from flowbert.training import Run
+    from flowbert.fitting import Run
 
 
 def run(command: str, line: CommandLine) -> None:

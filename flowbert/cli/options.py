@@ -18,11 +18,11 @@ from flowbert.errors import UserError, choices
 TRAINED = ("fit", "validate", "test", "predict")
 
 COMMANDS = {
-    **dict.fromkeys(TRAINED, "flowbert.training.Run"),
-    "compare": "flowbert.evaluation.compare.compare",
-    "advise": "flowbert.analysis.advise.advise",
-    "analyze": "flowbert.analysis.analyze.analyze",
-    "reproduce": "flowbert.evaluation.reproduce.reproduce",
+    **dict.fromkeys(TRAINED, "flowbert.fitting.Run"),
+    "compare": "flowbert.experiments.compare.compare",
+    "advise": "flowbert.experiments.advise.advise",
+    "analyze": "flowbert.experiments.analyze.analyze",
+    "reproduce": "flowbert.experiments.reproduce.reproduce",
     "report": "flowbert.reports.page.report",
     "encode": "flowbert.encoding.encode",
     "export": "flowbert.exports.export.export",
@@ -31,18 +31,18 @@ COMMANDS = {
 """Function, or class, of each command."""
 
 MODULES = {
-    "flow": "flowbert.modules.flow.FlowModule",
-    "simcse": "flowbert.modules.simcse.SimCSEModule",
-    "sbert": "flowbert.modules.sbert.SBERTModule",
-    "mlm": "flowbert.modules.mlm.MLMModule",
+    "flow": "flowbert.methods.flow.FlowModule",
+    "simcse": "flowbert.methods.simcse.SimCSEModule",
+    "sbert": "flowbert.methods.sbert.SBERTModule",
+    "mlm": "flowbert.methods.mlm.MLMModule",
 }
 """Module of each method that a Trainer trains."""
 
-_TRAINED_MODULE = "flowbert.modules.trained.TrainedModule"
-_ROWS = "flowbert.modules.rows.RowsDataModule"
-_TEXT = "flowbert.modules.text.TextDataModule"
-_EXAMPLES = "flowbert.modules.examples.make_examples"
-_CHECKPOINTS = "flowbert.modules.checkpoints.checkpoint_callbacks"
+_TRAINED_MODULE = "flowbert.methods.trained.TrainedModule"
+_ROWS = "flowbert.training.rows.RowsDataModule"
+_TEXT = "flowbert.methods.text.TextDataModule"
+_EXAMPLES = "flowbert.methods.examples.make_examples"
+_CHECKPOINTS = "flowbert.training.checkpoints.checkpoint_callbacks"
 _TRAINER = "pytorch_lightning.trainer.trainer.Trainer"
 
 POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}

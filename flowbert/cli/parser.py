@@ -229,7 +229,7 @@ def make_parser(
 
     Args:
         command: Its name.
-        function: The function, or :class:`flowbert.training.Run`.
+        function: The function, or :class:`flowbert.fitting.Run`.
         method: Method of ``fit`` and so on.
     """
     positional = POSITIONAL.get(command, "")
@@ -260,7 +260,7 @@ def _add_training(parser: Parser, method: str) -> None:
     """Options of the module, its data, the checkpoints and the Trainer."""
     from pytorch_lightning import Trainer  # other commands do not wait for it
 
-    from flowbert.training import TRAINER_DEFAULTS
+    from flowbert.fitting import TRAINER_DEFAULTS
 
     for group, source in training_sources(method):
         parser.add_parameters(load(source), group=group, skip=SET_BY_RUN[group])

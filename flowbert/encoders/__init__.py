@@ -1,4 +1,4 @@
-"""Sentence encoders and the cache of their vectors."""
+"""Sentence encoders."""
 
 from flowbert.encoders.base import (
     Encoder,
@@ -6,7 +6,6 @@ from flowbert.encoders.base import (
     check_same_encoder,
     unchanged,
 )
-from flowbert.encoders.cache import EmbeddingCache, EmbeddingRows
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
 from flowbert.encoders.loaded import (
@@ -23,8 +22,6 @@ from flowbert.encoders.words import WordVectors
 
 __all__ = [
     "AveragedLayers",
-    "EmbeddingCache",
-    "EmbeddingRows",
     "Encoder",
     "EncoderOptions",
     "LoadedSentenceTransformer",

@@ -8,7 +8,7 @@ from typing import Any
 from flowbert import __version__
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
-from flowbert.evaluation.results import Results
+from flowbert.experiments.results import Results
 from flowbert.maps import Raw, make_map, map_name, steps_of
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
 from flowbert.errors import FlowbertWarning, UserError, check_choice
-from flowbert.evaluation.results import Results
+from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.folder import encode_with_folder, write_folder
 from flowbert.exports.hub import check_access, upload

@@ -28,12 +28,6 @@ from flowbert.maps.registry import (
 from flowbert.maps.removal import LearnedRemoval, RemoveDirections
 from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
 from flowbert.maps.spectral import ZCA, Whitening
-from flowbert.maps.vectors import (
-    VectorFile,
-    check_output,
-    open_vectors,
-    write_vectors,
-)
 
 __all__ = [
     "MAPS",
@@ -56,12 +50,10 @@ __all__ = [
     "Scale",
     "Standardization",
     "Truncation",
-    "VectorFile",
     "Whitening",
     "affine_of",
     "as_map",
     "check_map",
-    "check_output",
     "check_precision",
     "flaw_of",
     "is_map",
@@ -69,9 +61,7 @@ __all__ = [
     "make_map",
     "map_name",
     "map_names",
-    "open_vectors",
     "quantize",
     "save_map",
     "steps_of",
-    "write_vectors",
 ]

@@ -84,7 +84,7 @@ class Flow(Map):
     accelerator: str = "auto"
 
     def module_parameters(self) -> dict[str, Any]:
-        """Arguments of :class:`flowbert.modules.FlowModule`, without size and seed."""
+        """Arguments of :class:`flowbert.methods.FlowModule`, without size and seed."""
         parameters: dict[str, Any] = self.get_params(deep=False)
         return {
             name: value for name, value in parameters.items() if name not in _TRAINING
@@ -92,7 +92,7 @@ class Flow(Map):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``, which stays."""
-        from flowbert.modules import FlowModule
+        from flowbert.methods import FlowModule
 
         for name, value in self.get_params(deep=False).items():
             self.check(name, not isinstance(value, bool), "a number or a name")
@@ -111,8 +111,9 @@ class Flow(Map):
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""
-        from flowbert.modules import FlowModule, RowsDataModule
-        from flowbert.modules.trainer import quiet_trainer
+        from flowbert.methods import FlowModule
+        from flowbert.training import RowsDataModule
+        from flowbert.training.trainer import quiet_trainer
 
         rows = X
         if not hasattr(X, "blocks"):
@@ -143,7 +144,7 @@ class Flow(Map):
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
-        """The map of a trained :class:`flowbert.modules.FlowModule`."""
+        """The map of a trained :class:`flowbert.methods.FlowModule`."""
         names = set(cls().module_parameters())
         parameters = {
             name: value for name, value in module.hparams.items() if name in names

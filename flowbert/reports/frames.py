@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from flowbert.evaluation.results import aggregation_of, by_labels
+from flowbert.experiments.results import aggregation_of, by_labels
 from flowbert.reports.runs import Run
 from flowbert.reports.tables import GEOMETRY, mean_geometry, summarize
 

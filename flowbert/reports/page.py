@@ -62,7 +62,7 @@ def report(
 
     Example:
         >>> import tempfile
-        >>> from flowbert.evaluation.results import Results
+        >>> from flowbert.experiments.results import Results
         >>> path = Path(tempfile.mkdtemp()) / "results.json"
         >>> Results([], {"verdicts": ["Use: whitening"]}).save(path)
         >>> report(path).name

@@ -12,7 +12,7 @@ import yaml
 
 from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation.results import Results
+from flowbert.experiments.results import Results
 
 _NO_SETTINGS = ("verdicts", "differences", "published", "time", "warnings")
 _UNFINISHED = "There are no results yet: the run was interrupted, or goes on."

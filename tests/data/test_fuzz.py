@@ -23,14 +23,14 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import load_nli
 from flowbert.data.sts import load_sts
-from flowbert.encoders import EmbeddingCache, SentenceEncoder, WordVectors
+from flowbert.encoders import SentenceEncoder, WordVectors
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import Results, compare
+from flowbert.experiments import Results, compare
 from flowbert.exports import export
-from flowbert.maps import open_vectors
+from flowbert.fitting import fit
 from flowbert.model import Model
-from flowbert.modules import read_checkpoint
-from flowbert.training import fit
+from flowbert.training import read_checkpoint
+from flowbert.vectors import EmbeddingCache, open_vectors
 
 TABLE = pa.table(
     {

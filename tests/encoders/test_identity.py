@@ -21,7 +21,6 @@ from encoders.tiny import (
 )
 from flowbert.encoders import (
     AveragedLayers,
-    EmbeddingCache,
     SentenceEncoder,
     WordVectors,
     load_encoder,
@@ -30,6 +29,7 @@ from flowbert.encoders import (
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import changed_settings
 from flowbert.io import digest_tensors
+from flowbert.vectors import EmbeddingCache
 
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]
 

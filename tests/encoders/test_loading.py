@@ -35,7 +35,7 @@ from flowbert.encoders import (
 )
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation.methods import parse_methods
+from flowbert.experiments.candidates import parse_methods
 from flowbert.io import digest
 from flowbert.maps import Whitening
 from flowbert.model import Model

@@ -43,7 +43,7 @@ def test_a_flow(lab: Lab) -> None:
     one = rows_of(lab.run("flow", data={"batch_size": 64}, **options).fit(), "flow")
     assert differences(rows.drop(columns="value"), one) == ""
     # Gradients in float32 summed in another order for 15 steps move parameters by 1e-5
-    # (tests/modules/test_processes.py); figures are means of smooth functions of the vectors, and
+    # (tests/training/test_processes.py); figures are means of smooth functions of the vectors, and
     # two neighbours that change ranks among 60 pairs move Spearman by 12 / (60 * 3599) = 6e-5.
     np.testing.assert_allclose(rows["value"], one["value"], rtol=0, atol=1e-4)
 

@@ -18,15 +18,16 @@ from equivalence.ways import (
     unless_refused,
 )
 from flowbert.cli import main
-from flowbert.encoders import EmbeddingCache, SentenceEncoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoding import encode
-from flowbert.evaluation import Results, compare
+from flowbert.experiments import Results, compare
 from flowbert.exports import FORMATS, export
 from flowbert.exports.folder import encode_with_folder
+from flowbert.fitting import MODULES, TRAINER_DEFAULTS, Run
+from flowbert.methods import TextDataModule, make_examples
 from flowbert.model import Model
-from flowbert.modules import TextDataModule, make_examples
-from flowbert.modules.trainer import quiet_lightning
-from flowbert.training import MODULES, TRAINER_DEFAULTS, Run
+from flowbert.training.trainer import quiet_lightning
+from flowbert.vectors import EmbeddingCache
 
 METHODS = [name for name in MODULES if name != "flow"]
 OPTIONS: dict[str, Any] = {"data": {"batch_size": 8}}

@@ -20,16 +20,17 @@ from pytorch_lightning import Callback
 from flowbert.cli import main
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import SPLITS, sample_pairs
-from flowbert.encoders import EmbeddingCache, EncoderOptions, open_encoder
+from flowbert.encoders import EncoderOptions, open_encoder
 from flowbert.encoding import encode
 from flowbert.errors import UserError
-from flowbert.evaluation import Results, compare
+from flowbert.experiments import Results, compare
 from flowbert.exports import export
 from flowbert.exports.folder import encode_with_folder
+from flowbert.fitting import Run
 from flowbert.maps import load_map, make_map, save_map, steps_of
 from flowbert.model import Model
 from flowbert.tasks import STS, load_task
-from flowbert.training import Run
+from flowbert.vectors import EmbeddingCache
 
 Floats = NDArray[np.floating[Any]]
 

@@ -12,8 +12,8 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.evaluation import compare
-from flowbert.evaluation.results import COLUMNS, Results
+from flowbert.experiments import compare
+from flowbert.experiments.results import COLUMNS, Results
 from flowbert.exports import export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model

@@ -11,7 +11,7 @@ import yaml
 from flowbert.analysis import Analysis
 from flowbert.analysis.vectors import analyze_vectors
 from flowbert.analysis.words import word_buckets, word_points
-from flowbert.evaluation.results import Results
+from flowbert.experiments.results import Results
 from flowbert.reports.runs import Run, read_run
 from reports.rows import row, sts_rows
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from flowbert.evaluation.results import COLUMNS
+from flowbert.experiments.results import COLUMNS
 
 
 def row(

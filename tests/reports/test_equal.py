@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowbert.evaluation.results import COLUMNS, Results
+from flowbert.experiments.results import COLUMNS, Results
 from flowbert.reports import report
 from flowbert.reports.runs import read_run
 from flowbert.reports.tables import GEOMETRY, print_results

@@ -12,8 +12,8 @@ import pytest
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.evaluation import compare
-from flowbert.evaluation.results import Results
+from flowbert.experiments import compare
+from flowbert.experiments.results import Results
 from flowbert.folders import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.evaluation.results import Results
+from flowbert.experiments.results import Results
 from flowbert.reports.tables import (
     labels,
     notes,

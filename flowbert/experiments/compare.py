@@ -1,0 +1,324 @@
+"""Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowbert.data.corpus import NAMED, Corpus, load_corpus
+from flowbert.data.files import as_list
+from flowbert.data.hub import hub_name
+from flowbert.data.memory import IN_MEMORY
+from flowbert.data.sts import SAMPLE
+from flowbert.data.tables import is_table
+from flowbert.encoders import (
+    Encoder,
+    EncoderOptions,
+    LoadedSentenceTransformer,
+    is_sentence_transformer,
+    open_encoders,
+)
+from flowbert.errors import FlowbertWarning, UserError, hear_warnings
+from flowbert.experiments.candidates import Method, parse_methods
+from flowbert.experiments.intervals import add_intervals
+from flowbert.experiments.plan import draw_samples, plan_cells
+from flowbert.experiments.results import Results
+from flowbert.experiments.run import compute
+from flowbert.numbers import is_count
+from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
+from flowbert.tasks.labels import given_labels, labels_of
+from flowbert.vectors import EmbeddingCache
+
+_OWN = ("target", "train_only")
+
+
+def compare(
+    encoder: Any = "builtin-sample",
+    methods: Any = "raw,whitening",
+    *,
+    corpus: str | Sequence[str] | Any = "target",
+    nli: str = "hub",
+    column: str | None = None,
+    max_sentences: int | None = None,
+    tasks: Any = "SAMPLE",
+    senteval: str | None = None,
+    split: str | Sequence[str] = "test",
+    columns: str | Sequence[str] | None = None,
+    score_range: Sequence[float] | None = None,
+    positive_above: float = POSITIVE_ABOVE,
+    uniformity_limit: int | None = None,
+    labels: str | None = None,
+    drop_overlap: bool = False,
+    seeds: int | Sequence[int] = 0,
+    bootstrap: int = 1000,
+    bootstrap_seed: int = 0,
+    output: str | Path | None = None,
+    cache: str | EmbeddingCache | None = None,
+    device: str | torch.device = "cpu",
+) -> Results:
+    """Compare encoders x layers x poolings x methods x corpora x tasks x seeds.
+
+    Args:
+        encoder: An encoder, its path, options whose path, layers and pooling may be lists, or a
+            SentenceTransformer object, whose vectors are kept for this comparison alone.
+        methods: Maps by name (``whitening-128:shrinkage=0.1``, ``flow``, ``whitening-64+flow``),
+            estimators (a fitted one is used as it is), transformers of scikit-learn, models or
+            their folders, SentenceTransformer objects; a list, a comma-separated text, or a dict
+            from the names in tables.
+        corpus: What maps are fitted on: ``target`` (all sentences of the task, labels unused),
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; or sentences in
+            memory, see :func:`flowbert.data.corpus.load_corpus`.
+        nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
+        column: Column of the sentences in table files.
+        max_sentences: Fit on a random subset of so many sentences, one for each seed.
+        tasks: Tasks, a list or comma-separated: STS12 to STS16, STSB, SICKR, SAMPLE, files of
+            scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; or pairs in memory,
+            as :class:`flowbert.tasks.Pairs` or a data frame with the columns sentence1, sentence2
+            and score.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        split: Splits to measure.
+        columns: Columns of own pair files, of the tasks and of ``labels``.
+        score_range: Lowest and highest score of own pair files.
+        positive_above: Share of the score range above which a pair is a positive of the alignment:
+            0.8 is a score of 4 where scores go from 0 to 5.
+        uniformity_limit: Largest number of sentences for the uniformity.
+        labels: Task or file whose labelled pairs supervised maps learn from; None for the train
+            split of each task.
+        drop_overlap: Learn without labelled pairs that are measured; otherwise they are an error.
+        seeds: Seeds of the flows, and of the subsets of ``max_sentences``.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Their seed.
+        output: ``results.json`` to write; finished cells are kept beside it and not computed
+            again by the same code, versions, device and number of threads.
+        cache: The embedding cache, or its folder.
+        device: Device of the encoder.
+
+    Returns:
+        The results, with intervals and verdicts.
+
+    Raises:
+        UserError: If an argument is wrong or has no effect; nothing has been encoded then.
+
+    Example:
+        >>> results = compare(methods="raw,whitening", bootstrap=0)
+        >>> results.figure("whitening", "SAMPLE") > results.figure("raw", "SAMPLE")
+        True
+    """
+    arguments = _in_words(locals())
+    seeds = check_options(seeds, bootstrap, output)
+    chosen = parse_methods(methods)
+    sources = _sources(corpus)
+    names = list(sources)
+    _check_used(
+        chosen,
+        names,
+        nli=None if nli == "hub" else nli,
+        column=column,
+        max_sentences=max_sentences,
+        labels=labels,
+        drop_overlap=drop_overlap or None,
+        seeds=None if seeds == [0] else seeds,
+        bootstrap_seed=bootstrap_seed or None,
+        bootstrap=bootstrap,
+    )
+    of_labels = labels is not None and is_table(labels)
+    from_senteval = labels is not None and labels != SAMPLE and not of_labels
+    measured = load_tasks(
+        tasks,
+        None if from_senteval and not _has(tasks, _is_named) else senteval,
+        split=split,
+        columns=None if of_labels and not _has(tasks, is_table) else columns,
+        score_range=score_range,
+        positive_above=positive_above,
+        uniformity_limit=uniformity_limit,
+    )
+    shared = {
+        name: load_corpus(
+            source,
+            nli=nli if name == "nli" else "hub",
+            column=column if _is_table(name) else None,
+        )
+        for name, source in sources.items()
+        if name not in _OWN
+    }
+    corpora: dict[Task, list[Corpus]] = {}
+    for task in measured:
+        corpora[task] = [
+            shared[name] if name in shared else task.corpus(name) for name in names
+        ]
+    every = [each for own in corpora.values() for each in own]
+    samples = draw_samples(every, max_sentences, seeds)
+    distinct = {each.digest: each for each in samples.values() or every}
+    count_over = [text for each in distinct.values() for text in each.sentences]
+    if is_sentence_transformer(encoder):
+        encoder = LoadedSentenceTransformer(encoder)
+    encoders = open_encoders(encoder, count_over, device)
+    _warn_of_counts(encoders, len(distinct))
+    learned = {}
+    if any(method.supervised and method.needs_fit for method in chosen):
+        given = given_labels(labels, senteval, columns)
+        learned = {
+            task: labels_of(task, [task], given, drop_overlap) for task in measured
+        }
+    cells = plan_cells(encoders, chosen, corpora, learned, seeds, samples)
+    with hear_warnings() as heard:
+        results = compute(cells, cache, output, device)
+    results.record["warnings"] = heard
+    results.record["config"]["arguments"] = arguments
+    add_intervals(results, bootstrap, bootstrap_seed)
+    if output is not None:
+        results.save(output)
+        if results.vectors and os.environ.get("FLOWBERT_REPORT") != "0":
+            from flowbert.experiments.spaces import analyze_results  # slow to import
+
+            file = Path(output).with_suffix(".analysis.json")
+            analyze_results(results).to_json(file)
+    return results
+
+
+def check_options(
+    seeds: int | Sequence[int], bootstrap: int, output: str | Path | None
+) -> list[int]:
+    """Check what comparisons and reproductions share; the seeds as a list.
+
+    Raises:
+        UserError: If an argument is wrong.
+    """
+    if output is not None and Path(output).suffix != ".json":
+        raise UserError(f"output: received {output}; expected a file ending in .json")
+    if not is_count(bootstrap, 0, math.inf):
+        raise UserError(f"bootstrap: received {bootstrap!r}; expected 0 or more")
+    numbers = list(seeds) if isinstance(seeds, Iterable) else [seeds]
+    if not numbers:
+        raise UserError("seeds: received none; expected one or more")
+    whole = all(is_count(number, 0, math.inf) for number in numbers)
+    if not whole or len(set(numbers)) < len(numbers):
+        raise UserError(
+            f"seeds: received {seeds!r}; expected different whole numbers of at least 0"
+        )
+    return [int(number) for number in numbers]
+
+
+def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
+    """Say that weights are counted over all corpora, where a fit would count over its own."""
+    counted = {
+        encoder.columns()["pooling"]: None
+        for encoder in encoders
+        if getattr(encoder, "counted", False)
+    }
+    if counted and corpora > 1:
+        warnings.warn(
+            f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
+            "compared or fitted with one of them alone, weights and figures are others",
+            FlowbertWarning,
+            stacklevel=3,
+        )
+
+
+def _has(tasks: Any, kind: Callable[[str], bool]) -> bool:
+    """Whether one of the tasks is a text of some kind."""
+    if not isinstance(tasks, str | list | tuple):
+        return False
+    items = as_list(tasks, "tasks", paths=True) if isinstance(tasks, str) else tasks
+    return any(isinstance(item, str) and kind(item) for item in items)
+
+
+def _is_named(task: str) -> bool:
+    """Whether a task is read from ``senteval``."""
+    kind, _, source = task.rpartition(":")
+    return kind != "answers" and source != SAMPLE and not is_table(source)
+
+
+def _check_used(
+    methods: Sequence[Method], corpora: Sequence[str], *, bootstrap: int, **given: Any
+) -> None:
+    """Refuse an option that nothing looks at; None is not given.
+
+    Raises:
+        UserError: If there is one.
+    """
+    fitted = [method for method in methods if method.needs_fit]
+    supervised = any(method.supervised for method in fitted)
+    random = any(method.seeded for method in fitted)
+    random = random or bool(fitted and given["max_sentences"] is not None)
+    tables = any(map(_is_table, corpora))
+    users = {
+        "nli": ("nli" in corpora, "the corpus nli"),
+        "column": (tables, "a corpus of tables"),
+        "max_sentences": (bool(fitted), "a method that is fitted"),
+        "labels": (supervised, "a method that learns from labels (learned-removal)"),
+        "drop_overlap": (
+            supervised,
+            "a method that learns from labels (learned-removal)",
+        ),
+        "seeds": (
+            random,
+            "a method that draws random numbers (flow), or max_sentences",
+        ),
+        "bootstrap_seed": (bootstrap > 0, "a bootstrap of 1 or more"),
+    }
+    for name, value in given.items():
+        used, expected = users[name]
+        if value is not None and not used:
+            raise UserError(
+                f"{name}: received {value!r}, which has no effect here; expected {expected}"
+            )
+
+
+def _sources(corpus: Any) -> dict[str, Any]:
+    """What corpora are loaded from, by their names.
+
+    Raises:
+        UserError: If there is none, or two have the same name.
+    """
+    items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
+    if all(isinstance(item, str) for item in items):
+        return {name: name for name in as_list(corpus, "corpus", paths=True)}
+    sources: dict[str, Any] = {}
+    for item in items:
+        name = item if isinstance(item, str) else IN_MEMORY
+        if isinstance(item, Corpus):
+            name = item.name
+        if name in sources:
+            raise UserError(
+                f"corpus: received two called {name!r}; expected names of their own, as in "
+                "Corpus.of(name, sentences)"
+            )
+        sources[name] = item
+    return sources
+
+
+def _is_table(name: str) -> bool:
+    """Whether a corpus of this name may have columns."""
+    is_text = hub_name(name) is None and name.lower().endswith((".txt", ".txt.gz"))
+    return name not in NAMED and not is_text
+
+
+def _in_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as JSON values; what is no option is left out, objects stand by their text."""
+    left_out = ("output", "cache")
+    return {
+        name: _words(value) for name, value in arguments.items() if name not in left_out
+    }
+
+
+def _words(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _words(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_words(item) for item in value]
+    if isinstance(value, EncoderOptions):
+        return _words(asdict(value))
+    if isinstance(value, torch.device):
+        return str(value)
+    if hasattr(value, "identity"):
+        return _words(value.describe())
+    name = getattr(value, "name", None)
+    return name if isinstance(name, str) else type(value).__name__

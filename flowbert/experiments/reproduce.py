@@ -1,0 +1,326 @@
+"""Published figures, and what the same settings give here."""
+
+import fnmatch
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.files import as_list
+from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, check_device
+from flowbert.errors import UserError, check_used, choices, nearest
+from flowbert.experiments.candidates import parse_methods
+from flowbert.experiments.compare import check_options
+from flowbert.experiments.copies import IS_COPY, OTHER_NAME, describe_copy
+from flowbert.experiments.estimates import Estimate, average
+from flowbert.experiments.intervals import estimate_rows
+from flowbert.experiments.plan import Cell, plan_cells
+from flowbert.experiments.run import compute
+from flowbert.io import write_atomically
+from flowbert.tasks import AVERAGE, Task, load_tasks
+from flowbert.vectors import EmbeddingCache
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
+"""Tasks of the published rows."""
+
+_UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
+
+
+def published(name: str = "sts") -> pd.DataFrame:
+    """Published figures, each with its id.
+
+    Args:
+        name: ``sts`` for the rows of :func:`reproduce`: Spearman x 100 by task, and the setting
+            that reproduces them; ``other`` for figures of other quantities.
+
+    Example:
+        >>> rows = published()
+        >>> rows[rows["source"] == "mteb"]["STSB"].item()
+        82.03
+    """
+    file = files("flowbert.experiments") / "published_data" / f"{name}.csv"
+    with file.open(encoding="utf-8") as lines:
+        return pd.read_csv(lines, keep_default_na=False, na_values=["nan"])
+
+
+def explain(rows: str | Sequence[str]) -> str:
+    """Published rows as text: source, setting, figures, and the reading of each open point.
+
+    Args:
+        rows: As in :func:`reproduce`.
+
+    Raises:
+        UserError: If a name selects no row.
+    """
+    file = files("flowbert.experiments") / "published_data" / "notes.json"
+    notes = json.loads(file.read_text(encoding="utf-8"))
+    lines = []
+    for row in _select(rows).to_dict("records"):
+        lines.append(row["id"])
+        source = notes["sources"][row["source"]]
+        for name, value in (source | row).items():
+            lines.append(f"  {name}: {value}")
+        for name in row["ambiguities"].split():
+            point = notes["ambiguities"][name]
+            readings = "; ".join(point["readings"])
+            lines += [
+                f"  {name}: {point['question']}",
+                f"    readings: {readings}",
+                f"    taken: {point['taken']}. {point['why']}",
+            ]
+    return "\n".join(lines)
+
+
+def reproduce(
+    rows: str | Sequence[str] | None = None,
+    *,
+    encoder: str | None = None,
+    senteval: str | None = None,
+    nli: str = "hub",
+    tasks: str | Sequence[str] = TASKS,
+    seeds: int | Sequence[int] = 0,
+    bootstrap: int = 1000,
+    bootstrap_seed: int = 0,
+    output: str | Path | None = None,
+    cache: str | EmbeddingCache | None = None,
+    device: str | torch.device = "cpu",
+) -> pd.DataFrame:
+    """Measure published rows with their exact settings.
+
+    A row that cannot be run, because there is no such encoder or corpus here, says so in its note.
+
+    Args:
+        rows: Ids of published rows, beginnings of ids (``li2020``, ``li2020-2``) or patterns
+            (``*-flow-target``); a list or a comma-separated text. None for all.
+        encoder: Name of a published encoder, for its rows only. A folder, run folder or file of
+            word vectors takes the place of the published encoders; published figures are then
+            no more than context, unless the folder has the name and the sizes of the published
+            encoder.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
+        tasks: Tasks to measure.
+        seeds: Seeds of the flows; of several, the mean is compared.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Their seed.
+        output: FILE.json for all results, and FILE.csv for what is returned; finished cells are
+            kept beside them and not computed again.
+        cache: The embedding cache, or its folder.
+        device: Device of encoders and flows.
+
+    Returns:
+        A line for each row and task, and for the average of several tasks: ``published`` and
+        ``ours`` are Spearman x 100, ``low`` and ``high`` the ends of our 95% interval, ``std``
+        is the standard deviation over several seeds, ``inside`` whether the published figure
+        lies in the interval.
+
+    Raises:
+        UserError: If an argument is wrong, or no row can be run.
+    """
+    seeds = check_options(seeds, bootstrap, output)
+    check_device(device)
+    if bootstrap == 0:
+        check_used({"bootstrap_seed": bootstrap_seed or None}, (), "bootstrap 0")
+    names = as_list(tasks, "tasks")
+    for name in names:
+        if name not in TASKS:
+            raise UserError(f"tasks: received {name!r}; {choices(TASKS, name)}")
+    chosen = _place_encoder(_select(rows), encoder)
+    chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
+    names = [name for name in names if chosen[name].notna().any()]
+    if not names:
+        raise UserError(f"tasks: received {tasks}; the rows have no figure of them")
+    measured = load_tasks(names, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
+    plan = _Plan(measured, nli, seeds, device)
+    cells: dict[str, list[Cell]] = {}
+    failures = []
+    for row in chosen.itertuples():
+        try:
+            cells[row.id] = plan.cells(row)
+        except UserError as error:
+            failures.append(str(error))
+            chosen.loc[row.Index, "note"] = f"cannot be run: {error}"
+    if not cells:
+        raise UserError("; ".join(dict.fromkeys(failures)))
+    distinct = {cell.key: cell for own in cells.values() for cell in own}
+    results = compute(list(distinct.values()), cache, output, device)
+    estimates = estimate_rows(results, bootstrap, bootstrap_seed)
+    results.frame[["low", "high"]] = [estimate.interval for estimate in estimates]
+    figures = results.frame.assign(estimate=estimates)
+    figures = figures[figures["metric"] == "spearman"]
+    lines: list[dict[str, Any]] = []
+    for row in chosen.itertuples():
+        keys = [cell.key for cell in cells.get(row.id, [])]
+        own = figures[figures["cell"].isin(keys)]
+        own = own[own["aggregation"] == row.aggregation]
+        lines += _compare(row, names, own)
+    comparison = pd.DataFrame(lines)
+    if output is not None:
+        results.record["published"] = lines
+        results.save(output)
+        with write_atomically(Path(output).with_suffix(".csv")) as temporary:
+            comparison.to_csv(temporary, index=False)
+    return comparison
+
+
+def reproduction_text(comparison: pd.DataFrame) -> str:
+    """A table for each published row.
+
+    Args:
+        comparison: What :func:`reproduce` returned.
+    """
+    tables = []
+    for (row, note), lines in comparison.groupby(["row", "note"], sort=False):
+        numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
+        numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
+        text = numbers.T.to_string(float_format="{:.2f}".format, na_rep="-")
+        tables.append(f"{row}\n{note}\n{text}\n")
+    return "\n".join(tables)
+
+
+def _select(rows: str | Sequence[str] | None) -> pd.DataFrame:
+    """Published rows by id, beginning of an id, or pattern."""
+    known = published()
+    if rows is None:
+        return known
+    chosen: set[str] = set()
+    for name in as_list(rows, "rows"):
+        matches = fnmatch.filter(known["id"], name)
+        matches += fnmatch.filter(known["id"], f"{name}-*")
+        if not matches:
+            names = [*known["source"].unique(), *known["id"]]
+            raise UserError(
+                f"rows: received {name!r}; expected an id, its beginning, or a pattern"
+                f"{nearest(names, name)}"
+            )
+        chosen.update(matches)
+    return known[known["id"].isin(chosen)]
+
+
+def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
+    """The rows of a published encoder, or all rows with another encoder in its place."""
+    rows = rows.assign(opened=rows["path"], context=False, note="")
+    if encoder is None:
+        return rows
+    known = published()
+    names = {*known["encoder"], *known["path"]}
+    if encoder in names and not Path(encoder).exists():
+        own = rows[rows["encoder"].eq(encoder) | rows["path"].eq(encoder)]
+        if own.empty:
+            allowed = choices(rows["encoder"].unique(), encoder)
+            raise UserError(f"encoder: received {encoder!r}; {allowed} for these rows")
+        return own
+    uses = {path: describe_copy(encoder, path) for path in rows["path"].unique()}
+    use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
+    return rows.assign(opened=encoder, context=use != IS_COPY, note=f"{encoder} " + use)
+
+
+@dataclass
+class _Plan:
+    """Cells of published rows; each network and corpus is loaded once."""
+
+    tasks: Sequence[Task]
+    nli: str
+    seeds: Sequence[int]
+    device: str | torch.device
+    networks: dict[tuple[str, str], SentenceEncoder] = field(default_factory=dict)
+
+    @cached_property
+    def nli_corpus(self) -> Corpus:
+        return load_corpus("nli", nli=self.nli)
+
+    def cells(self, row: Any) -> list[Cell]:
+        """Cells of a row, on the tasks that it has a figure of."""
+        encoder = self._encoder(row)
+        fits_nli = row.map != "raw" and row.corpus == "nli"
+        corpora = {}
+        for task in self.tasks:
+            if np.isfinite(getattr(row, task.name)):
+                corpus = self.nli_corpus if fits_nli else task.corpus("target")
+                corpora[task] = [corpus]
+        return plan_cells(
+            [encoder],
+            parse_methods([row.map]),
+            corpora,
+            labels={},
+            seeds=self.seeds,
+        )
+
+    def _encoder(self, row: Any) -> Encoder:
+        if row.trained and not (row.by_id and row.context):
+            raise UserError(
+                "encoder: received none that was trained for this row; expected its run "
+                "folder, and the id of the row"
+            )
+        is_file = Path(row.opened).expanduser().is_file()
+        if is_file == bool(row.path):
+            kind = "an encoder" if row.path else "a text file of word vectors"
+            received = repr(row.opened) if row.opened else "nothing"
+            raise UserError(f"encoder: received {received}; expected {kind}")
+        if is_file:
+            return WordVectors(row.opened)
+        key = (row.opened, row.pooling)
+        if key not in self.networks:
+            network = SentenceEncoder(
+                row.opened,
+                layers="last",
+                pooling=row.pooling,
+                prompt="",
+            )
+            self.networks[key] = network.to(self.device)
+        return self.networks[key].variant(
+            layers=row.layers,
+            max_length=row.max_length,
+        )
+
+
+def _compare(
+    row: Any,
+    tasks: Sequence[str],
+    figures: pd.DataFrame,
+) -> Iterator[dict[str, Any]]:
+    """A line for each task of a published row, and for their average."""
+    tasks = [task for task in tasks if np.isfinite(getattr(row, task))]
+    estimates = []
+    for task in tasks:
+        own = figures[figures["task"] == task]
+        missing = Estimate(np.nan, np.full(1, np.nan))
+        estimate = average(list(own["estimate"])) if len(own) else missing
+        estimates.append(estimate)
+        notes = [row.note, *own["reason"].unique()]
+        yield _line(row, task, getattr(row, task), estimate) | {
+            "std": 100 * own["value"].std(),
+            "note": "; ".join(filter(None, notes)),
+        }
+    if len(tasks) > 1:
+        figure = float(np.mean([getattr(row, task) for task in tasks]))
+        yield _line(row, AVERAGE, figure, average(estimates))
+
+
+def _line(row: Any, task: str, figure: float, estimate: Estimate) -> dict[str, Any]:
+    low, high = estimate.interval
+    line = {
+        "row": row.id,
+        "task": task,
+        "aggregation": row.aggregation,
+        "published": figure,
+        "ours": 100 * estimate.value,
+        "low": 100 * low,
+        "high": 100 * high,
+        "std": np.nan,
+        "difference": np.nan,
+        "inside": None,
+        "note": row.note,
+    }
+    if not row.context:
+        line["difference"] = line["ours"] - figure
+        if np.isfinite(low):
+            line["inside"] = line["low"] <= figure <= line["high"]
+    return line

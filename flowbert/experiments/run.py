@@ -1,0 +1,321 @@
+"""Computing the cells of a comparison: one pass for each backbone, one fit for each map."""
+
+import datetime
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flowbert.data.corpus import Corpus
+from flowbert.data.sts import Subset
+from flowbert.encoders import Encoder
+from flowbert.errors import FlowbertWarning
+from flowbert.experiments.candidates import fit_map
+from flowbert.experiments.environment import changed_entries, environment
+from flowbert.experiments.plan import Cell, corpus_settings
+from flowbert.experiments.results import Results, plain
+from flowbert.io import digest, load_tensors, save_tensors
+from flowbert.maps import AffineMap, AnyMap, LabelledPairs, Moments, Raw, flaw_of
+from flowbert.progress import bar
+from flowbert.seeding import Stream
+from flowbert.tasks import STS, Measured, Task
+from flowbert.tasks.labels import embed_pairs
+from flowbert.tasks.measures import Floats
+from flowbert.vectors import EmbeddingCache, EmbeddingRows
+
+SAMPLE_SIZE = 1000
+"""Sentences whose vectors are kept for the analysis of a comparison."""
+
+_KIND = "cell of a comparison"
+
+Finished = tuple[Measured, Tensor | None]
+"""Figures of a cell, and vectors ``(S, k)`` of a sample of its sentences for the analysis."""
+
+
+def compute(
+    cells: Sequence[Cell],
+    cache: str | EmbeddingCache | None = None,
+    output: str | Path | None = None,
+    device: str | torch.device = "cpu",
+) -> Results:
+    """Compute cells; each map is fitted once for all tasks that share its corpus.
+
+    Args:
+        cells: The cells.
+        cache: The embedding cache, or its folder.
+        output: File of results; finished cells are kept beside it, one file each, and taken from
+            there while code, versions, device and threads are the same.
+        device: Device on which flows are fitted.
+    """
+    if not isinstance(cache, EmbeddingCache):
+        cache = EmbeddingCache(cache)
+    here = environment(device)
+    files: dict[str, Path] = {}
+    if output is not None:
+        folder = Path(output).with_suffix(".cells")
+        files = {
+            cell.key: folder / f"{cell.key}.safetensors"
+            for cell in cells
+            if cell.lasting
+        }
+    finished = _read_all(files, here)
+    pending = [cell for cell in cells if cell.key not in finished]
+    _encode(pending, cache)
+    by_fit: dict[str, list[Cell]] = defaultdict(list)
+    for cell in pending:
+        by_fit[cell.fit_key].append(cell)
+    sampled = _sampled(cells)
+    embedded = None
+    for same in bar(by_fit.values(), "Fitting", unit="maps"):
+        encoder = same[0].encoder
+        if embedded is None or embedded.encoder is not encoder:
+            embedded = _Embedded(encoder, cache)
+        fitted, flaw = _fit(same[0], embedded, device)
+        for cell in same:
+            vectors, sample = embedded.task(cell.task), None
+            if flaw is None:
+                vectors = fitted.transform(vectors)
+                sample = vectors[_sample(cell.task)] if cell in sampled else None
+            finished[cell.key] = cell.task.measure(vectors, flaw), sample
+            if cell.key in files:
+                _write(files[cell.key], *finished[cell.key], cell.settings(), here)
+    results = _results(cells, finished, here)
+    for cell in sampled:
+        results.sentences = [cell.task.sentences[row] for row in _sample(cell.task)]
+        _, sample = finished[cell.key]
+        if sample is not None:
+            results.vectors[cell.method.name] = sample
+    return results
+
+
+def _encode(cells: Sequence[Cell], cache: EmbeddingCache) -> None:
+    """Fill the cache with all sentences of the cells, one pass for each backbone."""
+    encoders: dict[str, dict[Encoder, None]] = defaultdict(dict)
+    sentences: dict[str, set[str]] = defaultdict(set)
+    for cell in cells:
+        key = cell.encoder.pass_key
+        encoders[key][cell.encoder] = None
+        sentences[key].update(cell.task.sentences)
+        if cell.corpus is not None:
+            sentences[key].update(cell.corpus.sentences)
+        for subset in cell.labels:
+            sentences[key].update(subset.sentences1, subset.sentences2)
+    for key, group in encoders.items():
+        cache.fill(list(group), list(sentences[key]))
+
+
+class _Embedded:
+    """What all maps of an encoder share; memory holds that of one encoder."""
+
+    def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
+        self.encoder = encoder
+        self._cache = cache
+        self._rows: dict[str, EmbeddingRows] = {}
+        self._moments: dict[str, Moments] = {}
+        self._tasks: dict[Task, Tensor] = {}
+
+    def rows(self, corpus: Corpus) -> EmbeddingRows:
+        """Vectors of a corpus, ``(N, D)``."""
+        if corpus.digest not in self._rows:
+            rows = self._cache.rows(self.encoder, corpus.sentences)
+            self._rows[corpus.digest] = rows
+        return self._rows[corpus.digest]
+
+    def moments(self, corpus: Corpus) -> Moments:
+        """Moments of the vectors of a corpus."""
+        if corpus.digest not in self._moments:
+            rows = self.rows(corpus)
+            moments = Moments(rows.shape[1]).update_blocks(rows.blocks())
+            self._moments[corpus.digest] = moments
+        return self._moments[corpus.digest]
+
+    def task(self, task: Task) -> Tensor:
+        """Vectors of the sentences of a task, ``(M, D)``."""
+        if task not in self._tasks:
+            vectors = self._cache.embed(self.encoder, task.sentences)
+            self._tasks[task] = torch.from_numpy(vectors)
+        return self._tasks[task]
+
+    def pairs(self, labels: Sequence[Subset]) -> LabelledPairs | None:
+        """Vectors of labelled pairs; None without pairs."""
+        if not labels:
+            return None
+        return embed_pairs(lambda texts: self._cache.embed(self.encoder, texts), labels)
+
+
+def _fit(
+    cell: Cell, embedded: _Embedded, device: str | torch.device
+) -> tuple[AnyMap, str | None]:
+    """The cell's map, and why its results mean nothing (None if they do)."""
+    method = cell.method
+    if method.fitted:
+        return method.map, flaw_of(method.map)
+    if cell.corpus is None:
+        return Raw().fit(torch.zeros(1, cell.encoder.dim)), None
+    affine = isinstance(method.map, AffineMap)
+    return fit_map(
+        method.map,
+        embedded.rows(cell.corpus),
+        moments=embedded.moments(cell.corpus) if affine else None,
+        pairs=embedded.pairs(cell.labels),
+        seed=cell.seed,
+        device=device,
+    )
+
+
+def _sampled(cells: Sequence[Cell]) -> list[Cell]:
+    """The first cell of each method on the first STS task: their vectors are analyzed."""
+    tasks = [cell.task for cell in cells if isinstance(cell.task, STS)]
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.task in tasks[:1]:
+            first.setdefault(cell.method.name, cell)
+    return list(first.values())
+
+
+def _sample(task: Task) -> NDArray[np.int64]:
+    """Rows of the sentences whose vectors are kept."""
+    return Stream(0, "sample").rng().permutation(len(task.sentences))[:SAMPLE_SIZE]
+
+
+def _results(
+    cells: Sequence[Cell], finished: Mapping[str, Finished], here: Mapping[str, Any]
+) -> Results:
+    """Rows of all cells, and of what is no method but stands in the same table."""
+    rows = []
+    items: dict[Task, dict[str, Floats]] = defaultdict(dict)
+    for cell in cells:
+        measured, _ = finished[cell.key]
+        items[cell.task][cell.key] = measured.items
+        rows += _rows(cell.columns(), measured)
+    for task, own in items.items():
+        for name, values in task.references.items():
+            key = digest(task.digest, name)
+            own[key] = values
+            settings = ("encoder", "layers", "pooling", "corpus")
+            columns = {
+                **dict.fromkeys(settings, "none"),
+                "method": name,
+                "seed": None,
+                "task": task.name,
+                "split": task.split,
+                "pairs": task.count,
+                "supervised": False,
+                "cell": key,
+            }
+            rows += _rows(columns, task.measured(values, task.score(values)))
+    encoders = dict.fromkeys(cell.encoder for cell in cells)
+    record = {
+        **here,
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "encoders": [encoder.describe() for encoder in encoders],
+        "config": _settings(cells),
+    }
+    results = Results(rows, record)
+    results.items = dict(items)
+    return results
+
+
+def _rows(columns: Mapping[str, Any], measured: Measured) -> list[dict[str, Any]]:
+    rows = []
+    for (metric, aggregation), value in measured.scores.items():
+        row = {**columns, "metric": metric, "aggregation": aggregation, "value": value}
+        rows.append(row | {"reason": measured.reasons.get((metric, aggregation), "")})
+    return rows
+
+
+def _settings(cells: Sequence[Cell]) -> dict[str, Any]:
+    """All settings of the cells in words; what they share stands once, by its digest."""
+    encoders: dict[str, Any] = {}
+    corpora: dict[str, Any] = {}
+    tasks: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
+    listed = {}
+    for cell in cells:
+        settings = cell.settings()
+        encoder = digest(settings["encoder"])
+        encoders[encoder] = settings["encoder"]
+        methods[cell.method.name] = settings["method"]
+        tasks[cell.task.digest] = settings["task"]
+        if cell.corpus is not None:
+            corpora[cell.corpus.digest] = corpus_settings(cell.corpus)
+        listed[cell.key] = {
+            "encoder": encoder,
+            "method": cell.method.name,
+            "corpus": None if cell.corpus is None else cell.corpus.digest,
+            "labels": settings["labels"],
+            "seed": cell.seed,
+            "task": cell.task.digest,
+        }
+    return {
+        "encoders": encoders,
+        "methods": methods,
+        "corpora": corpora,
+        "tasks": tasks,
+        "cells": listed,
+    }
+
+
+def _write(
+    file: Path,
+    measured: Measured,
+    sample: Tensor | None,
+    settings: Mapping[str, Any],
+    here: Mapping[str, Any],
+) -> None:
+    scores = [
+        [*metric, None if np.isnan(value) else value, measured.reasons.get(metric, "")]
+        for metric, value in measured.scores.items()
+    ]
+    tensors: dict[str, Any] = {"items": measured.items}
+    if sample is not None:
+        tensors["sample"] = sample
+    save_tensors(
+        file,
+        _KIND,
+        tensors,
+        scores=scores,
+        settings=plain(settings),
+        environment=dict(here),
+    )
+
+
+def _read_all(
+    files: Mapping[str, Path], here: Mapping[str, Any]
+) -> dict[str, Finished]:
+    """Finished cells by key; those of another code or environment are left out, which is said."""
+    finished: dict[str, Finished] = {}
+    changed: dict[str, None] = {}
+    count = 0
+    for key, file in files.items():
+        if not file.is_file():
+            continue
+        tensors, metadata = load_tensors(file, _KIND)
+        other = changed_entries(metadata.get("environment", {}), dict(here))
+        if other:
+            count += 1
+            changed |= dict.fromkeys(other)
+            continue
+        scores = {}
+        reasons = {}
+        for metric, aggregation, value, reason in metadata["scores"]:
+            scores[metric, aggregation] = np.nan if value is None else value
+            if reason:
+                reasons[metric, aggregation] = reason
+        measured = Measured(tensors["items"].numpy(), scores, reasons)
+        finished[key] = measured, tensors.get("sample")
+    if count:
+        folder = next(iter(files.values())).parent
+        warnings.warn(
+            f"{folder}: {count} finished cells are computed again, as they were computed with "
+            f"another {', '.join(changed)}",
+            FlowbertWarning,
+            stacklevel=3,
+        )
+    return finished

@@ -1,0 +1,263 @@
+"""Sentences, pairs and triples that encoders are trained on, and where positives come from."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowbert.data.corpus import Corpus
+from flowbert.data.memory import IN_MEMORY
+from flowbert.data.nli import LABELS, load_nli
+from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
+from flowbert.io import digest, sentences_digest
+from flowbert.methods.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
+from flowbert.seeding import Stream
+from flowbert.tasks.labels import labels_of
+from flowbert.training.base import check_limits
+
+POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment")
+"""Where positives of SimCSE come from."""
+
+OBJECTIVES = ("softmax", "cosine", "triplet")
+"""Objectives of Sentence-BERT."""
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """N sentences, pairs or triples.
+
+    Args:
+        name: Name for messages and checkpoints.
+        columns: One, two or three tuples of N sentences: the sentences; their positives, or second
+            sentences of pairs; their hard negatives.
+        targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``.
+        edit: Changes the positives anew in each epoch.
+    """
+
+    name: str
+    columns: tuple[tuple[str, ...], ...]
+    targets: NDArray[Any] | None = None
+    edit: Edit | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of sentences and targets."""
+        targets = [] if self.targets is None else self.targets.tolist()
+        return digest([sentences_digest(column) for column in self.columns], targets)
+
+    @property
+    def needs_dropout(self) -> bool:
+        """Whether positives are the sentences themselves."""
+        return self.edit is None and self.columns[1:2] == self.columns[:1]
+
+    def sample(self, size: int, seed: int) -> "Examples":
+        """At most ``size`` examples, drawn without replacement, in their order."""
+        if size >= len(self):
+            return self
+        numbers = sorted(Stream(seed, "subset").python().sample(range(len(self)), size))
+        columns = [tuple(column[i] for i in numbers) for column in self.columns]
+        targets = None if self.targets is None else self.targets[numbers]
+        return replace(self, columns=tuple(columns), targets=targets)
+
+
+_USED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("simcse", "dropout"): ("corpus",),
+    ("simcse", "crop"): ("corpus", "positive_rate"),
+    ("simcse", "word_deletion"): ("corpus", "positive_rate"),
+    ("simcse", "delete_one_word"): ("corpus",),
+    ("simcse", "next_sentence"): ("corpus",),
+    ("simcse", "mlm"): ("corpus", "positive_rate", "mlm_path"),
+    ("simcse", "entailment"): ("nli", "hard_negatives"),
+    ("sbert", "softmax"): ("nli",),
+    ("sbert", "cosine"): ("drop_overlap",),
+    ("sbert", "triplet"): ("nli",),
+    ("mlm", ""): ("corpus",),
+}
+"""Options that make the examples of a method with a positive or an objective."""
+
+
+def used_options(
+    method: str,
+    *,
+    corpus: Any = None,
+    positive: str | None = None,
+    objective: str | None = None,
+    **given: Any,
+) -> tuple[str, ...]:
+    """Names of the options of :func:`make_examples` that have an effect.
+
+    Args:
+        method: ``simcse``, ``sbert`` or ``mlm``.
+        corpus: Name of the corpus, or sentences in memory; None if it is not given.
+        positive: Positive of SimCSE; None for ``dropout``.
+        objective: Objective of Sentence-BERT; None for ``softmax``.
+        given: The other options, None where they are not given.
+
+    Raises:
+        UserError: If an option is unknown, or given and without effect.
+
+    Example:
+        >>> used_options("simcse", positive="crop")
+        ('positive', 'corpus', 'positive_rate')
+    """
+    check_choice("positive", positive or POSITIVES[0], POSITIVES)
+    check_choice("objective", objective or OBJECTIVES[0], OBJECTIVES)
+    if corpus is not None and not isinstance(corpus, str):
+        corpus = IN_MEMORY
+    used, where = _USED.get((method, ""), ()), f"method {method}"
+    if method == "simcse":
+        positive = positive or POSITIVES[0]
+        used = ("positive", *_USED[method, positive])
+        where += f" with positive {positive}"
+    elif method == "sbert":
+        objective = objective or OBJECTIVES[0]
+        used = ("objective", *_USED[method, objective])
+        where += f" with objective {objective}"
+    if corpus == "nli" and "corpus" in used:
+        used = (*used, "nli")
+    elif corpus == "nli" and positive == "entailment":
+        corpus = None  # another word for the same
+    options = {"corpus": corpus, "positive": positive, "objective": objective, **given}
+    check_used(options, used, where)
+    return used
+
+
+def make_examples(
+    method: str,
+    corpus: Corpus | None = None,
+    *,
+    nli: str | None = None,
+    tasks: Sequence[Any] = (),
+    positive: str | None = None,
+    positive_rate: float | None = None,
+    mlm_path: str | None = None,
+    hard_negatives: bool | None = None,
+    objective: str | None = None,
+    drop_overlap: bool | None = None,
+) -> Examples:
+    """Examples for a method that trains an encoder.
+
+    An option that is given and has no effect is refused.
+
+    Args:
+        method: ``simcse``, ``sbert`` or ``mlm``.
+        corpus: Sentences; none for Sentence-BERT and the positive ``entailment``.
+        nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
+        tasks: Measured tasks, of which the first has the labels for the objective ``cosine``.
+        positive: For SimCSE: ``dropout`` (the default: the sentence again, under another dropout
+            mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it); ``mlm`` (words
+            replaced by a masked language model); ``next_sentence`` (of the same
+            document: a blank line ends one, and corpora that are no text are refused);
+            ``entailment`` (of an NLI premise).
+        positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change;
+            default 0.1.
+        mlm_path: Folder or hub name of the masked language model of the positive ``mlm``.
+        hard_negatives: Of the positive ``entailment``: a premise's contradiction is its hard
+            negative; premises without one are left out. Default true.
+        objective: Of Sentence-BERT: ``softmax`` (the default) takes NLI pairs, ``triplet`` NLI
+            triples, ``cosine`` pairs with scores, of which the cosine to reach is the share of the
+            scores' range: 0 for the lowest, 1 for the highest.
+        drop_overlap: With the objective ``cosine``: leave out labelled pairs that are measured, in
+            place of an error. Default false.
+
+    Raises:
+        UserError: If an option is unknown or without effect, or the data lack what it needs.
+
+    Example:
+        >>> examples = make_examples("sbert", nli="builtin-sample", objective="triplet")
+        >>> len(examples), len(examples.columns)
+        (4000, 3)
+    """
+    check_limits(positive_rate=positive_rate)
+    used = used_options(
+        method,
+        corpus=None if corpus is None else corpus.name,
+        positive=positive,
+        objective=objective,
+        nli=nli,
+        positive_rate=positive_rate,
+        mlm_path=mlm_path,
+        hard_negatives=hard_negatives,
+        drop_overlap=drop_overlap,
+    )
+    nli = nli or "hub"
+    if method == "sbert" and objective == "cosine":
+        return _scored_pairs(tasks, bool(drop_overlap))
+    if method == "sbert":
+        return _nli_triples(nli) if objective == "triplet" else _nli_pairs(nli)
+    if positive == "entailment":
+        return _entailments(nli) if hard_negatives is False else _nli_triples(nli)
+    if corpus is None:
+        raise ValueError("corpus: received None; expected a Corpus")
+    name, sentences = corpus.name, corpus.sentences
+    if method == "mlm":
+        return Examples(name, (sentences,))
+    if positive in (None, "dropout"):
+        return Examples(name, (sentences, sentences))
+    if positive == "next_sentence":
+        return _next_sentences(corpus)
+    rate = 0.1 if positive_rate is None else positive_rate
+    edit: Edit = partial(edit_words, positive, rate)
+    if positive == "mlm":
+        edit = MaskedReplacement(mlm_path, rate)
+    name = (
+        f"{name}, {positive} {rate}"
+        if "positive_rate" in used
+        else f"{name}, {positive}"
+    )
+    return Examples(name, (sentences, sentences), edit=edit)
+
+
+def _next_sentences(corpus: Corpus) -> Examples:
+    """Each sentence and the next one of the same document."""
+    numbers = corpus.consecutive()
+    if not corpus.blank:
+        warnings.warn(
+            f"{corpus.name}: has no blank line, which would end a document; each sentence is "
+            "paired with the next one",
+            FlowbertWarning,
+            stacklevel=3,
+        )
+    first = tuple(corpus.sentences[number] for number in numbers)
+    second = tuple(corpus.sentences[number + 1] for number in numbers)
+    return Examples(f"{corpus.name}, next sentence", (first, second))
+
+
+def _entailments(nli: str) -> Examples:
+    data = load_nli(nli)
+    numbers = [i for i, label in enumerate(data.labels) if label == "entailment"]
+    premises = tuple(data.premises[i] for i in numbers)
+    hypotheses = tuple(data.hypotheses[i] for i in numbers)
+    return Examples("NLI entailments", (premises, hypotheses))
+
+
+def _nli_triples(nli: str) -> Examples:
+    triples = load_nli(nli).triples()
+    if not triples:
+        raise UserError(
+            f"nli: received {nli}; expected premises with both an entailment and a contradiction"
+        )
+    return Examples("NLI triples", tuple(zip(*triples, strict=True)))
+
+
+def _nli_pairs(nli: str) -> Examples:
+    data = load_nli(nli)
+    targets = np.array([LABELS.index(label) for label in data.labels])
+    return Examples("NLI pairs", (data.premises, data.hypotheses), targets)
+
+
+def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool) -> Examples:
+    task = tasks[0]
+    labels = labels_of(task, tasks, drop_overlap=drop_overlap)
+    first = tuple(text for subset in labels for text in subset.sentences1)
+    second = tuple(text for subset in labels for text in subset.sentences2)
+    scores = np.concatenate([subset.scores for subset in labels])
+    targets = task.data.relative(scores)
+    return Examples(f"{task.name} train", (first, second), targets.astype(np.float32))

@@ -1,0 +1,211 @@
+"""BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.flows import FullPrecision, Glow, bits_per_dim
+from flowbert.seeding import Stream
+from flowbert.training.base import TrainingModule
+from flowbert.training.optim import BertAdam
+from flowbert.training.rows import RowsDataModule
+
+Batch = Tensor | NDArray[np.float32]
+
+SPLITS = ("train", "held_out")
+
+_START_ROWS = 1024  # that the flow starts from, of a DataLoader
+
+_DROWNED = (
+    0.1  # share of the noise's standard deviation below which a dimension is lost in it
+)
+
+
+class FlowModule(FullPrecision, TrainingModule):
+    r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
+
+    It trains on batches ``(B, D)`` of a :class:`flowbert.training.RowsDataModule`, or of any
+    DataLoader, whose batches may be lists of one tensor, too. The loss is logged as ``step/nll``
+    (nats) and ``step/bits_per_dim``, the likelihood in validation as ``train/...`` and
+    ``held_out/...``; of other loaders as ``val/...``, ``val_1/...`` and so on.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
+        https://arxiv.org/abs/2011.05864
+
+    Args:
+        dim: Vector size D.
+        levels: Number of levels; half of the dimensions leave after each but the last.
+        depth: Steps of actnorm, mixing and coupling in each level.
+        width: Hidden size of the couplings.
+        mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
+        coupling: ``additive`` or ``affine``.
+        mixing_init: Start of ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+        noise: Variance of the noise on the vectors, as a share of their mean variance.
+        learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
+        weight_decay: Decoupled weight decay.
+        schedule: ``constant``, ``linear`` or ``cosine``.
+        warmup: Share of the steps in which the learning rate rises.
+        seed: Seed of the start and the noise.
+
+    Attributes:
+        flow: The :class:`flowbert.flows.Glow`.
+        noise_std: Standard deviation of the noise.
+        flaw: Why the fitted flow means nothing (too few distinct vectors); None if it does.
+
+    Raises:
+        UserError: If an argument is outside of its limits.
+    """
+
+    name = "flow"
+    noise_std: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        levels: int = 2,
+        depth: int = 3,
+        width: int = 32,
+        mixing: str = "lu",
+        coupling: str = "additive",
+        mixing_init: str = "identity",
+        noise: float = 0.05,
+        learning_rate: float = 5e-4,
+        weight_decay: float = 0.01,
+        schedule: str = "cosine",
+        warmup: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.flow = Glow(dim, levels, depth, width, mixing, coupling, mixing_init, seed)
+        self.register_buffer("noise_std", torch.zeros(()))
+        self._last_batch: Tensor | None = None
+
+    def on_fit_start(self) -> None:
+        """Start the actnorms and set the noise from a sample, unless the fit is resumed."""
+        if self.flow.initialized:
+            return
+        noise, dim = self.hparams["noise"], self.flow.dim
+        rows = self._fitted_rows()
+        sample = torch.as_tensor(rows.start_sample()).to(self.device, self.flow.dtype)
+        self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
+        self.flow.initialize(self._spread(sample))
+        if self.trainer.world_size > 1:  # machines may round differently
+            self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
+        needed = 2 if noise else dim + 1
+        distinct = rows.rows.count_distinct(needed)
+        if distinct < needed:
+            self.flaw = (
+                f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
+                f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
+            )
+            warnings.warn(self.flaw, FlowbertWarning, stacklevel=2)
+
+    def _fitted_rows(self) -> Any:
+        """What start sample and distinct rows are taken of: the data module, or the first rows."""
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if hasattr(datamodule, "start_sample"):
+            return datamodule
+        self.trainer.fit_loop.setup_data()
+        batches: list[Tensor] = []
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # the order of the training stays as it is
+            loader: Any = self.trainer.train_dataloader
+            for batch in loader:
+                batches.append(self._rows(batch))
+                if sum(map(len, batches)) >= _START_ROWS:
+                    break
+        rows = torch.cat(batches).cpu().numpy()
+        return RowsDataModule(rows, start_size=_START_ROWS, seed=self.hparams["seed"])
+
+    def _spread(self, sample: Tensor) -> Tensor:
+        """The sample, with the noise of the training in dimensions that hardly vary."""
+        drowned = sample.std(dim=0) < _DROWNED * self.noise_std
+        noise = self._noise_like(sample, Stream(self.hparams["seed"], "start noise"))
+        return torch.where(drowned, sample + noise, sample)
+
+    def _noise_like(self, rows: Tensor, stream: Stream) -> Tensor:
+        generator = stream.generator(rows.device)
+        # Drawn in float32 in every precision: the same numbers.
+        numbers = torch.randn(
+            rows.shape, generator=generator, device=rows.device, dtype=torch.float32
+        )
+        return self.noise_std * numbers.to(rows.dtype)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Mean negative log-likelihood of a batch in bits per dimension."""
+        rows = self._rows(batch)
+        if self.hparams["noise"]:
+            rows = rows + self._noise_like(rows, self.stream("noise"))
+        nll = self.flow.nll(rows).mean()
+        self._last_batch = rows
+        self.check_loss(nll)
+        loss = bits_per_dim(nll, self.flow.dim)
+        self.log_dict(
+            {"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()},
+            sync_dist=True,
+        )
+        return loss
+
+    def check_losses(self) -> None:
+        """Name the parameter or layer that is not finite, too."""
+        try:
+            super().check_losses()
+        except UserError:
+            self.flow.check_finite(self._last_batch)
+            raise
+
+    def validation_step(
+        self, batch: Batch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Log the likelihood of fitting or held-out vectors, without noise."""
+        rows = self._rows(batch)
+        nll = self.flow.nll(rows).mean()
+        split = self._split_name(dataloader_idx)
+        self.log_dict(
+            {
+                f"{split}/nll": nll,
+                f"{split}/bits_per_dim": bits_per_dim(nll, self.flow.dim),
+            },
+            on_epoch=True,
+            add_dataloader_idx=False,
+            batch_size=len(rows),
+        )
+
+    test_step = validation_step
+
+    def _split_name(self, number: int) -> str:
+        """Name of a validation loader in figures."""
+        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
+            return SPLITS[number]
+        return f"val_{number}" if number else "val"
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Latents of a batch, ``(B, D)``."""
+        return self.flow.latents(self._rows(batch))
+
+    def embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
+        """Latents of the embeddings of sentences, ``(N, D)``."""
+        return self.flow.latents(start)
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """BertAdam and the schedule."""
+        rate, decay = self.hparams["learning_rate"], self.hparams["weight_decay"]
+        return self.scheduled(BertAdam(self.parameters(), rate, weight_decay=decay))
+
+    def _rows(self, batch: Any) -> Tensor:
+        if isinstance(batch, list | tuple):
+            if len(batch) != 1:
+                raise ValueError(
+                    f"batch: received {len(batch)} values; expected vectors (B, D) alone"
+                )
+            (batch,) = batch
+        return torch.as_tensor(batch).to(self.device, self.flow.dtype)

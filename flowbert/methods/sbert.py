@@ -1,0 +1,88 @@
+"""Sentence-BERT as a LightningModule: pairs or triples through one encoder, supervised."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError, check_choice, check_used
+from flowbert.methods.examples import OBJECTIVES, Examples
+from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
+from flowbert.methods.text import Batch
+from flowbert.methods.trained import TrainedModule
+from flowbert.seeding import Stream
+
+_CLASSES = 3
+
+
+class SBERTModule(TrainedModule):
+    r"""Train an encoder on labelled pairs or triples.
+
+    ``softmax``: cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)` over entailment,
+    neutral and contradiction; ``cosine``: squared error of :math:`\cos(u, v)` against the score as
+    a share of its range, which is score / 5 on STS-B; ``triplet``:
+    :math:`\max(\lVert a - p \rVert - \lVert a - n \rVert + 1, 0)`. The defaults are the published
+    settings; the published batch has 16 examples.
+
+    References:
+        Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).
+        https://arxiv.org/abs/1908.10084
+
+    Args:
+        encoder: The encoder to train.
+        objective: ``softmax``, ``cosine`` or ``triplet``; each needs examples of its own, see
+            :func:`flowbert.methods.make_examples`.
+        margin: Distance by which ``triplet`` wants the negative farther away than the positive;
+            default 1.
+        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
+            takes a third more time; None for all.
+        **shared: Further arguments of :class:`TrainedModule`.
+
+    Raises:
+        UserError: If an argument is outside of its limits.
+    """
+
+    name = "sbert"
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        objective: str = "softmax",
+        margin: float | None = None,
+        chunk_size: int | None = None,
+        **shared: Any,
+    ) -> None:
+        check_choice("objective", objective, OBJECTIVES)
+        super().__init__(encoder, **shared)
+        if objective != "triplet":
+            check_used(
+                {"margin": margin}, (), f"method sbert with objective {objective}"
+            )
+        self.classifier: nn.Linear | None = None
+        if objective == "softmax":
+            with Stream(self.hparams["seed"], "classifier").torch():
+                self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)
+
+    def check_examples(self, examples: Examples) -> None:
+        """Raise an error for examples of another objective."""
+        kind = None if examples.targets is None else examples.targets.dtype.kind
+        needed = {"softmax": (2, "i"), "cosine": (2, "f"), "triplet": (3, None)}
+        objective = self.hparams["objective"]
+        if (len(examples.columns), kind) != needed[objective]:
+            raise UserError(
+                f"objective: received {objective!r}, which cannot train on {examples.name}"
+            )
+
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """Loss of the objective."""
+        columns = self.embed(batch)
+        if self.hparams["objective"] == "triplet":
+            anchor, positive, negative = columns
+            margin = self.hparams["margin"]
+            return triplet_loss(
+                anchor, positive, negative, 1.0 if margin is None else margin
+            )
+        first, second = columns
+        if self.classifier is None:
+            return cosine_loss(first, second, batch["targets"])
+        return softmax_loss(first, second, batch["targets"], self.classifier)

@@ -1,0 +1,207 @@
+"""Batches of sentences, pairs or triples for a module that trains an encoder."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.methods.examples import Examples
+from flowbert.progress import bar
+from flowbert.seeding import Stream
+from flowbert.training.base import check_limits
+from flowbert.training.sampler import BatchDataModule, same_for_all
+
+Batch = dict[str, Any]
+Numbers = NDArray[np.int64]
+
+_LEAST = 32  # sentences of a chunk: fewer cost more than the padding saved
+_SHORTER = 0.8  # share of its longest sentence below which a chunk ends
+_VALIDATED = 1024  # examples of a validation at most
+_BLOCK = 8192  # sentences tokenized together, or embedded together in a prediction
+
+
+class TextDataModule(BatchDataModule):
+    """Batches of token features in chunks of similar length.
+
+    A batch is a dictionary with ``chunks``, token features ``(b, t)`` of some of its sentences
+    each; ``rows``, ``(G, B)``, where sentence b of column g is in the concatenated chunks; and
+    ``targets``, ``(B,)``, if the examples have any. B: examples, G: columns.
+
+    Args:
+        encoder: The encoder that is trained, for its tokenizer.
+        examples: The examples.
+        held_out: Share of the distinct sentences of the first column that is not trained on but
+            validated with, in [0, 0.5].
+        batch_size: Examples of a batch on one process.
+        max_length: Tokens after which a sentence is cut in training, special ones included.
+        pool: Batches that are sorted by length together, see :class:`BatchSampler`.
+        workers: Processes that make batches ahead; 0 for none.
+        seed: Seed of the held-out sentences, the order and the edits.
+
+    Attributes:
+        fitted: Numbers of the examples that are trained on.
+        held: Numbers of the others.
+
+    Raises:
+        UserError: If an argument is outside of its limits, or fewer than a batch are trained on.
+
+    Example:
+        >>> examples = Examples("three", (("a dog", "a cat", "a bird"),))
+        >>> data = TextDataModule(SentenceEncoder(), examples, batch_size=3)
+        >>> (batch,) = data.train_dataloader()
+        >>> batch["rows"].shape, batch["chunks"][0]["input_ids"].shape
+        (torch.Size([1, 3]), torch.Size([3, 4]))
+    """
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        examples: Examples,
+        *,
+        held_out: float = 0.0,
+        batch_size: int = 64,
+        max_length: int = 128,
+        pool: int = 1,
+        workers: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(batch_size=batch_size, workers=workers, seed=seed)
+        check_limits(held_out=held_out, max_length=max_length, pool=pool)
+        length = min(max_length, encoder.max_length)
+        self.encoder = encoder.variant(max_length=length)
+        self.examples = examples
+        self.pool = pool
+        self.fitted, self.held = split_held_out(examples.columns[0], held_out, seed)
+        if len(self.fitted) < batch_size:
+            raise UserError(
+                f"batch_size: received {batch_size}; expected at most {len(self.fitted)}, the "
+                f"examples of {examples.name} to train on"
+            )
+
+    def lengths(self) -> Numbers:
+        """Tokens of each example, all columns together; zeros where the order ignores them."""
+        lengths = super().lengths()
+        if self.pool == 1:
+            return lengths
+        starts = range(0, len(lengths), _BLOCK)
+        for start in bar(starts, "Counting tokens", unit="blocks"):
+            numbers = self.fitted[start : start + _BLOCK]
+            for column in set(self.examples.columns):
+                sentences = [column[i] for i in numbers]
+                lengths[start : start + _BLOCK] += self.encoder.lengths(sentences)
+        return lengths
+
+    def describe(self) -> dict[str, Any]:
+        """Name, digest and number of the examples that are trained on, and their length."""
+        return {
+            "name": self.examples.name,
+            "digest": self.examples.digest,
+            "fitted": len(self.fitted),
+            "max_length": self.encoder.max_length,
+        }
+
+    def batch(self, epoch: int, indices: list[int]) -> Batch:
+        """A batch of fitted examples, edited as in this epoch."""
+        return self.features(epoch, self.fitted[indices])
+
+    def sentences(
+        self, epoch: int, numbers: Sequence[int] | Numbers
+    ) -> list[list[str]]:
+        """Sentences of some examples by column; an edit depends on seed, epoch and example."""
+        columns = [[column[i] for i in numbers] for column in self.examples.columns]
+        if self.examples.edit is not None:
+            rngs = [Stream(self.seed, "edit", epoch, i).python() for i in numbers]
+            columns[1] = self.examples.edit(columns[1], rngs)
+        return columns
+
+    def features(self, epoch: int, numbers: Numbers) -> Batch:
+        """Token features of some examples, see the class."""
+        columns = self.sentences(epoch, numbers)
+        sentences = [sentence for column in columns for sentence in column]
+        chunks, rows = cut_by_length(self.encoder.tokenize(sentences))
+        batch: Batch = {"chunks": chunks, "rows": rows.view(len(columns), -1)}
+        if self.examples.targets is not None:
+            batch["targets"] = torch.from_numpy(self.examples.targets[numbers])
+        return batch
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Full batches, always the same, of held-out examples, or of fitted ones without any."""
+        numbers = self.held if len(self.held) > 1 else self.fitted
+        drawn = Stream(self.seed, "sample").rng().permutation(numbers)[:_VALIDATED]
+        size = min(self.batch_size, len(drawn))
+        full = np.sort(drawn)[: len(drawn) // size * size].reshape(-1, size)
+        batches = [self.features(0, batch) for batch in full]
+        return same_for_all(batches, None, **self.loader_options())
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """Lists of the first column's sentences, in order; divided among several processes."""
+        sentences: Any = self.examples.columns[0]
+        return DataLoader(sentences, batch_size=_BLOCK, **self.loader_options())
+
+
+def split_held_out(
+    sentences: tuple[str, ...], share: float, seed: int
+) -> tuple[Numbers, Numbers]:
+    """Split occurrences so that no held-out sentence is also fitted on.
+
+    Args:
+        sentences: N occurrences.
+        share: Share of the distinct sentences to hold out, in [0, 1).
+        seed: Seed of the choice.
+
+    Returns:
+        Numbers of the fitted occurrences and of those held out, both rising.
+
+    Example:
+        >>> fitted, held = split_held_out(("a", "b", "a", "c"), 0.34, seed=0)
+        >>> fitted.tolist(), held.tolist()
+        ([1, 3], [0, 2])
+    """
+    distinct = list(dict.fromkeys(sentences))
+    order = Stream(seed, "split").rng().permutation(len(distinct))
+    chosen = {distinct[i] for i in order[: round(share * len(distinct))]}
+    is_held = np.array([sentence in chosen for sentence in sentences], dtype=bool)
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+
+
+def cut_by_length(
+    features: Mapping[str, Tensor],
+) -> tuple[list[dict[str, Tensor]], Tensor]:
+    """Sort sentences by length and cut them into chunks, each padded to its longest sentence.
+
+    Args:
+        features: Token features, each ``(N, T)``, with ``attention_mask``.
+
+    Returns:
+        Chunks, longest sentences first, and the row of each sentence in their concatenation,
+        ``(N,)``.
+
+    Example:
+        >>> mask = torch.tensor([[1, 0], [1, 1]])
+        >>> chunks, rows = cut_by_length({"attention_mask": mask})
+        >>> chunks[0]["attention_mask"].tolist(), rows.tolist()
+        ([[1, 1], [1, 0]], [1, 0])
+    """
+    lengths = features["attention_mask"].sum(dim=1)
+    order = torch.argsort(lengths, descending=True, stable=True)
+    ordered = lengths[order].tolist()
+    bounds = [0]
+    for i, length in enumerate(ordered):
+        is_shorter = length < _SHORTER * ordered[bounds[-1]]
+        if is_shorter and min(i - bounds[-1], len(ordered) - i) >= _LEAST:
+            bounds.append(i)
+    bounds.append(len(ordered))
+    chunks = []
+    for start, end in pairwise(bounds):
+        numbers, longest = order[start:end], ordered[start]
+        chunks.append(
+            {name: values[numbers, :longest] for name, values in features.items()}
+        )
+    return chunks, torch.argsort(order)

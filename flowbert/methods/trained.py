@@ -1,0 +1,211 @@
+"""What the methods that train an encoder share."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import torch
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint as checkpointed
+
+from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.settings import DROPOUT_RATES
+from flowbert.errors import UserError
+from flowbert.methods.examples import Examples
+from flowbert.methods.text import Batch
+from flowbert.training.base import TrainingModule
+
+
+class TrainedModule(TrainingModule):
+    """Base of the methods that train an encoder on a :class:`flowbert.methods.TextDataModule`.
+
+    The encoder is part of the module and of its checkpoints, which are loaded by
+    ``load_from_checkpoint(path, encoder=...)`` with an encoder of the same kind.
+
+    Args:
+        encoder: The encoder to train, with ``frozen=False``, in float32.
+        dropout: Rate of all its dropout layers; None for their own.
+        learning_rate: Peak learning rate of AdamW.
+        weight_decay: Decoupled weight decay, not of biases and layer norms.
+        schedule: ``constant``, ``linear`` or ``cosine``.
+        warmup: Share of the steps in which the learning rate rises.
+        seed: Seed of dropout, masks and new layers.
+
+    Attributes:
+        name: Name of the method in tables.
+
+    Raises:
+        UserError: If an argument is outside of its limits, or the weights are in half precision.
+        ValueError: If the encoder is frozen.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        *,
+        dropout: float | None = None,
+        learning_rate: float = 2e-5,
+        weight_decay: float = 0.01,
+        schedule: str = "linear",
+        warmup: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if encoder.frozen:
+            raise ValueError("encoder: received a frozen one; expected frozen=False")
+        if encoder.backbone.dtype != torch.float32:
+            raise UserError(
+                f"dtype: received {encoder.backbone.dtype}; expected float32, with precision "
+                "bf16-mixed or 16-mixed for speed"
+            )
+        if dropout is not None:
+            set_dropout(encoder, dropout)
+        self.encoder = encoder.train()
+
+    def check_examples(self, examples: Examples) -> None:
+        """Raise an error for examples that the method cannot train on."""
+
+    def on_fit_start(self) -> None:
+        """Check the data and the precision.
+
+        Raises:
+            UserError: If the examples do not fit, or the Trainer converts the weights.
+        """
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if not hasattr(datamodule, "examples"):
+            raise ValueError("datamodule: expected a TextDataModule")
+        self.check_examples(datamodule.examples)
+        if self.encoder.backbone.dtype != torch.float32:
+            raise UserError(
+                f"precision: received {self.trainer.precision}; expected 32-true, bf16-mixed or "
+                "16-mixed where an encoder is trained"
+            )
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Draw the dropout masks of each batch from a stream of its own."""
+        super().on_train_batch_start(batch, batch_idx)
+        self.stream("dropout").seed_torch()
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Embeddings of a batch by column, ``(G, B, D)``, with gradient."""
+        chunks, size = batch["chunks"], self.hparams["chunk_size"]
+        if size is None or not torch.is_grad_enabled():
+            return self.encoder.embed_chunks(chunks)[batch["rows"]]
+        # Backward computes each part again, with the dropout masks of the first time.
+        # Scaling Deep Contrastive Learning Batch Size (Gao et al., 2021), arXiv 2101.06983.
+        vectors = []
+        for chunk in chunks:
+            for start in range(0, len(chunk["input_ids"]), size):
+                part = {name: x[start : start + size] for name, x in chunk.items()}
+                vectors.append(
+                    checkpointed(self.encoder.embed_chunks, [part], use_reentrant=False)
+                )
+        return torch.cat(vectors)[batch["rows"]]
+
+    def batch_loss(self, batch: Batch) -> Tensor:
+        """The loss of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define batch_loss")
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Log and return the loss of a batch."""
+        loss = self.batch_loss(batch)
+        self.log("step/loss", loss.detach())
+        self.check_loss(loss)
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Log the loss without dropout, weighted by the number of examples."""
+        size = batch["rows"].shape[1]
+        self.log("val/loss", self.batch_loss(batch), on_epoch=True, batch_size=size)
+
+    test_step = validation_step
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """AdamW and the schedule."""
+        trained = [p for p in self.parameters() if p.requires_grad]
+        decay = self.hparams["weight_decay"]
+        groups = [
+            {"params": [p for p in trained if p.ndim > 1], "weight_decay": decay},
+            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        rate = self.hparams["learning_rate"]
+        return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=True))
+
+    def embed_now(
+        self, sentences: Sequence[str], start: Tensor | None = None
+    ) -> Tensor:
+        """Embeddings with the present weights, ``(N, D)``, float32 on the CPU.
+
+        Args:
+            sentences: N sentences.
+            start: Their embeddings before the training, which only a flow needs.
+        """
+        return torch.from_numpy(self.encoder.encode(sentences))
+
+    def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
+        """Embeddings of sentences."""
+        return self.embed_now(batch)
+
+    def trained_encoder(self) -> SentenceEncoder:
+        """The encoder to save; open its folder to embed with it."""
+        return self.encoder
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the kind of encoder that the weights are for."""
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["encoder"] = kind_of(self.encoder)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse weights of another kind of encoder."""
+        super().on_load_checkpoint(checkpoint)
+        check_same_encoder(checkpoint["encoder"], kind_of(self.encoder), "checkpoint")
+
+
+def kind_of(encoder: SentenceEncoder) -> dict[str, Any]:
+    """Network, tokenizer and use of an encoder, whatever its weights."""
+    kind = encoder.describe()
+    del kind["path"], kind["revision"]
+    kind["config"] = encoder.backbone.config_digest
+    kind["tokenizer"] = encoder.backbone.tokenizer_digest
+    return kind
+
+
+def with_network(
+    encoder: SentenceEncoder, network: nn.Module, pooling: str
+) -> SentenceEncoder:
+    """An encoder with another network and pooling, and all else the same."""
+    old = encoder.backbone
+    return SentenceEncoder(
+        Backbone(network, old.tokenizer, old.path, old.revision),
+        layers=encoder.layers,
+        pooling=pooling,
+        max_length=encoder.max_length,
+        prompt=encoder.prompt,
+        frozen=False,
+        token_weights=encoder.token_weights,
+    )
+
+
+def dropout_rates(encoder: SentenceEncoder) -> list[float]:
+    """Rates of all dropout in an encoder."""
+    return [getattr(module, name) for module, name in _dropouts(encoder)]
+
+
+def set_dropout(encoder: SentenceEncoder, rate: float) -> None:
+    """Give all dropout in an encoder one rate."""
+    for module, name in _dropouts(encoder):
+        setattr(module, name, rate)
+
+
+def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
+    """Modules and their attributes that are rates of dropout."""
+    for module in encoder.backbone.modules():
+        # Some networks have a class of their own.
+        if type(module).__name__.endswith("Dropout"):
+            yield module, "p"
+        for name in DROPOUT_RATES:
+            if isinstance(getattr(module, name, None), float | int):
+                yield module, name

@@ -1,0 +1,301 @@
+"""What all LightningModules share: optimizer settings, random numbers, checks, checkpoints."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pytorch_lightning import Callback, LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+from torch.optim import Optimizer
+
+from flowbert.errors import UserError, check_choice
+from flowbert.seeding import Stream
+from flowbert.training.callbacks import FastTraining
+from flowbert.training.optim import SCHEDULES, make_schedule
+from flowbert.training.settings import check_settings, describe, trainer_settings
+
+_CHECK_EVERY = 50  # losses: reading one waits for an accelerator
+
+Limit = tuple[Callable[[float], bool], str]
+"""Which numbers are allowed: a test, and the same in words."""
+
+AT_LEAST_0: Limit = (lambda value: value >= 0, "at least 0")
+AT_LEAST_1: Limit = (lambda value: value >= 1, "at least 1")
+ABOVE_0: Limit = (lambda value: value > 0, "above 0")
+A_SHARE: Limit = (lambda value: 0 < value < 1, "above 0 and below 1")
+A_SHARE_OR_0: Limit = (lambda value: 0 <= value < 1, "0 to below 1")
+
+LIMITS: dict[str, Limit] = {
+    "batch_size": AT_LEAST_1,
+    "chunk_size": AT_LEAST_1,
+    "cosreg_weight": AT_LEAST_0,
+    "dropout": A_SHARE_OR_0,
+    "every_n_minutes": ABOVE_0,
+    "every_n_steps": ABOVE_0,
+    "held_out": (lambda value: 0 <= value <= 0.5, "0 to 0.5"),
+    "learning_rate": ABOVE_0,
+    "margin": ABOVE_0,
+    "mask_fraction": A_SHARE,
+    "max_length": AT_LEAST_1,
+    "mlm_weight": AT_LEAST_0,
+    "noise": AT_LEAST_0,
+    "pool": AT_LEAST_1,
+    "positive_rate": A_SHARE,
+    "seed": (lambda value: 0 <= value < 2**63, "0 to 2**63 - 1"),
+    "start_size": (lambda value: value >= 2, "at least 2"),
+    "warmup": A_SHARE_OR_0,
+    "weight_decay": AT_LEAST_0,
+    "workers": AT_LEAST_0,
+}
+"""Limits by argument."""
+
+
+def check_limits(**values: Any) -> None:
+    """Check arguments by their names; None and names that are not in :data:`LIMITS` pass.
+
+    Raises:
+        UserError: With the argument, the value received and what is expected.
+    """
+    for name, value in values.items():
+        if name in LIMITS and value is not None:
+            allows, expected = LIMITS[name]
+            infinite = isinstance(value, float) and not math.isfinite(value)
+            if infinite or not allows(value):
+                raise UserError(f"{name}: received {value}; expected {expected}")
+
+
+class TrainingModule(LightningModule):
+    """Base of the modules.
+
+    The arguments of a subclass are its hyper-parameters, ``learning_rate``, ``weight_decay``,
+    ``schedule``, ``warmup`` and ``seed`` among them.
+
+    Attributes:
+        flaw: Why the results of what was trained mean nothing, in one line; None if they do.
+        run_settings: What else decides the training, such as the encoder, as JSON values by name;
+            written into checkpoints and compared when a fit goes on.
+        trainer_options: Arguments that the Trainer was made with, as far as they are known.
+
+    Raises:
+        UserError: If an argument is outside of its limits.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Lightning finds them in the calls of the constructors that led here.
+        self.save_hyperparameters(ignore=["encoder", "loss"])
+        check_limits(**self.hparams)
+        check_choice("schedule", self.hparams["schedule"], SCHEDULES)
+        self.flaw: str | None = None
+        self.run_settings: dict[str, Any] = {}
+        self.trainer_options: dict[str, Any] = {}
+        self._total_steps: float = math.inf
+        self._saved_steps: tuple[int, float] | None = None  # done, and in all
+        self._unchecked: list[tuple[int, Tensor]] = []
+        self._gradients: dict[str, Tensor] = {}
+        self._from_last_batch = False
+
+    def configure_callbacks(self) -> list[Callback]:
+        """Make training on a CPU fast."""
+        return [FastTraining()]
+
+    def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
+        """An optimizer with the schedule of the hyper-parameters, per step."""
+        schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
+        self._total_steps = self.trainer.estimated_stepping_batches
+        endless = math.isinf(self._total_steps)
+        if endless and self._depends_on_length:
+            raise UserError(
+                f"model.schedule: received {self._schedule_text()} for a training without an end; "
+                "expected max_steps or max_epochs, or a constant schedule without warm-up"
+            )
+        self._check_length()
+        steps = 0 if endless else int(self._total_steps)
+        scheduler = make_schedule(optimizer, schedule, warmup, steps)
+        # A fused step unscales float16 gradients by itself, too late to clip them.
+        optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    @property
+    def _depends_on_length(self) -> bool:
+        """Whether the learning rate of a step depends on the number of all steps."""
+        return bool(self.hparams["schedule"] != "constant" or self.hparams["warmup"])
+
+    def _schedule_text(self) -> str:
+        schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
+        return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
+
+    def model_settings(self) -> dict[str, Any]:
+        """What decides the module, as JSON values by names such as ``model.schedule``."""
+        return {
+            f"model.{name}": describe(value) for name, value in self.hparams.items()
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides the training, as JSON values by name."""
+        trainer = trainer_settings(self.trainer, self.trainer_options)
+        return {**self.model_settings(), **trainer, **self.run_settings}
+
+    def stream(self, name: str) -> Stream:
+        """Random numbers of the batch at hand on this process, the same in a resumed run."""
+        batch = self.trainer.fit_loop.total_batch_idx
+        return Stream(self.hparams["seed"], name, batch=batch, rank=self.global_rank)
+
+    def check_loss(self, loss: Tensor) -> None:
+        """Stop at a loss that is not finite; on an accelerator some steps later."""
+        self._unchecked.append((self.global_step, loss.detach()))
+        if self.device.type == "cpu" or len(self._unchecked) == _CHECK_EVERY:
+            self.check_losses()
+
+    def check_losses(self) -> None:
+        """Check the losses that were not checked yet.
+
+        Raises:
+            UserError: With the step of the first that is not finite.
+        """
+        unchecked, self._unchecked = self._unchecked, []
+        for step, loss in unchecked:
+            if not torch.isfinite(loss):
+                raise UserError(
+                    f"learning_rate: received {self.hparams['learning_rate']}, and the loss is "
+                    f"{loss.item()} at step {step}; expected a lower one, or a gradient_clip_val"
+                )
+
+    def on_train_start(self) -> None:
+        """Restore the gradients of a checkpoint that was written while they accumulated."""
+        self._check_length()  # of a strategy that reads the checkpoint after the optimizer
+        for name, parameter in self.named_parameters():
+            if name in self._gradients:
+                parameter.grad = self._gradients[name].to(parameter.device)
+        self._gradients = {}
+
+    def _check_length(self) -> None:
+        """Refuse a length with which the steps that were done would have been others.
+
+        Raises:
+            UserError: If the run had another number of steps and a schedule over them, or if more
+                steps were done than are wanted.
+        """
+        if self._saved_steps is None:
+            return
+        (done, before), self._saved_steps = self._saved_steps, None
+        wanted = self._total_steps
+        name = "max_epochs" if self.trainer.max_steps == -1 else "max_steps"
+        if wanted < done:
+            raise UserError(
+                f"trainer.{name}: received a training of {wanted} steps for a checkpoint after "
+                f"{done}; expected at least as many, or a new training"
+            )
+        if wanted != before and self._depends_on_length:
+            raise UserError(
+                f"trainer.{name}: received a training of {wanted} steps; expected {before} as in "
+                f"the checkpoint, as its schedule {self._schedule_text()} is over the whole "
+                "training (with a constant one and no warm-up it can go on for longer)"
+            )
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Stop where Lightning 2.6 would train a batch in the wrong epoch, and step too early."""
+        if (
+            batch_idx >= self.trainer.num_training_batches
+            and self.trainer.accumulate_grad_batches > 1
+        ):
+            raise UserError(
+                "ckpt_path: received a checkpoint of the end of an epoch, from which Lightning "
+                "cannot go on with max_steps and accumulate_grad_batches; expected max_epochs, or "
+                "a checkpoint from within an epoch"
+            )
+
+    def on_train_end(self) -> None:
+        """Check the last losses."""
+        self.check_losses()
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the kind of module, its flaw, all settings, and gradients that accumulate."""
+        self.check_losses()
+        self._mark_end_of_epoch(checkpoint)
+        checkpoint["module"] = type(self).__name__
+        checkpoint["settings"] = self.settings()
+        checkpoint["total_steps"] = self._total_steps
+        checkpoint["flaw"] = self.flaw
+        checkpoint["from_last_batch"] = self._from_last_batch
+        if self.trainer.fit_loop._should_accumulate():
+            checkpoint["gradients"] = {
+                name: self.trainer.strategy.reduce(parameter.grad.clone())
+                for name, parameter in self.named_parameters()
+                if parameter.grad is not None
+            }
+
+    def _mark_end_of_epoch(self, checkpoint: dict[str, Any]) -> None:
+        """Say plainly whether an epoch that has ended left batches, so that a fit goes on exactly.
+
+        Lightning counts an epoch that ``max_steps`` ends as one that was trained: a run that goes
+        on would leave its other batches out. And with ``max_steps`` it goes on from the end of a
+        whole epoch as if that were not over: a step less is done in the end.
+        """
+        loops = checkpoint["loops"]["fit_loop"]
+        epochs = loops["epoch_progress"]
+        if epochs["current"]["processed"] != epochs["current"]["ready"]:
+            return
+        batches = loops["epoch_loop.batch_progress"]
+        if 0 < batches["current"]["ready"] < self.trainer.num_training_batches:
+            for progress in (epochs["current"], epochs["total"]):
+                progress["processed"] -= 1
+                progress["completed"] = progress["processed"]
+            return
+        for progress in (epochs["current"], epochs["total"]):
+            progress["completed"] = progress["processed"]
+        batches["is_last_batch"] = False
+        steps = loops["epoch_loop.automatic_optimization.optim_progress"]["optimizer"]
+        for counted in (
+            batches,
+            loops["epoch_loop.scheduler_progress"],
+            *steps.values(),
+        ):
+            counted["current"] = dict.fromkeys(counted["current"], 0)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore these.
+
+        Raises:
+            UserError: If the checkpoint is one of another module or training, or a fit cannot go on
+                exactly.
+        """
+        expected, received = type(self).__name__, checkpoint.get("module")
+        if received != expected:
+            raise UserError(
+                f"ckpt_path: received a checkpoint of {received}; expected {expected}"
+            )
+        self.flaw = checkpoint["flaw"]
+        self._gradients = checkpoint.get("gradients", {})
+        if self._trainer is not None and self.trainer.state.fn == "fit":
+            if "settings" not in checkpoint:
+                raise UserError(
+                    "ckpt_path: received a checkpoint of an older version, which does not say how "
+                    "it was trained; expected one of this version"
+                )
+            check_settings(checkpoint["settings"], self.settings())
+            self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
+            self._check_resumable(checkpoint)
+
+    def _check_resumable(self, checkpoint: dict[str, Any]) -> None:
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        batches = progress["total"]
+        if batches["ready"] != batches["processed"]:
+            raise UserError(
+                "ckpt_path: received a checkpoint of the middle of a batch, written after an "
+                "error or Ctrl-C; expected one from between two batches, such as last.ckpt"
+            )
+        # Lightning 2.6 counts one epoch too few after a resume from the last batch of an epoch.
+        if checkpoint["from_last_batch"] and self.trainer.max_steps == -1:
+            raise UserError(
+                "ckpt_path: received a checkpoint of a run that had gone on from the last batch of "
+                "an epoch, which Lightning cannot resume again; expected an earlier checkpoint"
+            )
+        ended = batches["processed"] == batches["completed"]
+        if checkpoint["from_last_batch"] or (progress["is_last_batch"] and not ended):
+            self._from_last_batch = True

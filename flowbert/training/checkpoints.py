@@ -1,0 +1,159 @@
+"""Checkpoints from which a run goes on as if it had never stopped."""
+
+from datetime import timedelta
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from flowbert.errors import UserError, first_line
+from flowbert.io import write_atomically
+from flowbert.training.base import check_limits
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint: tensors and plain values; code in it is refused.
+
+    Raises:
+        UserError: If the file is missing, damaged, or no checkpoint of flowbert.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"ckpt_path: received {path}; no such file")
+    # torch raises a dozen unrelated types for a file that it cannot read.
+    try:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        raise UserError(
+            f"ckpt_path: {path} is damaged, or holds more than tensors and plain values, which "
+            "alone are read: no code of a checkpoint is run"
+        ) from error
+    except Exception as error:
+        raise UserError(
+            f"ckpt_path: {path} is damaged ({first_line(error)})"
+        ) from error
+    module = content.get("module") if isinstance(content, dict) else None
+    if module is None or not isinstance(content.get("hyper_parameters"), dict):
+        raise UserError(f"ckpt_path: {path} is no checkpoint of flowbert")
+    return dict(content)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Checkpoints that are on the disk when they appear, and are read without unpickling."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
+        """Write a checkpoint under a temporary name and rename it.
+
+        Raises:
+            UserError: If it cannot be written, as on a full disk.
+        """
+        try:
+            # A file of Python's: torch's own does not say why it cannot be written.
+            with write_atomically(path) as temporary, temporary.open("wb") as file:
+                torch.save(checkpoint, file)
+        except (OSError, RuntimeError) as error:
+            cause = error if isinstance(error, OSError) else error.__context__
+            raise UserError(f"{path}: cannot be written ({cause or error})") from error
+
+    def load_checkpoint(
+        self, path: Any, map_location: Any = "cpu", weights_only: bool | None = True
+    ) -> dict[str, Any]:
+        """Read a checkpoint as tensors and plain values."""
+        return super().load_checkpoint(path, map_location, weights_only=True)
+
+
+class _WithinEpochs(ModelCheckpoint):
+    """A ModelCheckpoint by steps or time that leaves the last batch to the end of the epoch.
+
+    Lightning 2.6 resumes from a checkpoint of the last batch, but counts one epoch too few then.
+    """
+
+    def on_train_batch_end(self, trainer: Trainer, *args: Any, **kwargs: Any) -> None:
+        if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            super().on_train_batch_end(trainer, *args, **kwargs)
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """A ModelCheckpoint of the best figure so far, which a run that goes on remembers.
+
+    Lightning forgets the figure in another folder: the next one, worse or not, would be the best.
+    """
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the best figure and where its weights are."""
+        super().load_state_dict({**state_dict, "dirpath": self.dirpath})
+
+    def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Look for the best weights so far.
+
+        Raises:
+            UserError: If they are gone.
+        """
+        if self.best_model_path and not Path(self.best_model_path).is_file():
+            raise UserError(
+                f"ckpt_path: the best weights of that run so far, {self.best_model_path}, are "
+                "gone; expected its folder as it was"
+            )
+
+    def best_weights(self, step: int) -> dict[str, Any] | None:
+        """Weights of the best figure of a training that ended at a step; None without any.
+
+        Raises:
+            UserError: If the file was written later: by another run, or by this one before it went
+                on from an earlier checkpoint.
+        """
+        if not self.best_model_path:
+            return None
+        content = read_checkpoint(self.best_model_path)
+        if content["global_step"] > step:
+            raise UserError(
+                f"ckpt_path: {self.best_model_path} is of step {content['global_step']}, and the "
+                f"training ended at step {step}; expected the best weights up to there"
+            )
+        return dict(content["state_dict"])
+
+
+def checkpoint_callbacks(
+    folder: str | Path,
+    monitor: str | None = None,
+    *,
+    mode: str = "max",
+    every_n_steps: int | None = None,
+    every_n_minutes: float | None = 10.0,
+) -> list[ModelCheckpoint]:
+    """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` by a logged figure.
+
+    Args:
+        folder: Where to write.
+        monitor: Name of the figure, looked at after each validation; None for no ``best.ckpt``.
+        mode: ``max`` or ``min``.
+        every_n_steps: Write ``last.ckpt`` after so many optimizer steps, too.
+        every_n_minutes: And after so many minutes; None for the ends of epochs alone.
+
+    Raises:
+        UserError: If a number is not above 0.
+    """
+    check_limits(every_n_steps=every_n_steps, every_n_minutes=every_n_minutes)
+    last: dict[str, Any] = {
+        "dirpath": folder,
+        "filename": "last",
+        "enable_version_counter": False,
+    }
+    callbacks = [
+        ModelCheckpoint(**last, every_n_epochs=1, save_on_train_epoch_end=True)
+    ]
+    if every_n_steps is not None:
+        callbacks.append(_WithinEpochs(**last, every_n_train_steps=every_n_steps))
+    if every_n_minutes is not None:
+        interval = timedelta(minutes=every_n_minutes)
+        callbacks.append(_WithinEpochs(**last, train_time_interval=interval))
+    if monitor is not None:
+        best = last | {"filename": "best", "monitor": monitor, "mode": mode}
+        callbacks.append(BestCheckpoint(**best, save_on_train_epoch_end=False))
+    return callbacks

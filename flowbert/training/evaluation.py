@@ -1,0 +1,63 @@
+"""Figures of every method on the development split during a training."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning import Callback, Trainer
+from torch import Tensor
+
+from flowbert.tasks import STS
+from flowbert.training.callbacks import WhiteningBaseline
+
+
+class TaskEvaluation(Callback):
+    """Log Spearman, alignment and uniformity of raw, the baseline and the trained method.
+
+    The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
+    ``.../mean_cosine``.
+
+    Args:
+        tasks: Tasks of the development split.
+        embed: Embeddings of sentences before the training, ``(M, D)``.
+        baseline: The closed-form map beside the trained method, if any.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[STS],
+        embed: Callable[[Sequence[str]], NDArray[np.float32]],
+        baseline: WhiteningBaseline | None = None,
+    ) -> None:
+        self.tasks = tasks
+        self.embed = embed
+        self.baseline = baseline
+        self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Measure and log."""
+        for task in self.tasks:
+            start = torch.from_numpy(self.embed(task.sentences))
+            if task not in self._fixed:
+                self._fixed[task] = _figures("raw", task, start)
+                if self.baseline is not None:
+                    fitted = self.baseline.map
+                    mapped = fitted.transform(start)
+                    name = self.baseline.name
+                    figures = _figures(name, task, mapped, fitted.flaw)
+                    self._fixed[task] |= figures
+            now = pl_module.embed_now(task.sentences, start)
+            pl_module.log_dict(self._fixed[task] | _figures(pl_module.name, task, now))
+
+
+def _figures(
+    method: str, task: STS, vectors: Tensor, flaw: str | None = None
+) -> dict[str, float]:
+    scores = task.measure(vectors, flaw).scores
+    figures = {}
+    for (metric, aggregation), value in scores.items():
+        name = f"{metric}_{aggregation}" if metric == "spearman" else metric
+        figures[f"{method}/{task.name}/{task.split}/{name}"] = value
+    return figures

@@ -1,0 +1,262 @@
+"""The order of training batches: seeded, by length, shared by processes, and resumable."""
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pytorch_lightning import LightningDataModule
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from flowbert.errors import UserError
+from flowbert.seeding import Stream
+from flowbert.training.base import check_limits
+
+
+class BatchSampler(DistributedSampler[Any]):
+    """Random batches of similar length, as pairs of epoch and indices.
+
+    The examples are shuffled, cut into pools of ``pool`` batches, sorted by length within a pool,
+    cut into batches, and the batches shuffled. With ``pool=1`` a batch is a plain random one. With
+    larger pools the negatives of a contrastive loss are about as long as its sentences, and cannot
+    be told apart by length. Examples beyond the last full batch are left out, others in each epoch;
+    fewer examples than a batch are one batch.
+
+    The batches of all epochs form one sequence; an iteration yields the next ``len(self)`` of it.
+    A run that is resumed goes on with the batch after the last one, however Lightning counts.
+
+    A batch of W processes is that of one process with ``W * batch_size``; process r takes every
+    W-th example of it.
+
+    Args:
+        lengths: Length of each example, in any unit.
+        batch_size: Examples of a batch on one process.
+        pool: Batches that are sorted together; 1 for plain shuffling.
+        seed: Seed of the order.
+        rank: Number of this process.
+        world_size: Number W of processes.
+
+    Attributes:
+        start: Number of batches that were used, counted by :class:`BatchLoader`.
+    """
+
+    # Lightning replaces any sampler that is no DistributedSampler.
+    def __init__(
+        self,
+        lengths: Sequence[int] | NDArray[np.int64],
+        batch_size: int,
+        pool: int = 1,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self.lengths = np.asarray(lengths)
+        if len(self.lengths) < world_size:
+            raise UserError(
+                f"devices: received {world_size} processes; expected at most {len(self.lengths)}, "
+                "the number of examples"
+            )
+        dataset: Any = self.lengths
+        super().__init__(dataset, num_replicas=world_size, rank=rank, seed=seed)
+        share = min(batch_size, len(self.lengths) // world_size)
+        self.joint_size = share * world_size
+        self.pool = pool
+        self.start = 0
+
+    def __len__(self) -> int:
+        return len(self.lengths) // self.joint_size
+
+    def __iter__(self) -> Iterator[Any]:
+        first = self.start
+        for number in range(first, first + len(self)):
+            epoch, position = divmod(number, len(self))
+            if number == first or position == 0:
+                batches = self._batches(epoch)
+            yield epoch, batches[position][self.rank :: self.num_replicas].tolist()
+
+    def _batches(self, epoch: int) -> NDArray[np.int64]:
+        """Examples of each batch of an epoch, ``(len(self), joint_size)``."""
+        rng = Stream(self.seed, "order", epoch).rng()
+        order = rng.permutation(len(self.lengths))[: len(self) * self.joint_size]
+        for start in range(0, len(order), self.pool * self.joint_size):
+            pool = order[start : start + self.pool * self.joint_size]
+            pool[:] = pool[np.argsort(self.lengths[pool], kind="stable")]
+        return order.reshape(-1, self.joint_size)[rng.permutation(len(self))]
+
+
+class _Batches(Dataset[Any]):
+    """Whole batches by the pairs of :class:`BatchSampler`."""
+
+    def __init__(self, build: Callable[[int, list[int]], Any]) -> None:
+        self._build = build
+
+    def __getitem__(self, key: tuple[int, list[int]]) -> Any:
+        return self._build(*key)
+
+
+class BatchLoader(DataLoader[Any]):
+    """Training batches; those handed out, not those fetched ahead, count as used.
+
+    Args:
+        build: Makes the batch of an epoch and indices.
+        sampler: Which indices, in which order.
+        **options: Of the DataLoader.
+    """
+
+    sampler: BatchSampler
+
+    def __init__(
+        self,
+        build: Callable[[int, list[int]], Any],
+        sampler: BatchSampler,
+        **options: Any,
+    ) -> None:
+        super().__init__(_Batches(build), sampler=sampler, batch_size=None, **options)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        for batch in super().__iter__():
+            self.sampler.start += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Number of batches used."""
+        return {"batches": self.sampler.start}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on after that many batches."""
+        self.sampler.start = state_dict["batches"]
+
+
+def same_for_all(
+    dataset: Any, batch_size: int | None, **options: Any
+) -> DataLoader[Any]:
+    """Batches of a dataset in order; every process has all of them, as figures need no exchange.
+
+    Args:
+        dataset: The rows, or whole batches.
+        batch_size: Rows of a batch; None for whole batches.
+        **options: Of the DataLoader.
+    """
+    sampler: DistributedSampler[Any] = DistributedSampler(
+        dataset, num_replicas=1, rank=0, shuffle=False
+    )
+    return DataLoader(dataset, batch_size=batch_size, sampler=sampler, **options)
+
+
+class BatchDataModule(LightningDataModule):
+    """Base of the data modules: training batches that a resumed run goes on with.
+
+    Args:
+        batch_size: Examples of a batch on one process.
+        workers: Processes that make batches ahead; 0 for none.
+        seed: Seed of the order.
+    """
+
+    pool = 1
+
+    def __init__(self, *, batch_size: int, workers: int, seed: int) -> None:
+        super().__init__()
+        check_limits(batch_size=batch_size, workers=workers, seed=seed)
+        self.batch_size = batch_size
+        self.workers = workers
+        self.seed = seed
+        self._loader: BatchLoader | None = None
+        self._saved: dict[str, Any] | None = None
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of each example that is trained on; zeros where the order ignores them."""
+        return np.zeros(self.describe()["fitted"], dtype=np.int64)
+
+    @abstractmethod
+    def batch(self, epoch: int, indices: list[int]) -> Any:
+        """A training batch of some examples, as they are in an epoch."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What is trained on: name, digest and number, as JSON values."""
+
+    def test_dataloader(self) -> Any:
+        """The same as in validation."""
+        return self.val_dataloader()
+
+    def loader_options(self) -> dict[str, Any]:
+        """Options of all loaders: how batches are made ahead and copied."""
+        on_gpu = (
+            self.trainer is not None
+            and self.trainer.strategy.root_device.type == "cuda"
+        )
+        return {
+            "pin_memory": on_gpu,
+            "collate_fn": _keep,
+            "num_workers": self.workers,
+            "worker_init_fn": _start_worker,
+            # A fork shares the examples and the tokenizer.
+            "multiprocessing_context": "fork" if self.workers else None,
+        }
+
+    def train_dataloader(self) -> BatchLoader:
+        """Shuffled batches, see :class:`BatchSampler`.
+
+        Raises:
+            UserError: If a resumed run would see other batches.
+        """
+        rank, world_size = 0, 1
+        if self.trainer is not None:
+            rank, world_size = self.trainer.global_rank, self.trainer.world_size
+        lengths, size = self.lengths(), self.batch_size
+        sampler = BatchSampler(lengths, size, self.pool, self.seed, rank, world_size)
+        sampler.start = self._batches_used(sampler)
+        options = self.loader_options() | {"persistent_workers": self.workers > 0}
+        self._loader = BatchLoader(self.batch, sampler, **options)
+        return self._loader
+
+    def _batches_used(self, sampler: BatchSampler) -> int:
+        """Number of batches used by the run of a checkpoint, or by this one so far."""
+        if self._saved is not None:
+            saved, self._saved = self._saved, None
+            here = self._fitted_on(sampler)
+            for name, value in saved["fitted_on"].items():
+                if name != "name" and here[name] != value:
+                    raise UserError(
+                        f"ckpt_path: fitted on {name} {value!r}; received {here[name]!r}"
+                    )
+            return int(saved["batches"])
+        # Lightning asks for another loader in a fit with reload_dataloaders_every_n_epochs.
+        if self._loader is None or self.trainer is None:
+            return 0
+        begun = self.trainer.fit_loop.total_batch_idx >= 0
+        return self._loader.sampler.start if begun else 0
+
+    def _fitted_on(self, sampler: BatchSampler) -> dict[str, Any]:
+        """What decides the batches."""
+        return {
+            **self.describe(),
+            "batch_size": sampler.joint_size,
+            "pool": self.pool,
+            "seed": self.seed,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Number of batches used, and what decides them."""
+        if self._loader is None:
+            return {}
+        return {
+            **self._loader.state_dict(),
+            "fitted_on": self._fitted_on(self._loader.sampler),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Let the fit go on there."""
+        if self.trainer is not None and self.trainer.state.fn == "fit":
+            self._saved = state_dict
+
+
+def _keep(batch: Any) -> Any:
+    """Collate nothing: it is a batch already."""
+    return batch
+
+
+def _start_worker(_: int) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not survive a fork

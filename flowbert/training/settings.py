@@ -1,0 +1,172 @@
+"""What decides a training, in words: written into its checkpoints, compared when it goes on."""
+
+import inspect
+from collections.abc import Mapping
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from pytorch_lightning import Trainer
+from torch import nn
+
+from flowbert.errors import UserError
+from flowbert.io import digest_tensors
+
+_LENGTH = "how long it goes on; a schedule over the run is compared by its steps"
+_PLACE = "where; the number of processes is compared"
+_SHOWN = "what is shown, logged and written"
+_VALIDATION = "validation changes no weight and draws no number that training uses"
+_SAME = "the batches are the same"
+
+MAY_CHANGE: dict[str, str] = {
+    **dict.fromkeys(
+        ("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time"), _LENGTH
+    ),
+    **dict.fromkeys(("accelerator", "strategy", "devices", "num_nodes"), _PLACE),
+    **dict.fromkeys(
+        (
+            "logger",
+            "log_every_n_steps",
+            "enable_progress_bar",
+            "enable_model_summary",
+            "enable_autolog_hparams",
+            "enable_checkpointing",
+            "default_root_dir",
+            "model_registry",
+            "profiler",
+            "detect_anomaly",
+            "barebones",
+        ),
+        _SHOWN,
+    ),
+    **dict.fromkeys(
+        (
+            "limit_val_batches",
+            "limit_test_batches",
+            "limit_predict_batches",
+            "val_check_interval",
+            "check_val_every_n_epoch",
+            "num_sanity_val_steps",
+            "inference_mode",
+        ),
+        _VALIDATION,
+    ),
+    **dict.fromkeys(
+        ("reload_dataloaders_every_n_epochs", "use_distributed_sampler"), _SAME
+    ),
+    "callbacks": "those of Lightning that change a training are compared by their states' names",
+}
+"""Options of the Trainer that a resumed run may have another value of, each with the reason."""
+
+# Lightning's callbacks that watch a training and do not change it.
+_WATCHING = (
+    "BatchSizeFinder",
+    "Checkpoint",
+    "DeviceStatsMonitor",
+    "LearningRateMonitor",
+    "ModelSummary",
+    "OnExceptionCheckpoint",
+    "ProgressBar",
+    "SpikeDetection",
+    "ThroughputMonitor",
+    "Timer",
+)
+
+
+_PLAIN = (bool, int, float, str)
+
+
+def trainer_settings(trainer: Trainer, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a Trainer decides a training, by names such as ``trainer.precision``.
+
+    Args:
+        trainer: The Trainer.
+        options: Arguments that it was made with, as far as they are known; what it does not tell
+            by itself is taken from them.
+    """
+    settings = {}
+    for name, parameter in inspect.signature(Trainer).parameters.items():
+        if name not in MAY_CHANGE:
+            given = options.get(name, parameter.default)
+            settings[f"trainer.{name}"] = describe(getattr(trainer, name, given))
+    settings["trainer.devices"] = trainer.world_size
+    settings["trainer.callbacks"] = sorted(
+        each.state_key
+        for each in trainer.callbacks  # type: ignore[attr-defined]
+        if type(each).__module__.startswith("pytorch_lightning")
+        and not any(kind.__name__ in _WATCHING for kind in type(each).__mro__)
+    )
+    return settings
+
+
+def describe(value: Any) -> Any:
+    """A value as JSON values: objects by their class and what they were made with.
+
+    Example:
+        >>> from flowbert.methods.losses import InfoNCE
+        >>> describe(InfoNCE(0.1))
+        {'class': 'InfoNCE', 'temperature': 0.1, 'hard_negative_weight': 0.0}
+    """
+    # Some are texts and numbers, too, but no plain ones, which alone a checkpoint holds.
+    if isinstance(value, Enum):
+        return describe(value.value)
+    if isinstance(value, torch.Tensor | np.generic | np.ndarray):
+        return value.tolist()
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): describe(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(each) for each in value]
+    if isinstance(value, partial):
+        made = [value.func, *value.args]
+        return {"call": describe(made), "with": describe(value.keywords)}
+    name = getattr(value, "__qualname__", None)
+    if name is not None:
+        return name
+    kind = type(value)
+    described: dict[str, Any] = {"class": kind.__qualname__}
+    if isinstance(value, nn.Module) and value.state_dict():
+        described["weights"] = digest_tensors(value.state_dict())
+    for key, each in vars(value).items():
+        if key[0] != "_" and key != "training":  # the mode of a torch module
+            plain = (type(None), *_PLAIN, list, tuple, dict)
+            described[key] = (
+                describe(each) if isinstance(each, plain) else str(type(each))
+            )
+    return described
+
+
+def check_settings(
+    saved: Mapping[str, Any], here: Mapping[str, Any], path: object = "the checkpoint"
+) -> None:
+    """Compare settings with those of a checkpoint.
+
+    Args:
+        saved: Those of the checkpoint.
+        here: Those at hand.
+        path: Name of the checkpoint.
+
+    Raises:
+        UserError: With the first that differs.
+    """
+    for name, value in here.items():
+        if name not in saved:
+            raise UserError(
+                f"ckpt_path: {path} does not say its {name}; expected a checkpoint of this version"
+            )
+        if saved[name] != value:
+            raise UserError(
+                f"{name}: received {_text(value)} for {path}; expected {_text(saved[name])}, as "
+                "saved"
+            )
+
+
+def _text(value: Any) -> str:
+    """A described value for a message."""
+    if isinstance(value, Mapping) and "class" in value:
+        options = [f"{key}={each!r}" for key, each in value.items() if key != "class"]
+        return f"{value['class']}({', '.join(options)})"
+    return repr(value)

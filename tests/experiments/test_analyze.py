@@ -1,0 +1,123 @@
+"""An analysis of an encoder: held-out sentences, every method, files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flowbert.analysis import Analysis
+from flowbert.analysis.frames import COLUMNS
+from flowbert.data.sample import sample_corpus
+from flowbert.encoders import EncoderOptions, WordVectors
+from flowbert.errors import UserError
+from flowbert.experiments.analyze import analyze
+from flowbert.maps import Whitening
+from flowbert.model import Model
+from flowbert.reports import report
+from flowbert.tasks import load_tasks
+
+SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
+METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
+
+
+def test_everything_is_measured_written_and_drawn(corpus: str, tmp_path: Path) -> None:
+    output = tmp_path / "own.analysis.json"
+    encoder = EncoderOptions(layers="first_last")
+    options: dict[str, Any] = {"tasks": "SAMPLE", "split": "dev", "output": output}
+    analysis = analyze(encoder, METHODS, corpus=corpus, limit=200, **options)
+    assert set(analysis.frames) == set(COLUMNS)
+    assert analysis.setting["layers"] == "first_last"
+    assert (analysis.setting["fitted"], analysis.setting["sentences"]) == (300, 200)
+    assert analysis.measures["method"].tolist() == METHODS
+    raw, whitened, _ = analysis.measures["mean_cosine"]
+    assert raw > 0.5 > whitened
+    again = Analysis.from_json(output)
+    for name, frame in analysis.frames.items():
+        pd.testing.assert_frame_equal(frame, again.frames[name], check_exact=True)
+    assert report(output).is_file()
+
+
+def test_maps_are_fitted_on_the_other_sentences(corpus: str, words: str) -> None:
+    analysis = analyze(words, "raw,whitening", corpus=corpus, limit=200)
+    measured = analysis.sentences.groupby("method").get_group("whitening")
+    held_out = set(measured["sentence"])
+    others = [text for text in SENTENCES if text not in held_out]
+    assert (len(held_out), len(others)) == (200, 300)
+    encoder = WordVectors(words)
+    whitening = Whitening().fit(encoder.encode(others))
+    norms = np.linalg.norm(
+        whitening.transform(encoder.encode(list(measured["sentence"]))), axis=1
+    )
+    # Vectors and their sums are in float32: some units of rounding.
+    np.testing.assert_allclose(measured["norm"], norms, rtol=1e-5)
+    assert set(measured["unit"]) == {"words"}
+    assert not {"buckets", "words", "layers"} & set(analysis.frames)
+    # A mean over more words is shorter.
+    assert analysis.norms["length_correlation"][0] < -0.3
+
+
+def test_cosines_are_those_of_the_task(corpus: str, words: str) -> None:
+    options: dict[str, Any] = {"corpus": corpus, "tasks": "SAMPLE", "limit": 50}
+    bands = analyze(words, "raw,truncation-8", **options).bands
+    (task,) = load_tasks("SAMPLE")
+    assert bands["pairs"].sum() == 2 * task.count
+    raw, same = (frame["median"].to_numpy() for _, frame in bands.groupby("method"))
+    np.testing.assert_array_equal(raw, same)
+
+
+def test_each_flow_has_bits_under_its_name(corpus: str, words: str) -> None:
+    flows = ["flow:epochs=1", "flow:epochs=1:noise=4"]
+    alone = [analyze(words, flow, corpus=corpus, limit=50).bits for flow in flows]
+    both = analyze(words, flows, corpus=corpus, limit=50).bits
+    densities = both["density"].tolist()
+    assert {*flows, *(f"{flow}, couplings off" for flow in flows)} <= set(densities)
+    assert len(set(densities)) == len(densities)
+    bits = both.set_index("density")["bits"]
+    for frame in alone:
+        for row in frame.itertuples():
+            assert bits[str(row.density)] == row.bits
+    assert bits[flows[0]] != bits[flows[1]]
+
+
+def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) -> None:
+    encoder = WordVectors(words)
+    fitted = Whitening(4).fit(encoder.encode(SENTENCES))
+    frames = [
+        analyze(encoder, [method], corpus=corpus, limit=50, seed=seed).spectra
+        for method, seed in [(fitted, 0), (Model(encoder, fitted), 0), (fitted, 1)]
+    ]
+    first, same, other = (frame["eigenvalue"].tolist() for frame in frames)
+    assert first == same != other
+    with pytest.raises(UserError, match="encoder: received another one"):
+        analyze(methods=[Model(encoder, fitted)], corpus=corpus)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"map": "tsne"}, "map: received 'tsne'"),
+        ({"methods": "whitning"}, "whitning"),
+        ({"methods": "whitening-500"}, "methods: whitening-500"),
+        ({"methods": "learned-removal"}, "methods: received learned-removal"),
+        ({"limit": 19}, "limit: received 19"),
+        ({"output": "analysis.json"}, "output: received analysis.json"),
+        ({"tasks": "probe:SICKR", "senteval": "none"}, "none"),
+        ({"tasks": "lexical:SAMPLE"}, "tasks: received lexical:SAMPLE"),
+        ({"tasks": "SAMPLE", "split": "tset"}, "tset"),
+        ({"corpus": "missing.txt"}, "missing.txt"),
+        ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
+        ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
+    ],
+)
+def test_mistakes(
+    options: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("few.txt").write_text("a dog runs\n" * 300)
+    with pytest.raises(UserError, match=message):
+        analyze(**options)

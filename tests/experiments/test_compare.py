@@ -1,0 +1,444 @@
+"""Comparisons: figures, what is computed once, what is kept, and mistakes."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+import torch
+
+from experiments.small import DIM, WordSums, write_corpus, write_pairs
+from flowbert.analysis import Analysis
+from flowbert.data.corpus import Corpus
+from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
+from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.experiments import Results, compare
+from flowbert.experiments.candidates import Method, parse_methods
+from flowbert.experiments.plan import Cell, plan_cells
+from flowbert.experiments.results import COLUMNS
+from flowbert.experiments.spaces import analyze_results
+from flowbert.maps import make_map
+from flowbert.tasks import STS, load_task
+from flowbert.vectors import EmbeddingCache
+
+COMPARING = sys.modules["flowbert.experiments.run"]
+FLOW = "flow:levels=1:depth=1:width=4:steps=3"
+ANSWERS = """question,label,answer
+who rides?,1,a man rides
+who rides?,0,the sky is blue
+where is it?,0,in the morning
+where is it?,1,in the garden
+"""
+
+
+def run(encoder: Any, methods: Any = "raw,whitening", **options: Any) -> Results:
+    """A comparison without intervals and without files of embeddings."""
+    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
+    return compare(encoder, methods, **small | options)
+
+
+def test_figures_are_those_of_a_direct_computation(tmp_path: Path) -> None:
+    cache, encoder = EmbeddingCache(), SentenceEncoder()
+    file = write_corpus(tmp_path / "corpus.txt", 700)
+    results = run(encoder, cache=cache, corpus=file)
+    pairs = sample_pairs("test")
+    first, second, gold = zip(*pairs, strict=True)
+    rows = [cache.embed(encoder, side) for side in (first, second)]
+    corpus = cache.embed(encoder, sample_corpus()[:700]).astype(np.float64)
+    values, axes = np.linalg.eigh(np.cov(corpus.T))
+    kept = values > 1e-6 * values.max()
+    whitening = axes[:, kept] / np.sqrt(values[kept])
+    whitened = [(side - corpus.mean(axis=0)) @ whitening for side in rows]
+    for method, (left, right) in {"raw": rows, "whitening": whitened}.items():
+        norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+        cosines = np.sum(left * right, axis=1) / norms
+        expected = scipy.stats.spearmanr(cosines, gold).statistic
+        # Vectors in float32, 2 ** -24 relative, and directions whose variance is 1e-6 of the
+        # largest (a factor of 1e3) move cosines by 1e-4; they differ by about 1e-3 from one
+        # pair to the next, so that few of the 1000 ranks move, by 1.
+        assert results.figure(method, "SAMPLE") == pytest.approx(expected, abs=1e-4)
+
+
+def test_each_sentence_is_encoded_once(
+    encoder: WordSums, pairs: list[str], tmp_path: Path
+) -> None:
+    methods = "raw,whitening,zca,whitening-3+standardization"
+    corpora = ["target", write_corpus(tmp_path / "corpus.txt", 100)]
+    results = run(encoder, methods, tasks=pairs, corpus=corpora)
+    assert len(encoder.encoded) == len(set(encoder.encoded))
+    table = results.table()
+    assert table.shape == (7, 3)  # the average, too
+    assert table.notna().all(axis=None)
+    assert list(results.frame.columns) == list(COLUMNS)
+
+
+class StoppedError(Exception):
+    """Raised in the middle of a comparison."""
+
+
+def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Raise before a fit; the fits so far."""
+    fits: list[str] = []
+    fit = COMPARING._fit
+
+    def counted(cell: Cell, *others: Any) -> Any:
+        if len(fits) == count:
+            raise StoppedError
+        fits.append(f"{cell.method.name} {cell.task.name}")
+        return fit(cell, *others)
+
+    monkeypatch.setattr(COMPARING, "_fit", counted)
+    return fits
+
+
+@pytest.mark.parametrize("finished", [1, 4])
+def test_finished_cells_are_not_computed_again(
+    finished: int, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = f"raw,whitening,{FLOW}"
+    whole = run(WordSums(), methods, tasks=pairs, output=output.with_name("whole.json"))
+    with monkeypatch.context() as patch:
+        stop_at(finished, patch)
+        with pytest.raises(StoppedError):
+            run(WordSums(), methods, tasks=pairs, output=output)
+    fits = stop_at(99, monkeypatch)
+    encoder = WordSums()
+    again = run(encoder, methods, tasks=pairs, output=output)
+    assert len(fits) == 5 - finished  # raw is one map for both tasks
+    pd.testing.assert_frame_equal(again.frame, whole.frame)
+    analyses = [
+        output.with_name(f"{name}.analysis.json") for name in ("whole", "results")
+    ]
+    assert analyses[0].read_text() == analyses[1].read_text()
+    # A third run computes nothing at all.
+    encoder.encoded.clear()
+    run(encoder, methods, tasks=pairs, output=output)
+    assert encoder.encoded == []
+    assert len(fits) == 5 - finished
+
+
+def test_another_method_leaves_the_kept_cells(
+    output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(WordSums(), "raw,whitening", tasks=pairs[0], output=output)
+    fits = stop_at(99, monkeypatch)
+    results = run(WordSums(), "raw,zca,whitening", tasks=pairs, output=output)
+    assert fits == ["zca one", "raw two", "zca two", "whitening two"]
+    analysis = Analysis.from_json(output.with_suffix(".analysis.json"))
+    assert set(analysis.measures["method"]) == {"raw", "zca", "whitening"}
+    assert set(results.vectors) == {"raw", "zca", "whitening"}
+
+
+def test_a_damaged_cell_is_named(output: Path, pairs: list[str]) -> None:
+    run(WordSums(), "raw", tasks=pairs[0], output=output)
+    (file,) = output.with_suffix(".cells").iterdir()
+    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(UserError, match=f"{file.name}: damaged"):
+        run(WordSums(), "raw", tasks=pairs[0], output=output)
+
+
+def test_keys_of_cells() -> None:
+    task = load_task("SAMPLE")
+    labels = tuple(task.labels())
+    flow = Method("flow", make_map("flow"))
+    wider = Method("flow", make_map("flow:width=16"))
+    corpus = Corpus("a", ("one", "two"))
+    base: dict[str, Any] = {"encoder": WordSums(), "method": flow, "task": task}
+    base |= {"corpus": corpus, "seed": 0}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"encoder": WordSums(seed=1)},
+        {"method": wider},
+        {"task": load_task("SAMPLE", split="dev")},
+        {"corpus": Corpus("a", ("one", "three"))},
+        {"seed": 1},
+        {"labels": labels},
+    ]
+    keys = [Cell(**base | change).key for change in changes]
+    assert len(set(keys)) == len(keys)
+    renamed = {"method": Method("b", flow.map), "corpus": Corpus("b", ("one", "two"))}
+    assert Cell(**base | renamed).key == keys[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [
+        ("source", "other"),
+        ("threads", 64),
+        ("device", "another"),
+        ("versions", {"torch": "1.0"}),
+        ("missing", None),
+    ],
+)
+def test_cells_of_other_code_or_environment_are_computed_again(
+    changed: str,
+    value: Any,
+    output: Path,
+    pairs: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = run(WordSums(), tasks=pairs, output=output)
+    here = COMPARING.environment("cpu")
+    if changed == "missing":
+        del here["source"]
+    else:
+        here[changed] = here[changed] | value if changed == "versions" else value
+    monkeypatch.setattr(COMPARING, "environment", lambda _: here)
+    fits = stop_at(99, monkeypatch)
+    name = {"versions": "torch", "missing": "source"}.get(changed, changed)
+    with pytest.warns(FlowbertWarning, match=rf"4 finished cells .* another {name}$"):
+        again = run(WordSums(), tasks=pairs, output=output)
+    assert len(fits) == 3  # raw is one map for both tasks
+    pd.testing.assert_frame_equal(again.frame, first.frame)
+    fits.clear()
+    run(WordSums(), tasks=pairs, output=output)
+    assert fits == []
+
+
+def test_every_setting_stands_in_the_results_in_words(
+    output: Path, pairs: list[str], tmp_path: Path
+) -> None:
+    corpus = write_corpus(tmp_path / "own.txt", 300)
+    run(
+        WordSums(),
+        f"raw,whitening:shrinkage=0.1,{FLOW}",
+        tasks=pairs[0],
+        corpus=corpus,
+        max_sentences=100,
+        seeds=[3, 4],
+        uniformity_limit=50,
+        positive_above=0.5,
+        score_range=[0, 5],
+        output=output,
+    )
+    record = json.loads(output.read_text())["record"]
+    assert {"versions", "source", "device", "threads", "time"} <= set(record)
+    assert {"flowbert", "torch", "numpy", "scipy"} <= set(record["versions"])
+    config = record["config"]
+    arguments = config["arguments"]
+    assert arguments["max_sentences"] == 100
+    assert arguments["seeds"] == [3, 4]
+    assert arguments["bootstrap"] == 0
+    assert arguments["corpus"] == corpus
+    (task,) = config["tasks"].values()
+    assert task["score_range"] == [0, 5]
+    assert task["positive_above"] == 2.5
+    assert task["uniformity_limit"] == 50
+    steps = config["methods"]["whitening:shrinkage=0.1"]["steps"]
+    assert steps[0]["parameters"]["shrinkage"] == 0.1
+    corpora = [each["name"] for each in config["corpora"].values()]
+    assert corpora == [corpus] * 2  # a sample for each seed
+    frame = Results.load(output).frame
+    assert set(frame["cell"]) == set(config["cells"])
+    seeds = {cell["seed"] for cell in config["cells"].values()}
+    assert seeds == {None, 3, 4}
+    for cell in config["cells"].values():
+        assert cell["encoder"] in config["encoders"]
+        assert cell["task"] in config["tasks"]
+        assert cell["corpus"] is None or cell["corpus"] in config["corpora"]
+
+
+def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
+    results = run(encoder, f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
+    spearman = results.frame.query("metric == 'spearman' and aggregation == 'wmean'")
+    flows = spearman[spearman["method"] == FLOW]
+    assert flows["seed"].tolist() == [0, 1]
+    assert flows["value"].nunique() == 2
+    assert spearman.query("method == 'raw'")["seed"].isna().all()
+    assert results.figure(FLOW, "one") == pytest.approx(flows["value"].mean())
+    one = run(encoder, FLOW, tasks=pairs[0], seeds=1)
+    assert one.figure(FLOW, "one") == flows["value"].iloc[1]
+
+
+def test_maps_learn_from_what_they_are_given(
+    encoder: WordSums, pairs: list[str]
+) -> None:
+    removal = "learned-removal-2"
+    options: dict[str, Any] = {"tasks": pairs[0], "labels": pairs[1]}
+    results = run(encoder, f"raw,{removal}", **options)
+    task, other = load_task(pairs[0]), load_task(pairs[1])
+    assert isinstance(other, STS)
+    left, right = (encoder.encode(side) for side in other.pairs())
+    rows = encoder.encode(task.corpus("target").sentences)
+    fitted: Any = make_map(removal).fit(rows, pairs=(left, right, other.gold))
+    vectors = torch.from_numpy(fitted.transform(encoder.encode(task.sentences)))
+    expected = task.measure(vectors).scores["spearman", "wmean"]
+    assert results.figure(removal, "one") == expected
+    frame = results.frame.set_index("method")["supervised"]
+    assert frame[removal].all()
+    assert not frame["raw"].any()
+
+
+def test_pairs_that_are_measured_are_no_labels(
+    encoder: WordSums, pairs: list[str], tmp_path: Path
+) -> None:
+    both = write_pairs(tmp_path / "both.tsv", start=30, count=60)
+    options: dict[str, Any] = {"tasks": pairs[0], "labels": both}
+    with pytest.raises(UserError, match=r"labels: 30 of 60 pairs are measured in one"):
+        run(encoder, "learned-removal-2", **options)
+    assert encoder.encoded == []
+    with pytest.warns(FlowbertWarning, match="30 of 60 pairs are measured"):
+        run(encoder, "learned-removal-2", drop_overlap=True, **options)
+
+
+def test_tasks_of_all_kinds(
+    encoder: WordSums, pairs: list[str], tmp_path: Path
+) -> None:
+    answers, nli = tmp_path / "quiz.csv", tmp_path / "one.jsonl"
+    answers.write_text(ANSWERS, encoding="utf-8")
+    names = ("premise", "hypothesis", "label")
+    rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:240]]
+    nli.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    tasks = [f"probe:{nli}", f"lexical:{pairs[0]}", pairs[0], f"answers:{answers}"]
+    results = run(encoder, "raw,standardization", tasks=tasks, bootstrap=20)
+    for metric in ("accuracy", "auc", "map", "mrr", "edit_distance_words", "spearman"):
+        rows_of = results.frame[results.frame["metric"] == metric]
+        assert rows_of["value"].notna().all()
+        assert rows_of["low"].notna().all()
+    # References have rows, intervals, and no part in verdicts or in naming them.
+    references = results.frame[results.frame["encoder"] == "none"]
+    assert set(references["method"]) == {"gold", "majority"}
+    titles = [line.split(":")[0] for line in results.verdicts]
+    assert titles == ["one spearman", "one accuracy", "quiz auc"]
+    # Tasks of one name are kept apart in the analysis.
+    bands = analyze_results(results).bands
+    assert set(bands["task"]) == {"one test"}
+    assert bands.groupby("method")["pairs"].sum().eq(60).all()
+
+
+def test_the_analysis_is_of_a_sample_of_the_sentences(
+    encoder: WordSums, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(COMPARING, "SAMPLE_SIZE", 40)
+    task = load_task("SAMPLE")
+    results = run(encoder, "raw,whitening", output=output)
+    assert len(set(results.sentences)) == 40
+    assert set(results.sentences) < set(task.sentences)
+    raw = results.vectors["raw"].numpy()
+    # A map of float64 rows, rounded to float32.
+    np.testing.assert_allclose(raw, encoder.encode(results.sentences), rtol=2**-23)
+    fitted = make_map("whitening").fit(encoder.encode(task.corpus("target").sentences))
+    expected = fitted.transform(encoder.encode(results.sentences))
+    np.testing.assert_allclose(results.vectors["whitening"], expected, atol=1e-5)
+    analysis = Analysis.from_json(output.with_suffix(".analysis.json"))
+    assert analysis.setting["encoder"] == "word-sums-0"
+    assert analysis.setting["sentences"] == 40
+    assert set(analysis.measures["method"]) == {"raw", "whitening"}
+
+
+def test_methods_without_meaning_have_a_reason(
+    encoder: WordSums, output: Path, tmp_path: Path
+) -> None:
+    task = write_pairs(tmp_path / "few.tsv", count=3)
+    results = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
+    rows = results.frame[results.frame["method"] == "whitening"]
+    assert rows["value"].isna().all()
+    assert rows["reason"].str.startswith("whitening of N=6 distinct sentences").all()
+    assert results.verdicts == []
+    assert "whitening" not in results.vectors
+    again = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
+    pd.testing.assert_frame_equal(again.frame, results.frame)
+
+
+def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
+    file = write_corpus(tmp_path / "own.txt", 300)
+    names = ["target", "train_only", "builtin-sample", "nli", file]
+    results = run(encoder, "whitening", corpus=names, nli="builtin-sample")
+    spearman = results.frame.query("aggregation == 'wmean'")
+    assert spearman["corpus"].tolist() == names
+    assert spearman["value"].nunique() == len(names)
+    small = run(encoder, "whitening", corpus=file, max_sentences=300)
+    assert small.figure("whitening", "SAMPLE") == spearman["value"].iloc[-1]
+    smaller = run(encoder, "whitening", corpus=file, max_sentences=100)
+    assert smaller.figure("whitening", "SAMPLE") != spearman["value"].iloc[-1]
+
+
+def test_nothing_is_planned_twice(encoder: WordSums) -> None:
+    task = load_task("SAMPLE")
+    own = Method("own", make_map("raw"), encoder=WordSums(1))
+    methods = [*parse_methods({"raw": "raw", "one": "zca", "two": "zca"}), own]
+    corpora = {task: [task.corpus("target"), task.corpus("train_only")]}
+    cells = plan_cells([encoder, WordSums(2)], methods, corpora, {}, [0])
+    # Raw once and both names of ZCA for each corpus, under two encoders; the model once.
+    assert len(cells) == 2 * (1 + 2 * 2) + 1
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
+    ({"methods": f"whitening-{DIM + 1}"}, f"methods: .*{DIM + 1}"),
+    ({"methods": "flow:depth=0"}, "methods: flow:depth=0: .*depth"),
+    ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
+    ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
+    ({"tasks": "STSX"}, "tasks: received 'STSX'"),
+    ({"corpus": "targets"}, "corpus: received 'targets'.*target"),
+    ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
+    ({"split": "held"}, "split: .*held"),
+    ({"seeds": []}, "seeds: received none"),
+    ({"bootstrap": -1}, "bootstrap: received -1"),
+    ({"score_range": [0]}, r"score_range: received \[0\]"),
+    ({"max_sentences": 0}, "max_sentences: received 0"),
+    ({"output": "results.csv"}, r"output: received results\.csv"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), MISTAKES)
+def test_mistakes_are_named_before_anything_is_encoded(
+    options: dict[str, Any], message: str, encoder: WordSums, pairs: list[str]
+) -> None:
+    options = {
+        name: pairs[0] if isinstance(value, str) and value == "pairs" else value
+        for name, value in options.items()
+    }
+    with pytest.raises(UserError, match=message) as caught:
+        run(encoder, **{"methods": "raw,whitening"} | options)
+    assert "\n" not in str(caught.value)
+    assert encoder.encoded == []
+
+
+def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
+    encoder, tasks = WordSums(), [write_pairs(tmp_path / "own.tsv")]
+    shrunk = "whitening:shrinkage=0.5"
+    texts = [f"a dog {n} runs {n % 7} home {n % 5}" for n in range(40)]
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(texts))
+    corpora = [
+        str(path),
+        Corpus.of("own", texts),
+        pd.Series(texts),
+        pd.DataFrame({"text": texts}),
+        datasets.Dataset.from_dict({"text": texts}),
+    ]
+    frames = []
+    for corpus in corpora:
+        results = run(encoder, shrunk, corpus=corpus, tasks=tasks)
+        frames.append(results.frame.drop(columns="corpus"))
+    for frame in frames:
+        pd.testing.assert_frame_equal(frame, frames[0])
+    several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)
+    assert {"own", str(path)} <= set(several.frame["corpus"])
+    with pytest.raises(UserError, match="corpus: received two called 'memory'"):
+        run(encoder, shrunk, corpus=corpora[2:4], tasks=tasks)
+
+
+def test_tokens_that_are_counted_over_several_corpora_give_a_warning(
+    tmp_path: Path,
+) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", 40)
+    corpora = []
+    for size in (60, 90):
+        corpora.append(write_corpus(tmp_path / f"{size}.txt", size))
+    idf = EncoderOptions(pooling="idf")
+    options: dict[str, Any] = {"tasks": pairs, "methods": "raw,whitening-2"}
+    with pytest.warns(FlowbertWarning, match="idf counts tokens over all 2 corpora"):
+        run(idf, corpus=corpora, **options)
+    for corpus in corpora:
+        run(idf, corpus=corpus, **options)
+    SentenceEncoder(pooling="idf", count_over=["a dog"]).save(tmp_path / "saved")
+    saved = EncoderOptions(str(tmp_path / "saved"), pooling="idf")
+    run(saved, corpus=corpora, **options)

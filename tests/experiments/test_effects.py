@@ -1,0 +1,175 @@
+"""Every option of a comparison has an effect or is refused, and no name stands for two things."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.small import WordSums, write_corpus, write_pairs
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.experiments import Results, compare
+from flowbert.experiments.candidates import parse_methods
+from flowbert.experiments.plan import plan_cells
+from flowbert.maps import Flow, Truncation, Whitening, make_map
+from flowbert.model import Model
+from flowbert.tasks import load_tasks
+from flowbert.vectors import EmbeddingCache
+
+FLOW = "flow:levels=1:depth=1:width=4:steps=2"
+ANSWERS = "question,label,answer\nwho?,1,a man\nwho?,0,the sky\n"
+
+
+def run(methods: Any = "raw,whitening", **options: Any) -> Results:
+    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
+    return compare(WordSums(), methods, **small | options)
+
+
+WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
+    ({"score_range": [0, 1]}, "own files of pairs"),
+    ({"columns": "a,b,c"}, "own files of pairs"),
+    ({"senteval": "hub"}, "tasks that are read from it"),
+    ({"senteval": "hub", "tasks": "pairs"}, "tasks that are read from it"),
+    ({"tasks": "answers", "split": "dev"}, "tasks of sentence pairs"),
+    ({"tasks": "lexical:SAMPLE", "positive_above": 0.5}, "tasks of scored pairs"),
+    ({"tasks": "lexical:SAMPLE", "uniformity_limit": 9}, "tasks of scored pairs"),
+    ({"labels": "pairs"}, "a method that learns from labels"),
+    ({"drop_overlap": True}, "a method that learns from labels"),
+    ({"seeds": 3}, "a method that draws random numbers"),
+    ({"methods": "raw", "seeds": [0, 1], "max_sentences": 9}, "is fitted"),
+    ({"methods": "raw", "max_sentences": 9}, "a method that is fitted"),
+    ({"nli": "builtin-sample"}, "the corpus nli"),
+    ({"column": "text"}, "a corpus of tables"),
+    ({"bootstrap_seed": 1}, "a bootstrap of 1 or more"),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), WITHOUT_EFFECT, ids=str)
+def test_what_has_no_effect_is_refused(
+    options: dict[str, Any], expected: str, pairs: list[str], tmp_path: Path
+) -> None:
+    answers = tmp_path / "quiz.csv"
+    answers.write_text(ANSWERS, encoding="utf-8")
+    places = {"answers": f"answers:{answers}", "pairs": pairs[0]}
+    options = {
+        name: places.get(value, value) if isinstance(value, str) else value
+        for name, value in options.items()
+    }
+    with pytest.raises(UserError, match=f"no effect .*{expected}") as caught:
+        run(**{"methods": "raw,whitening"} | options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"uniformity_limit": -5}, "uniformity_limit: received -5"),
+        ({"uniformity_limit": True}, "uniformity_limit: received True"),
+        ({"positive_above": 4}, "positive_above: received 4; .*0.8 of 0 to 5 is 4"),
+        ({"bootstrap": True}, "bootstrap: received True"),
+        ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
+        ({"seeds": True, "methods": FLOW}, "seeds: received True"),
+        ({"methods": "whitening-64:n_components=16"}, "received n_components twice"),
+        ({"methods": "whitening:n_components=true"}, "n_components: received True"),
+        ({"methods": "flow:random_state=5"}, "random_state=5; .* seeds"),
+        ({"methods": [Flow(random_state=5)]}, "random_state=5; .* seeds"),
+        (
+            {"methods": "whitening-4+flow:accelerator=cpu"},
+            "accelerator='cpu'; .* device",
+        ),
+        ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run(**{"methods": "raw,whitening"} | options)
+
+
+def test_each_seed_draws_its_own_sample(pairs: list[str], tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "own.txt", 300)
+    options: dict[str, Any] = {"tasks": pairs[0], "corpus": corpus}
+    whole = run("raw,whitening", **options, max_sentences=300)
+    assert whole.frame["seed"].isna().all()  # nothing was drawn
+    both = run("raw,whitening", **options, max_sentences=100, seeds=[0, 1])
+    figures = [
+        run("whitening", **options, max_sentences=100, seeds=seed).figure(
+            "whitening", "one"
+        )
+        for seed in (0, 1)
+    ]
+    assert figures[0] != figures[1]
+    own = [both.figure("whitening", "one", seed=seed) for seed in (0, 1)]
+    assert own == figures
+    assert both.figure("whitening", "one") == pytest.approx(np.mean(figures))
+
+
+@pytest.mark.parametrize("name", ["average", "alignment", "uniformity"])
+def test_no_task_has_the_name_of_another_column(name: str, tmp_path: Path) -> None:
+    file = write_pairs(tmp_path / f"{name}.csv")
+    Path(file).write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
+    with pytest.raises(UserError, match=f"tasks: received one called '{name}'"):
+        load_tasks([file])
+
+
+def test_two_encoders_of_one_name_are_refused() -> None:
+    encoders = [WordSums(), WordSums(dim=5)]
+    (task,) = load_tasks("SAMPLE")
+    methods, corpora = parse_methods("raw"), {task: [task.corpus("target")]}
+    with pytest.raises(UserError, match=r"two different cells called .* word-sums-0"):
+        plan_cells(encoders, methods, corpora, {}, [0])
+
+
+def test_a_folder_does_not_shadow_a_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: list[str]
+) -> None:
+    own = SentenceEncoder()
+    fitted = Truncation(n_components=2).fit(own.encode(["a", "b c", "d", "e f"]))
+    Model(own, fitted).save(tmp_path / "whitening" / "model")
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(FlowbertWarning, match=r"taken as the method .* \./whitening"):
+        taken = run("whitening", tasks=pairs[0])
+    assert taken.figure("whitening", "one") == run(
+        [make_map("whitening")], tasks=pairs[0]
+    ).figure("whitening", "one")
+    folder = run("./whitening", tasks=pairs[0])
+    assert set(folder.frame["method"]) == {"truncation of ./whitening"}
+
+
+def test_a_figure_is_of_one_setting(pairs: list[str], tmp_path: Path) -> None:
+    corpora = ["target", write_corpus(tmp_path / "own.txt", 300)]
+    results = run("raw,whitening", tasks=pairs[0], corpus=corpora)
+    with pytest.raises(
+        UserError, match=r"figure: .* one corpus \(target, .*own\.txt\)"
+    ):
+        results.figure("whitening", "one")
+    rows = results.frame.query("method == 'whitening' and metric == 'spearman'")
+    for corpus in corpora:
+        own = rows[(rows["corpus"] == corpus) & (rows["aggregation"] == "wmean")]
+        figure = results.figure("whitening", "one", corpus=corpus)
+        assert [figure] == own["value"].tolist()
+    with pytest.raises(UserError, match=r"figure: received 'corpora'.*corpus"):
+        results.figure("whitening", "one", corpora="target")
+    results.frame.loc[results.frame["method"] == "raw", "value"] = np.nan
+    assert np.isnan(results.figure("raw", "one"))
+
+
+def test_splits_are_not_averaged() -> None:
+    results = run("raw", split=["dev", "test"])
+    with pytest.raises(UserError, match=r"one split \(dev, test\)"):
+        results.figure("raw", "SAMPLE")
+    assert results.figure("raw", "SAMPLE", split="dev") != results.figure(
+        "raw", "SAMPLE", split="test"
+    )
+
+
+def test_a_seed_without_a_figure_leaves_no_mean(pairs: list[str]) -> None:
+    results = run(f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
+    frame = results.frame
+    frame.loc[(frame["method"] == FLOW) & (frame["seed"] == 1), "value"] = np.nan
+    assert np.isnan(results.figure(FLOW, "one"))
+    assert np.isfinite(results.figure(FLOW, "one", seed=0))
+    assert np.isnan(
+        results.table().loc[("word-sums-0", "words", "sum", "target", FLOW)]
+    ).all()

@@ -1,0 +1,166 @@
+"""What is compared as it is: pairs, transformers of scikit-learn, SentenceTransformer objects."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+
+from experiments.small import WordSums
+from flowbert.data.sample import sample_encoder_path, sample_pairs
+from flowbert.errors import UserError
+from flowbert.experiments import Results, compare
+from flowbert.maps import Whitening
+from flowbert.tasks import Pairs, load_task
+from flowbert.vectors import EmbeddingCache
+
+ROWS = sample_pairs("test")[:60]  # those of the file "one"
+FIRST, SECOND, SCORES = (list(side) for side in zip(*ROWS, strict=True))
+
+
+def run(methods: Any = "raw,whitening", **options: Any) -> Results:
+    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
+    return compare(WordSums(), methods, **small | options)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "list", "frame"])
+def test_pairs_in_memory_are_those_of_a_file(kind: str, pairs: list[str]) -> None:
+    frame = pd.DataFrame({"sentence1": FIRST, "sentence2": SECOND, "score": SCORES})
+    own = Pairs(FIRST, SECOND, SCORES)
+    given = {"pairs": own, "list": [own], "frame": frame[::1]}[kind]
+    figures = [
+        run(tasks=tasks).frame.drop(columns=["task", "cell"])
+        for tasks in (given, pairs[0])
+    ]
+    pd.testing.assert_frame_equal(*figures)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (Pairs(["a"], ["b", "c"], [1, 2]), "sizes: received"),
+        (Pairs("ab", "cd", [1, 2]), "sentences1: received 'ab'"),
+        (Pairs(["a", " "], ["b", "c"], [1, 2]), "sentences1 2: received ' '"),
+        (Pairs(["a", None], ["b", "c"], [1, 2]), "sentences1 2: received None"),  # type: ignore[list-item]
+        (Pairs(["a", "b"], ["b", "c"], [1, 1]), "two or more different scores"),
+        (Pairs(["a", "b"], ["b", "c"], [1, np.nan]), "score 2: received nan"),
+        (Pairs(["a", "b"], ["b", "c"], ["x", "y"]), "scores: received"),
+        (
+            Pairs(["a", "b"], ["b", "c"], [1, 7], score_range=(0, 5)),
+            r"score 2: received 7\.0; expected a finite number from 0 to 5",
+        ),
+        (pd.DataFrame({"sentence1": FIRST}), "without sentence2, score"),
+        ([3], "tasks: received 3"),
+        ([Pairs(FIRST, SECOND, SCORES)] * 2, "two are called 'pairs'"),
+    ],
+    ids=[f"mistake {number}" for number in range(11)],
+)
+def test_pairs_that_are_none(tasks: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        run(tasks=tasks)
+    assert "\n" not in str(caught.value)
+
+
+TRANSFORMERS = [
+    PCA(n_components=3),
+    TruncatedSVD(n_components=3, random_state=1),
+    Normalizer(),
+    make_pipeline(StandardScaler(), PCA(n_components=4, whiten=True)),
+    make_pipeline(StandardScaler(), Whitening(n_components=3)),
+]
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
+@pytest.mark.parametrize("fitted", [False, True])
+def test_transformers_do_here_what_they_do_alone(
+    transformer: Any, fitted: bool, pairs: list[str], tmp_path: Path
+) -> None:
+    from sklearn.base import clone
+
+    encoder, task = WordSums(), load_task(pairs[0])
+    rows = encoder.encode(task.corpus("target").sentences)
+    if fitted:
+        rows = rows[:50]
+    alone = clone(transformer)
+    if alone.get_params().get("random_state", 0) is None:
+        alone.set_params(random_state=0)
+    alone.fit(rows)
+    given = alone if fitted else clone(transformer)
+    output = tmp_path / "results.json"
+    results = run({"own": given}, tasks=pairs[0], output=output)
+    vectors = torch.from_numpy(
+        np.array(alone.transform(encoder.encode(task.sentences)))
+    )
+    expected = task.measure(vectors).scores["spearman", "wmean"]
+    assert results.figure("own", "one") == expected
+    assert set(results.frame["corpus"]) == {
+        "given" if fitted or isinstance(transformer, Normalizer) else "target"
+    }
+    assert not list(
+        output.with_suffix(".cells").glob("*")
+    )  # nobody could tell them apart
+
+
+def test_transformers_have_names_and_seeds(pairs: list[str]) -> None:
+    results = run([PCA(n_components=2)], tasks=pairs[0], seeds=[0, 1])
+    assert set(results.frame["method"]) == {"PCA(n_components=2)"}
+    assert set(results.frame["seed"]) == {0, 1}
+    with pytest.raises(UserError, match=r"seeds: .* no effect"):
+        run([PCA(n_components=2, random_state=0)], tasks=pairs[0], seeds=[0, 1])
+    failed = run([LinearDiscriminantAnalysis()], tasks=pairs[0]).frame
+    assert failed["value"].isna().all()
+    assert failed["reason"].str.contains("cannot be fitted").all()
+
+
+def test_a_changed_transformer_is_measured_anew(
+    pairs: list[str], tmp_path: Path
+) -> None:
+    pca = PCA(n_components=2).fit(WordSums().encode(FIRST))
+    output = tmp_path / "results.json"
+    first = run({"own": pca}, tasks=pairs[0], output=output).figure("own", "one")
+    pca.components_ = pca.components_ * np.array([[1.0], [0.01]])
+    assert (
+        run({"own": pca}, tasks=pairs[0], output=output).figure("own", "one") != first
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*sentence.transformers.*")
+def test_sentence_transformers_are_compared_as_they_are(
+    pairs: list[str], tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    model = library.SentenceTransformer(str(sample_encoder_path()), device="cpu")
+    task = load_task(pairs[0])
+    cache = EmbeddingCache(tmp_path / "cache")
+    options: dict[str, Any] = {"tasks": pairs[0], "bootstrap": 0, "cache": cache}
+    options["output"] = tmp_path / "results.json"
+
+    def measured(map: Any = None) -> float:
+        rows = torch.from_numpy(model.encode(task.sentences))
+        if map is not None:
+            corpus = model.encode(list(task.corpus("target").sentences))
+            rows = map.fit(corpus).transform(rows)
+        return task.measure(rows).scores["spearman", "wmean"]
+
+    whitening = Whitening(n_components=8)
+    as_encoder = compare(model, ["raw", whitening], **options)
+    assert as_encoder.figure("raw", "one") == pytest.approx(measured(), abs=1e-6)
+    expected = pytest.approx(measured(whitening), abs=1e-4)
+    assert as_encoder.figure("whitening-8", "one") == expected
+    as_method = compare(WordSums(), ["raw", model], **options)
+    name = Path(model[0].auto_model.name_or_path).name
+    assert as_method.figure(name, "one") == as_encoder.figure("raw", "one")
+    # A changed object is another one.
+    with torch.no_grad():
+        next(model.parameters()).mul_(torch.linspace(0, 3, 128))
+    again = compare(model, "raw", **options).figure("raw", "one")
+    assert again == pytest.approx(measured(), abs=1e-6)
+    assert again != as_encoder.figure("raw", "one")
+    names = [path.name for path in (tmp_path / "cache").glob("*")]
+    assert len(names) <= 1  # the vectors of WordSums alone are in files

@@ -1,0 +1,140 @@
+"""What may be compared: names, estimators, models and folders of models."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+
+from experiments.small import WordSums
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.experiments import compare
+from flowbert.experiments.candidates import Method, fit_map, parse_methods
+from flowbert.maps import Flow, Whitening, make_map
+from flowbert.model import Model
+from flowbert.vectors import EmbeddingCache
+from helpers import rows
+
+X = rows(100, 6)
+
+
+def test_names_and_estimators() -> None:
+    whitening = Whitening(n_components=3, shrinkage=0.1)
+    pipeline = make_pipeline(Whitening(n_components=4), Flow(epochs=1))
+    methods = parse_methods(["raw", whitening, pipeline, "learned-removal-2"])
+    names = ["raw", "whitening-3:shrinkage=0.1", "whitening-4+flow:epochs=1"]
+    assert [method.name for method in methods] == [*names, "learned-removal-2"]
+    assert [method.needs_fit for method in methods] == [False, True, True, True]
+    assert [method.seeded for method in methods] == [False, False, True, False]
+    assert [method.supervised for method in methods] == [False, False, False, True]
+    named = parse_methods({"mine": whitening, "theirs": "whitening"})
+    assert [method.name for method in named] == ["mine", "theirs"]
+    assert [method.name for method in parse_methods(" raw , zca")] == ["raw", "zca"]
+    assert parse_methods(methods) == methods
+
+
+def test_long_names_are_no_files() -> None:
+    parameters = Flow().get_params().items()
+    options = [f"{name}={value}" for name, value in parameters if value is not None]
+    flow = ":".join(["flow", *options])
+    (method,) = parse_methods([f"{flow}+{flow}"])
+    assert len(method.name) > 255  # more than a file name may have
+    assert method.seeded
+
+
+def test_keys_are_of_parameters_and_fitted_values() -> None:
+    estimators: list[Any] = ["whitening", "whitening:shrinkage=0.1", "zca"]
+    estimators += [Whitening().fit(X), Whitening().fit(X[:50])]
+    keys = [parse_methods({"name": each})[0].key for each in estimators]
+    assert len(set(keys)) == len(keys)
+    # Names and seeds are no part of a key: a cell has its own seed.
+    assert parse_methods({"other": Whitening().fit(X)})[0].key == keys[3]
+    assert Method("a", Flow(random_state=1)).key == Method("b", Flow()).key
+
+
+@pytest.mark.parametrize("kind", ["map", "pipeline", "model", "folder", "encoder"])
+def test_fitted_methods_are_used_as_they_are(
+    kind: str, tmp_path: Path, encoder: WordSums, pairs: list[str]
+) -> None:
+    with_encoder = kind in ("model", "folder", "encoder")
+    own: Any = SentenceEncoder() if with_encoder else encoder
+    cache = EmbeddingCache(False)
+    words = [f"{first} {second}" for first in "abcd" for second in "efgh"]
+    fitted: Any = Whitening(n_components=3, shrinkage=0.5)
+    if kind == "pipeline":
+        fitted = make_pipeline(Whitening(n_components=5, shrinkage=0.5), fitted)
+    fitted.fit(own.encode(words))
+    method = fitted
+    if with_encoder:
+        method = Model(own, None if kind == "encoder" else fitted)
+    if kind == "folder":
+        method.save(tmp_path / "run" / "model")
+        method = str(tmp_path / "run")
+    encoder.encoded.clear()
+    results = compare(
+        encoder, {"own": method}, tasks=pairs[0], bootstrap=0, cache=cache
+    )
+    ((task, items),) = results.items.items()
+    vectors = torch.from_numpy(cache.embed(own, task.sentences))
+    mapped = vectors if kind == "encoder" else fitted.transform(vectors)
+    (row,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
+    np.testing.assert_array_equal(items[row["cell"]], task.items(mapped))
+    assert row["corpus"] == "given"
+    assert row["encoder"] == own.columns()["encoder"]
+    assert results.record["encoders"] == [own.describe()]
+    assert bool(encoder.encoded) == (own is encoder)
+
+
+def test_fits_are_of_copies_with_their_seed() -> None:
+    template = make_map("flow:steps=2:depth=1")
+    first, again, other = (
+        fit_map(template, X, seed=seed)[0].transform(X) for seed in (3, 3, 4)
+    )
+    assert not hasattr(template, "flow_")
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_pipeline_learns_from_pairs_after_its_first_steps() -> None:
+    pipeline = make_map("whitening-4+learned-removal-2")
+    left, right = rows(30, 6, seed=1), rows(30, 6, seed=2)
+    scores = np.linspace(0, 5, 30)
+    fitted: Any = fit_map(pipeline, X, pairs=(left, right, scores))[0]
+    whitening = Whitening(n_components=4).fit(X)
+    removal: Any = make_map("learned-removal-2")
+    mapped = whitening.transform(left), whitening.transform(right), scores
+    removal.fit(whitening.transform(X), pairs=mapped)
+    expected = removal.transform(whitening.transform(X))
+    np.testing.assert_allclose(fitted.transform(X), expected, atol=1e-9)
+
+
+def test_fits_without_meaning_have_a_reason() -> None:
+    _, flaw = fit_map(Whitening(), X[:6])
+    assert flaw is not None
+    assert flaw.startswith("whitening of N=6 distinct sentences")
+    _, flaw = fit_map(Flow(epochs=1), X[:1])
+    assert flaw is not None
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ("", "methods: received ''"),
+        ("zca,whitening,zca+raw,zca+raw:x=1", "raw:x=1"),
+        ("whiten", "methods: received 'whiten'.*whitening"),
+        ("kernel", "methods: received 'kernel'"),
+        (["zca", make_map("zca")], "methods: received zca, zca; expected each name"),
+        ({"a": 3}, "methods: received 3"),
+        ([LinearRegression()], r"methods: received LinearRegression\(\)"),
+        ([make_pipeline(Whitening(), LinearRegression())], "methods: received Pipe"),
+        ([None], "methods: received None"),
+    ],
+)
+def test_what_is_no_method_is_named(methods: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        parse_methods(methods)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,318 @@
+"""reproduce: the settings of the papers, and published figures beside ours."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from transformers import AutoTokenizer
+
+from encoders.tiny import tiny_network
+from flowbert.data.sample import sample_encoder_path, sample_nli, sample_pairs
+from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.experiments import compare
+from flowbert.experiments.copies import (
+    IS_COPY,
+    OTHER_NAME,
+    describe_copy,
+    published_sizes,
+)
+from flowbert.experiments.reproduce import (
+    TASKS,
+    explain,
+    published,
+    reproduce,
+    reproduction_text,
+)
+from flowbert.experiments.results import Results
+from flowbert.reports import report
+from flowbert.vectors import EmbeddingCache
+
+ROWS = published().set_index("id")
+IDS = list(ROWS.index)
+BERT = "google-bert/bert-base-uncased"
+GLOVE = "li2020-2-glove-mean"
+RAW = "li2020-2-bert-base-uncased-first-last"
+FLOW = "li2020-2-bert-base-uncased-flow-target"
+WHITENING = "su2021-1-bert-base-uncased-whitening-target"
+MTEB = "mteb-sentence-transformers-all-minilm-l6-v2-last"
+SIMCSE = "gao2021-5-bert-base-uncased-simcse-unsup-wiki1m"
+pytestmark = pytest.mark.filterwarnings("ignore:.* directions are few")
+SUBSETS = {
+    "STS13": ("FNWN", "headlines", "OnWN"),
+    "STS16": (
+        "answer-answer",
+        "headlines",
+        "plagiarism",
+        "postediting",
+        "question-question",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def senteval(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in the layout of SentEval, with small years."""
+    root = tmp_path_factory.mktemp("senteval")
+    pairs = sample_pairs("test")
+    count = 60  # with more sentences than the largest whitening has directions
+    for task, names in SUBSETS.items():
+        folder = root / "STS" / f"{task}-en-test"
+        folder.mkdir(parents=True)
+        for number, name in enumerate(names):
+            own = pairs[count * number : count * number + count]
+            sentences = [f"{first}\t{second}\n" for first, second, _ in own]
+            scores = [f"{score}\n" for *_, score in own]
+            (folder / f"STS.input.{name}.txt").write_text("".join(sentences))
+            (folder / f"STS.gs.{name}.txt").write_text("".join(scores))
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random BERT, wide enough for all whitenings."""
+    return write_bert(tmp_path_factory.mktemp("encoders") / "wide", num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random BERT with the name and the sizes of a published encoder."""
+    folder = tmp_path_factory.mktemp("encoders") / "all-MiniLM-L6-v2"
+    return write_bert(folder, num_hidden_layers=6, vocab_size=30522)
+
+
+def write_bert(folder: Path, **sizes: Any) -> str:
+    tokenizer: Any = AutoTokenizer.from_pretrained(sample_encoder_path())
+    network: Any = tiny_network(
+        "bert", **{"hidden_size": 384, "vocab_size": len(tokenizer)} | sizes
+    )
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def run(
+    senteval: str, encoder: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., pd.DataFrame]:
+    """``reproduce`` on small data, with one cache for all tests."""
+    folder = tmp_path_factory.mktemp("run")
+    nli = folder / "nli.jsonl"
+    names = ("premise", "hypothesis", "label")
+    pairs = [dict(zip(names, pair, strict=True)) for pair in sample_nli()[:600]]
+    nli.write_text("\n".join(map(json.dumps, pairs)))
+    options: dict[str, Any] = {
+        "encoder": encoder,
+        "senteval": senteval,
+        "nli": str(nli),
+        "tasks": "STS16",
+        "bootstrap": 20,
+        "cache": EmbeddingCache(folder / "cache"),
+    }
+
+    def call(rows: Any, **more: Any) -> pd.DataFrame:
+        return reproduce(rows, **(options | more))
+
+    return call
+
+
+def test_published_figures_are_complete() -> None:
+    assert ROWS.index.is_unique
+    counts = {"li2020": 19, "su2021": 20, "gao2021": 20, "mteb": 1}
+    assert ROWS["source"].value_counts().to_dict() == counts
+    assert ROWS[list(TASKS)].notna().sum().sum() == 419
+    li2020 = [63.48, 72.14, 68.42, 73.77, 75.37, 70.72, 63.11]
+    assert ROWS.loc[FLOW, list(TASKS)].tolist() == li2020
+    # The paper's table has this average.
+    assert np.mean(li2020) == pytest.approx(69.57, abs=0.005)
+    other = published("other").set_index("id")
+    assert len(other) == 58
+    assert (
+        other.loc["li2020-6-spearman-with-edit-distance-gold-similarity-stsb", "value"]
+        == -24.61
+    )
+
+
+@pytest.mark.parametrize("row", IDS)
+def test_every_row_is_explained(row: str) -> None:
+    text = explain(row)
+    assert text.startswith(f"{row}\n")
+    assert "https://" in text
+    assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
+
+
+def test_flows_have_the_setting_of_the_paper() -> None:
+    flows = ROWS[ROWS["method"] == "flow"]
+    stated = "flow:levels=2:depth=3:width=32:coupling=additive:mixing=reverse:noise=0.0"
+    rates = {
+        "target": "learning_rate=0.001:epochs=1.0",
+        "nli": "learning_rate=2e-05:epochs=0.15",
+    }
+    assert len(flows) == 12
+    for _, row in flows.iterrows():
+        assert row["map"].startswith(stated)
+        assert rates[row["corpus"]] in row["map"]
+
+
+def test_every_row_can_be_computed(run: Callable[..., pd.DataFrame]) -> None:
+    result = run(IDS).set_index("row")
+    assert list(result.index) == IDS
+    note = result["note"].pop(GLOVE)
+    assert "expected a text file of word vectors" in note
+    assert result["ours"].drop(GLOVE).between(-100, 100).all()
+    assert (result["aggregation"] == ROWS["aggregation"]).all()
+    same = ROWS.drop(columns=["source", "table", "encoder", "method", "path", *TASKS])
+    same["ours"] = result["ours"]
+    keys = ["layers", "pooling", "max_length", "map", "corpus", "aggregation"]
+    assert (same.drop(GLOVE).groupby(keys)["ours"].nunique() == 1).all()
+
+
+@pytest.mark.parametrize("row", [RAW, WHITENING])
+def test_a_row_is_a_comparison_with_its_setting(
+    row: str, run: Callable[..., pd.DataFrame], encoder: str, senteval: str
+) -> None:
+    setting = ROWS.loc[row]
+    options = EncoderOptions(
+        encoder,
+        layers=setting["layers"],
+        pooling=setting["pooling"],
+        max_length=int(setting["max_length"]),
+    )
+    results = compare(options, setting["map"], tasks="STS16", senteval=senteval)
+    (line,) = run(row, bootstrap=1000).to_dict("records")
+    (own,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
+    ours = [line["ours"], line["low"], line["high"]]
+    assert ours == pytest.approx([100 * own[name] for name in ("value", "low", "high")])
+
+
+def test_another_encoder_makes_figures_context(
+    run: Callable[..., pd.DataFrame], minilm: str
+) -> None:
+    lines = run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
+    other, own = (rows for _, rows in lines.groupby("row", sort=False))
+    assert other["note"].str.contains("in place of the published encoder").all()
+    assert other[["difference", "inside"]].isna().all(axis=None)
+    assert own["note"].str.contains("by its name and sizes").all()
+    assert own["task"].tolist() == ["STS13", "STS16", "average"]
+    mean = own[["published", "ours"]][:2].mean()
+    assert own[["published", "ours"]].iloc[2].to_list() == pytest.approx(mean.to_list())
+    difference = own["ours"] - own["published"]
+    assert own["difference"].to_list() == pytest.approx(difference.to_list())
+    inside = own["published"].between(own["low"], own["high"])
+    assert own["inside"].to_list() == inside.to_list()
+    text = reproduction_text(lines)
+    assert text.count("STS13") == 2
+    assert text.count("difference") == 1
+
+
+def write_config(folder: Path, **changed: Any) -> str:
+    """A folder that is bert-base-uncased, as far as its config goes."""
+    sizes = {"num_hidden_layers": 12, "hidden_size": 768, "vocab_size": 30522}
+    folder.mkdir(parents=True)
+    config = {"model_type": "bert"} | sizes | changed
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({}, IS_COPY),
+        ({"num_hidden_layers": 6}, "its num_hidden_layers is 6, not 12"),
+        ({"hidden_size": 384}, "its hidden_size is 384, not 768"),
+        ({"vocab_size": 28996}, "its vocab_size is 28996, not 30522"),
+        ({"model_type": "roberta"}, "its model_type is roberta, not bert"),
+    ],
+)
+def test_a_name_is_believed_with_its_sizes(
+    changed: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    folder = write_config(tmp_path / "bert-base-uncased", **changed)
+    assert describe_copy(folder, BERT).endswith(reason)
+    link = tmp_path / "links" / "bert-base-uncased"
+    link.parent.mkdir()
+    link.symlink_to(folder)
+    assert describe_copy(str(link), BERT).endswith(reason)
+    renamed = Path(folder).rename(tmp_path / "mine")
+    assert describe_copy(str(renamed), BERT) == OTHER_NAME
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("models--google-bert--bert-base-uncased", IS_COPY),
+        ("models--someone--bert-base-uncased", OTHER_NAME),
+    ],
+)
+def test_a_snapshot_has_the_name_of_its_cache_folder(
+    name: str, expected: str, tmp_path: Path
+) -> None:
+    folder = write_config(tmp_path / name / "snapshots" / "86b5e093")
+    assert describe_copy(folder, BERT) == expected
+
+
+@pytest.mark.parametrize("name", ["someone/bert-base-uncased", "roberta-base"])
+def test_a_hub_name_of_another_owner_is_no_copy(name: str) -> None:
+    assert describe_copy(name, BERT) == OTHER_NAME
+
+
+def test_sizes_of_all_published_encoders_are_known() -> None:
+    assert set(published_sizes()) == set(ROWS["path"]) - {""}
+
+
+def test_a_trained_encoder_is_no_copy(tmp_path: Path) -> None:
+    folder = tmp_path / "all-MiniLM-L6-v2"
+    SentenceEncoder("builtin-sample").save(folder)
+    assert "it was trained here" in describe_copy(
+        str(folder), "sentence-transformers/all-MiniLM-L6-v2"
+    )
+
+
+def test_seeds_are_averaged(run: Callable[..., pd.DataFrame]) -> None:
+    first, second = (run(FLOW, seeds=seed)["ours"].item() for seed in (0, 1))
+    (both,) = run(FLOW, seeds=[0, 1]).to_dict("records")
+    assert both["ours"] == pytest.approx((first + second) / 2)
+    assert both["std"] == pytest.approx(abs(first - second) / np.sqrt(2))
+
+
+def test_files_hold_what_is_returned(
+    run: Callable[..., pd.DataFrame], output: Path
+) -> None:
+    lines = run([RAW, MTEB], output=output)
+    assert output.with_suffix(".csv").read_text() == lines.to_csv(index=False)
+    results = Results.load(output)
+    rows = results.frame.query(
+        "aggregation in ['all', 'wmean'] and metric == 'spearman'"
+    )
+    assert rows[["low", "high"]].notna().all(axis=None)
+    assert len(results.record["published"]) == len(lines)
+    page = report(output).read_text(encoding="utf-8")
+    assert page.count(f'<th scope="row">{MTEB}</th>') == 1
+    # Finished cells are read again: the encoder is not used.
+    again = run([RAW, MTEB], output=output, cache=EmbeddingCache(False))
+    pd.testing.assert_frame_equal(again, lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": "li2021"}, "rows: received 'li2021'.*li2020"),
+        ({"rows": GLOVE}, "encoder: received .*expected a text file of word vectors"),
+        ({"rows": "*-simcse-unsup-wiki1m"}, "encoder: .*expected its run folder"),
+        ({"rows": FLOW, "encoder": "roberta-base"}, "encoder: received 'roberta-base'"),
+        ({"rows": RAW, "tasks": "STS17"}, "tasks: received 'STS17'"),
+        ({"rows": MTEB, "tasks": "SICKR"}, "tasks: .*SICKR"),
+        ({"rows": RAW, "seeds": []}, "seeds: received none"),
+        ({"rows": RAW, "bootstrap": -1}, "bootstrap: received -1"),
+        ({"rows": RAW, "output": "rows.csv"}, r"output: received rows\.csv"),
+    ],
+)
+def test_mistakes_are_named(
+    options: dict[str, Any], message: str, run: Callable[..., pd.DataFrame]
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(**options)

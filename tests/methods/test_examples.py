@@ -1,0 +1,332 @@
+"""Examples of all methods, and the edits that make positives."""
+
+import warnings
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.nli import LABELS, NLIData, load_nli
+from flowbert.data.sample import sample_encoder_path
+from flowbert.data.sts import STSData, Subset
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.fitting import fit
+from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
+from flowbert.methods.examples import (
+    OBJECTIVES,
+    POSITIVES,
+    Examples,
+    make_examples,
+    used_options,
+)
+from flowbert.methods.mlm import MLMModule
+from flowbert.tasks import STS, load_tasks
+from texts import CORPUS, trainable
+
+SENTENCES = CORPUS.sentences
+NLI: dict[str, Any] = {"nli": "builtin-sample"}
+
+
+@pytest.fixture(scope="session")
+def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A masked language model with random prediction layers."""
+    folder = tmp_path_factory.mktemp("masked")
+    MLMModule(trainable()).trained_encoder().save(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
+def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
+    given: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
+    used = used_options("simcse", positive=positive)
+    options = {name: value for name, value in given.items() if name in used}
+    examples = make_examples("simcse", CORPUS, positive=positive, **options)
+    assert examples.columns == (SENTENCES, SENTENCES)
+    assert not examples.needs_dropout
+    edit = examples.edit
+    assert edit is not None
+    first, again, other = (
+        edit(SENTENCES, [Random(seed + i) for i in range(len(SENTENCES))])
+        for seed in (0, 0, 1)
+    )
+    assert first == again != other
+    for sentence, text in zip(SENTENCES, first, strict=True):
+        words, left = sentence.split(), text.split()
+        changed = 1.0 if positive == "delete_one_word" else 0.3 * len(words)
+        if positive == "mlm":
+            new = sum(a != b for a, b in zip(words, left, strict=True))
+            assert new <= max(1, changed + 0.5)
+            continue
+        assert abs(len(words) - len(left) - changed) <= 0.5  # rounded
+        rest = iter(words)
+        assert all(word in rest for word in left)  # in their order
+        assert positive != "crop" or text in sentence
+
+
+@pytest.mark.parametrize("name", WORD_EDITS)
+@pytest.mark.parametrize("rate", [0.01, 0.99])
+def test_a_word_is_left(name: str, rate: float) -> None:
+    rngs = [Random(i) for i in range(3)]
+    texts = edit_words(name, rate, ["one", "one two", "a b c d e f"], rngs)
+    assert texts[0] == "one"
+    assert all(texts)
+
+
+def test_replacement_ignores_the_batch_and_keeps_the_end(masked_model: str) -> None:
+    replace = MaskedReplacement(masked_model, 0.5)
+    texts = ["a dog runs home", " ".join(["dog"] * 300)]  # the model reads 128 tokens
+    alone = [replace([text], [Random(i)])[0] for i, text in enumerate(texts)]
+    assert replace(texts, [Random(0), Random(1)]) == alone
+    assert alone[1].split()[130:] == ["dog"] * 170
+
+
+def test_positives_of_the_data() -> None:
+    data = load_nli("builtin-sample")
+    labelled = zip(data.premises, data.hypotheses, data.labels, strict=True)
+    entailed = [(a, b) for a, b, label in labelled if label == "entailment"]
+    same = make_examples("simcse", CORPUS)
+    following = make_examples("simcse", CORPUS, positive="next_sentence")
+    triples = make_examples("simcse", positive="entailment", **NLI)
+    pairs = make_examples("simcse", positive="entailment", hard_negatives=False, **NLI)
+    assert same.columns == (SENTENCES, SENTENCES)
+    assert same.needs_dropout
+    assert following.columns == (
+        SENTENCES[:99] + SENTENCES[100:-1],
+        SENTENCES[1:100] + SENTENCES[101:],
+    )
+    assert list(zip(*triples.columns, strict=True)) == data.triples()
+    assert list(zip(*pairs.columns, strict=True)) == entailed
+    assert make_examples("mlm", CORPUS).columns == (SENTENCES,)
+
+
+def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
+    def pairs(source: Any, **options: Any) -> list[str]:
+        corpus = load_corpus(source, **options)
+        made = make_examples("simcse", corpus, positive="next_sentence")
+        return ["".join(pair) for pair in zip(*made.columns, strict=True)]
+
+    (tmp_path / "a.txt").write_text("a\nb\n\n\nc\nd\ne\n \nf\n")
+    (tmp_path / "b.txt").write_text("g\nh\n")
+    expected = ["ab", "cd", "de", "gh"]
+    assert pairs(f"{tmp_path}/*.txt") == expected
+    assert pairs([*"ab", "", *"cde", "", "f", "", *"gh"]) == expected
+    with pytest.warns(FlowbertWarning, match=r"b\.txt: has no blank line"):
+        assert pairs(f"{tmp_path}/b.txt") == ["gh"]
+    unordered: list[tuple[Any, dict[str, str]]] = [
+        ("builtin-sample", {}),
+        ("nli", NLI),
+        ("target", {"task": "SAMPLE"}),
+        ("train_only", {"task": "SAMPLE"}),
+        (load_corpus("builtin-sample").sample(50, 0), {}),
+        (["a", "", "b"], {}),
+    ]
+    for source, options in unordered:
+        with pytest.raises(UserError, match=r"corpus: received .*follow"):
+            pairs(source, **options)
+
+
+def test_objectives() -> None:
+    data = load_nli("builtin-sample")
+    tasks = load_tasks("SAMPLE", split=["test", "dev"])
+    softmax = make_examples("sbert", tasks=tasks, **NLI)
+    cosine = make_examples("sbert", tasks=tasks, objective="cosine")
+    triplet = make_examples("sbert", tasks=tasks, objective="triplet", **NLI)
+    assert softmax.targets is not None
+    assert cosine.targets is not None
+    assert softmax.columns == (data.premises, data.hypotheses)
+    assert [LABELS[target] for target in softmax.targets] == list(data.labels)
+    (labels,) = tasks[0].labels()
+    assert cosine.columns == (labels.sentences1, labels.sentences2)
+    np.testing.assert_array_equal(cosine.targets, (labels.scores / 5).astype("f4"))
+    assert len(triplet.columns) == 3
+
+
+def scored(scores: list[float], limits: tuple[float, float]) -> Any:
+    """A task whose train split has these scores."""
+    texts = [tuple(f"{side} {n}" for n in range(len(scores))) for side in "abcd"]
+    splits = {
+        "train": [Subset("own", texts[0], texts[1], np.array(scores))],
+        "test": [Subset("own", texts[2], texts[3], np.array(scores))],
+    }
+    return STS(STSData("own", splits, limits), "test")
+
+
+@pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
+@pytest.mark.parametrize("width", [1.0, 4.0, 100.0])
+def test_targets_do_not_depend_on_the_scale_of_the_scores(
+    low: float, width: float
+) -> None:
+    shares = [0.0, 0.25, 1.0, 0.5]
+    task = scored([low + width * share for share in shares], (low, low + width))
+    made = make_examples("sbert", tasks=[task], objective="cosine")
+    assert made.targets is not None
+    assert made.targets.tolist() == shares
+
+
+def test_measured_pairs_are_no_labels() -> None:
+    tasks: list[Any] = load_tasks("SAMPLE", split=["test", "train"])
+    (labels,) = tasks[0].labels()
+    tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
+    options: dict[str, Any] = {"tasks": tasks, "objective": "cosine"}
+    with pytest.raises(UserError, match=r"labels: .* of 3000 pairs are measured"):
+        make_examples("sbert", **options)
+    with pytest.warns(FlowbertWarning, match="measured in SAMPLE train and left out"):
+        made = make_examples("sbert", drop_overlap=True, **options)
+    pairs = zip(*made.columns, strict=True)
+    measured = zip(labels.sentences1[:10], labels.sentences2[:10], strict=True)
+    assert not {*pairs} & {*measured}
+
+
+def test_sample_and_digest() -> None:
+    columns = (tuple("abcdef"), tuple("ABCDEF"))
+    examples = Examples("letters", columns, np.arange(6))
+    drawn = examples.sample(4, seed=1)
+    assert drawn.targets is not None
+    numbers = drawn.targets.tolist()
+    assert numbers == sorted({*numbers})
+    assert drawn.columns == tuple(tuple(c[i] for i in numbers) for c in columns)
+    assert examples.sample(6, seed=1) is examples
+    swapped = Examples("letters", columns[::-1], np.arange(6))
+    without = Examples("letters", columns)
+    assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
+
+
+GIVEN: dict[str, tuple[Any, ...]] = {
+    "positive": POSITIVES,
+    "objective": OBJECTIVES,
+    "positive_rate": (0.1, 0.5),
+    "mlm_path": ("a", "b"),
+    "hard_negatives": (True, False),
+    "drop_overlap": (True, False),
+    "nli": ("builtin-sample", "other.jsonl"),
+    "corpus": (CORPUS, Corpus("other", SENTENCES[:150], 1, (0, 100))),
+}
+"""Two values or more of each option."""
+WAYS: list[tuple[str, dict[str, str]]] = [
+    *(("simcse", {"positive": name}) for name in POSITIVES),
+    *(("sbert", {"objective": name}) for name in OBJECTIVES),
+    ("mlm", {}),
+]
+
+
+@pytest.fixture
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NLI pairs and a masked model that say where they come from; tasks whose pairs overlap."""
+
+    class Replacement:
+        def __init__(self, path: str, rate: float) -> None:
+            self.path, self.rate = path, rate
+
+        def __call__(self, sentences: Any, rngs: Any) -> list[str]:
+            return [f"{self.path} {self.rate}" for _ in sentences]
+
+    def nli(source: str) -> NLIData:
+        pairs = [(source, f"{source} {label}", label) for label in LABELS]
+        pairs += [("alone", "entailed", "entailment")]
+        return NLIData(*zip(*pairs, strict=True))
+
+    module = "flowbert.methods.examples"
+    monkeypatch.setattr(f"{module}.MaskedReplacement", Replacement)
+    monkeypatch.setattr(f"{module}.load_nli", nli)
+
+
+def outcome(method: str, options: dict[str, Any]) -> str:
+    """What is trained on, or the error."""
+    train, test = (
+        [Subset("own", (*left, "x"), (*right, "y"), np.arange(3.0))]
+        for left, right in ((("a", "b"), ("c", "d")), (("e", "f"), ("g", "h")))
+    )
+    task: Any = STS(STSData("own", {"train": train, "test": test}), "test")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlowbertWarning)
+        try:
+            made = make_examples(method, tasks=[task], **options)
+        except UserError as error:
+            return str(error)
+    edited = []
+    if made.edit is not None:
+        edited = made.edit(made.columns[1], [Random(n) for n in range(len(made))])
+    return f"{made.digest} {edited}"
+
+
+@pytest.mark.usefixtures("small_data")
+@pytest.mark.parametrize(("method", "way"), WAYS)
+def test_an_option_changes_the_examples_or_is_refused(
+    method: str, way: dict[str, str]
+) -> None:
+    """Two values of an option that has no effect would give the same examples."""
+    used = used_options(method, **way)
+    least = {name: values[0] for name, values in GIVEN.items() if name in used} | way
+    for name, values in GIVEN.items():
+        if name in way:
+            continue
+        outcomes = [outcome(method, {**least, name: value}) for value in values]
+        if name in used:
+            assert len(set(outcomes)) == len(values), name
+        else:
+            assert all("which has no effect on" in each for each in outcomes), name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on method sbert"),
+        ({"nli": "hub", "method": "mlm"}, "nli: .* no effect on method mlm"),
+        ({"model": {"margin": 2.0}}, "margin: received 2.0, which has no effect"),
+        ({"data": {"positive": "crop"}}, "positive: received 'crop', which has no"),
+    ],
+)
+def test_a_fit_refuses_options_without_effect(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"method": "sbert", "run_dir": tmp_path / "run"} | options
+    if "corpus" not in given and given["method"] == "sbert":
+        given["nli"] = "builtin-sample"
+    with pytest.raises(UserError, match=message):
+        fit(**given)
+    assert not (tmp_path / "run").exists()
+
+
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("simcse", {"positive": "crops"}, "positive: received 'crops'; expected dropout"),
+    ("sbert", {"objective": "soft"}, "objective: received 'soft'; expected softmax"),
+    ("simcse", {"positive_rate": 1.0}, "positive_rate: received 1.0"),
+    ("simcse", {"positive": "entailment"}, "corpus: received 'sample', which has no"),
+    ("mlm", {"corpus": None}, "corpus: received None"),
+    (
+        "sbert",
+        {
+            "objective": "cosine",
+            "tasks": load_tasks("SAMPLE", split="train"),
+            "corpus": None,
+        },
+        "labels: received none to learn from for SAMPLE",
+    ),
+    ("simcse", {"positive": "mlm"}, "mlm_path: received nothing"),
+    (
+        "simcse",
+        {"positive": "mlm", "mlm_path": "./no"},
+        "mlm_path: ./no cannot be read",
+    ),
+    (
+        "simcse",
+        {"positive": "mlm", "mlm_path": str(sample_encoder_path())},
+        "mlm_path: received .*tiny-bert; expected a masked language model",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "message"), MISTAKES)
+def test_mistakes(method: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_examples(method, **{"corpus": CORPUS} | options)
+
+
+def test_triples_need_contradictions(tmp_path: Path) -> None:
+    path = tmp_path / "nli.tsv"
+    path.write_text("premise\thypothesis\tlabel\na dog\tan animal\tentailment\n")
+    with pytest.raises(UserError, match=f"nli: received {path}"):
+        make_examples("simcse", positive="entailment", nli=str(path))

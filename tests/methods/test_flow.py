@@ -1,0 +1,191 @@
+"""The flow's LightningModule: what it learns, logs, refuses, and on several processes."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning import Callback, Trainer
+from torch.utils.data import DataLoader, TensorDataset
+
+from fits import DIM, differences, fit, make_data, make_module, make_rows
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.flows import bits_per_dim
+from flowbert.methods import FlowModule
+from flowbert.training import RowsDataModule
+from flowbert.training.trainer import quiet_lightning
+
+ROWS = make_rows(600)
+close = torch.testing.assert_close
+
+
+def fitted(
+    folder: Path,
+    rows: Any = ROWS,
+    *,
+    max_epochs: int = 1,
+    precision: Any = "32-true",
+    **options: Any,
+) -> tuple[FlowModule, Trainer]:
+    module, data = make_module(**options), RowsDataModule(rows, held_out=0.1)
+    trainer: dict[str, Any] = {"max_epochs": max_epochs, "precision": precision}
+    return module, fit(folder, module=module, data=data, **trainer)
+
+
+def test_fit_standardizes_and_lowers_the_nll(tmp_path: Path) -> None:
+    x = torch.from_numpy(ROWS)
+    start, _ = fitted(tmp_path, learning_rate=1e-9)
+    module, _ = fitted(tmp_path, max_epochs=20, coupling="affine")
+    assert module.flow.nll(x).mean() < start.flow.nll(x).mean() - 0.5
+    latents = module.flow.latents(x)
+    # Of 600 normal numbers both are known to 0.04; noise and an unfinished fit add some.
+    assert latents.mean(0).abs().max() < 0.3
+    assert (latents.std(0) - 1).abs().max() < 0.3
+
+
+def test_seed_decides_everything(tmp_path: Path) -> None:
+    first = fitted(tmp_path, seed=1)[1]
+    same, other = (
+        fitted(tmp_path, torch.from_numpy(ROWS), seed=seed)[1] for seed in (1, 2)
+    )
+    assert differences(first, same) == []
+    assert differences(first, other) != []
+
+
+def test_logged_figures_are_the_likelihoods(tmp_path: Path) -> None:
+    module, trainer = fitted(tmp_path, noise=0.0)
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    logged = [dict(trainer.callback_metrics)]
+    assert math.isfinite(logged[0]["step/nll"])
+    trainer.test(module, data, verbose=False)
+    logged.append(dict(trainer.callback_metrics))
+    parts = {"train": data.likelihood_rows(), "held_out": data.held_out_rows}
+    for split, part in parts.items():
+        x = torch.from_numpy(part[np.arange(len(part))])
+        nll = module.flow.nll(x).mean().detach()
+        for figures in logged:
+            # Sums of 500 float32 numbers in another order.
+            close(figures[f"{split}/nll"], nll, rtol=1e-5, atol=0)
+            bits = figures[f"{split}/bits_per_dim"]
+            close(bits, bits_per_dim(nll, DIM), rtol=1e-5, atol=0)
+    predicted: Any = trainer.predict(module, data)
+    close(torch.cat(predicted), module.flow.latents(torch.from_numpy(ROWS)))
+
+
+def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(
+    tmp_path: Path,
+) -> None:
+    x = np.random.default_rng(0).normal(size=(512, 8)).astype(np.float32)
+    x[:, 3] *= 1e-7
+    module, trainer = fitted(tmp_path, x, dim=8, noise=0.25, learning_rate=1e-9)
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    expected = math.sqrt(0.25 * data.start_sample().var(0).mean())
+    assert module.noise_std.item() == pytest.approx(expected, rel=1e-5)
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    latents = module.flow.latents(torch.from_numpy(x) + module.noise_std * noise)
+    assert latents.std(dim=0).max() < 2  # 1e6, if its own deviation were the start
+
+
+@pytest.mark.filterwarnings("ignore:.*fp16 is not supported", "ignore:.*float16")
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "16-true"])
+def test_precision_of_the_trainer_is_not_that_of_the_flow(
+    precision: str, tmp_path: Path
+) -> None:
+    _, expected = fitted(tmp_path)
+    _, trainer = fitted(tmp_path, precision=precision)
+    assert differences(expected, trainer) == []
+    assert trainer.callback_metrics == expected.callback_metrics
+
+
+@pytest.mark.parametrize(("noise", "enough"), [(0.0, DIM + 1), (0.05, 2)])
+def test_too_few_distinct_rows_are_a_flaw(
+    noise: float, enough: int, tmp_path: Path
+) -> None:
+    rows = make_rows(enough)
+    module = make_module(noise=noise)
+    fit(tmp_path, module=module, data=make_data(rows=np.repeat(rows, 3, axis=0)))
+    assert module.flaw is None
+    module = make_module(noise=noise)
+    few = make_data(rows=np.repeat(rows[1:], 3, axis=0))
+    with pytest.warns(FlowbertWarning, match=f"N={enough - 1} .* in D={DIM} "):
+        trainer = fit(tmp_path, module=module, data=few)
+    file = tmp_path / "flawed.ckpt"
+    trainer.save_checkpoint(file)
+    loaded = FlowModule.load_from_checkpoint(file, weights_only=True)
+    assert loaded.flaw == module.flaw is not None
+    assert loaded.hparams == module.hparams
+    assert torch.equal(loaded.noise_std, module.noise_std)
+
+
+class Diverge(Callback):
+    def on_train_batch_start(self, trainer: Trainer, module: Any, *_: Any) -> None:
+        if trainer.global_step == 3:
+            name = "levels.0.step_0.actnorm.bias"
+            module.flow.get_parameter(name).data.fill_(math.nan)
+
+
+def test_divergence_names_the_parameter_or_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=r"parameter levels\.0\.step_0\.actnorm\.bias"):
+        fit(tmp_path, Diverge())
+    module = make_module()
+    monkeypatch.setattr(FlowModule, "device", torch.device("cuda"))
+    for _ in range(49):  # the losses on an accelerator are read now and then
+        module.check_loss(torch.tensor(math.inf))
+    with pytest.raises(UserError, match=r"received 0\.01, .* loss is inf at step 0"):
+        module.check_loss(torch.tensor(0.0))
+
+
+def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
+    x = torch.from_numpy(ROWS)
+    options: dict[str, Any] = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "default_root_dir": tmp_path,
+    }
+    fits = []
+    for rows in (TensorDataset(x), x):  # lists of one tensor, and tensors
+        module: Any = make_module()
+        with quiet_lightning():
+            trainer = Trainer(max_epochs=2, **options)
+            loader: DataLoader[Any] = DataLoader(rows, 64)  # type: ignore[arg-type]
+            trainer.fit(module, loader, [loader, loader])
+            assert {"val/nll", "val_1/nll"} <= trainer.callback_metrics.keys()
+            nll = module.flow.nll(x).mean()
+            # Means of batches in float32 against one mean.
+            close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
+            predicted: Any = trainer.predict(module, loader)
+        close(torch.cat(predicted), module.flow.latents(x))
+        assert module.flaw is None
+        start = x.var(0).mean() * module.hparams["noise"]
+        close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
+        fits.append(trainer)
+    assert differences(*fits) == []
+    pairs: DataLoader[Any] = DataLoader(TensorDataset(x, x), 64)
+    with quiet_lightning(), pytest.raises(ValueError, match="received 2 values"):
+        Trainer(max_epochs=1, **options).fit(make_module(), pairs)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"levels": 5}, "levels: received 5"),
+    ({"noise": -0.1}, r"noise: received -0\.1"),
+    ({"learning_rate": 0.0}, r"learning_rate: received 0\.0"),
+    ({"learning_rate": math.inf}, "learning_rate: received inf"),
+    ({"weight_decay": math.nan}, "weight_decay: received nan"),
+    ({"schedule": "linaer"}, "schedule: received 'linaer'.*'linear'"),
+    ({"warmup": 1.0}, r"warmup: received 1\.0"),
+    ({"seed": -1}, "seed: received -1"),
+    ({"mixing": "lou"}, "mixing: received 'lou'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        FlowModule(8, **arguments)

@@ -1,0 +1,278 @@
+"""Masked language modelling: the masks, the loss of chosen tokens, words that spread."""
+
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import DistilBertConfig, DistilBertModel, GPT2Config, GPT2Model
+
+from fits import fit
+from flowbert.data.corpus import load_corpus
+from flowbert.encoders.cpu import fast_training
+from flowbert.errors import UserError
+from flowbert.methods.examples import make_examples
+from flowbert.methods.losses import mean_pair_cosine
+from flowbert.methods.masking import (
+    IGNORED,
+    mask_tokens,
+    predict_chosen,
+    predict_masked,
+    prediction_loss,
+)
+from flowbert.methods.mlm import MLMModule
+from flowbert.methods.simcse import SimCSEModule
+from flowbert.seeding import Stream
+from texts import examples, small_network, text_data, trainable
+
+DISTILBERT = small_network(DistilBertModel, DistilBertConfig)
+
+
+class Tokenizer:
+    """The mask token, 4, is the only special one of 1,000."""
+
+    mask_token_id = 4
+    all_special_ids = (4,)
+
+    def __len__(self) -> int:
+        return 1000
+
+
+def masked(ids: Tensor, fraction: float = 0.15, seed: int = 0, **options: Any) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return mask_tokens(ids, Tokenizer(), fraction, generator, **options)
+
+
+def random_ids(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(100, 1000, shape, generator=generator)
+
+
+def test_shares_of_masked_random_and_kept_tokens() -> None:
+    ids = random_ids(400, 500)
+    inputs, labels = masked(ids)
+    chosen = labels != IGNORED
+    # Five standard errors of shares of 200,000 and 30,000 tokens.
+    assert chosen.float().mean().item() == pytest.approx(0.15, abs=0.004)
+    assert (inputs[chosen] == 4).float().mean().item() == pytest.approx(0.8, abs=0.012)
+    kept = (inputs[chosen] == ids[chosen]).float().mean().item()
+    assert kept == pytest.approx(0.1, abs=0.009)
+    drawn = inputs[chosen & (inputs != 4) & (inputs != ids)].float()
+    assert drawn.mean().item() == pytest.approx(500, abs=27)
+    assert torch.equal(labels[chosen], ids[chosen])
+    assert torch.equal(inputs[~chosen], ids[~chosen])
+
+
+def test_masks_depend_on_the_generator_and_spare_special_tokens() -> None:
+    ids = random_ids(20, 20)
+    ids[:, ::2] = 4
+    state = torch.get_rng_state()
+    first, again, other = (masked(ids, 0.5, seed)[1] for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert (first[:, ::2] == IGNORED).all()
+    assert (masked(ids, 0.999999)[1][:, 1::2] == ids[:, 1::2]).all()
+
+
+def test_whole_words_are_chosen_together() -> None:
+    ids = random_ids(300, 200)
+    continues = torch.rand(ids.shape, generator=torch.Generator().manual_seed(2)) < 0.5
+    continues[:, 0] = False
+    inputs, labels = masked(ids, continues=continues)
+    chosen = labels != IGNORED
+    inner = continues[:, 1:]
+    assert torch.equal(chosen[:, 1:][inner], chosen[:, :-1][inner])
+    # Five standard errors of 30,000 words.
+    assert chosen[~continues].float().mean().item() == pytest.approx(0.15, abs=0.011)
+    assert (inputs[chosen] == 4).float().mean().item() == pytest.approx(0.8, abs=0.03)
+    without = masked(ids, continues=torch.zeros_like(continues))
+    assert all(torch.equal(a, b) for a, b in zip(masked(ids), without, strict=True))
+
+
+def test_words_of_a_tokenizer() -> None:
+    module = MLMModule(trainable(), whole_words=True)
+    tokenizer = module.encoder.backbone.tokenizer
+    ids = module.encoder.tokenize(["Unbelievable xylophonists misunderstand."])[
+        "input_ids"
+    ]
+    assert module.continuing is not None
+    continues = torch.isin(ids, module.continuing)[0].tolist()
+    tokens = tokenizer.convert_ids_to_tokens(ids[0].tolist())
+    assert continues == [token.startswith("##") for token in tokens]
+    assert any(continues)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("path", ["builtin-sample", DISTILBERT])
+def test_loss_and_gradients_are_those_of_all_logits(path: Any, packed: bool) -> None:
+    module = MLMModule(trainable(path=path), dropout=0.0)
+    encoder, predictor = module.encoder, module.predictor
+    (chunk,) = text_data(encoder, examples("mlm")).features(0, range(16))["chunks"]  # type: ignore[arg-type]
+    ids, labels = mask_tokens(
+        chunk["input_ids"], encoder.backbone.tokenizer, 0.3, torch.Generator()
+    )
+    chunk = {**chunk, "input_ids": ids}
+    logits = predictor(**chunk).logits
+    expected = functional.cross_entropy(logits.transpose(1, 2), labels)
+    halves = [
+        {name: x[rows] for name, x in chunk.items()}
+        for rows in (slice(8), slice(8, 16))
+    ]
+    parts = [labels[:8], labels[8:]]
+    with fast_training(encoder) if packed else nullcontext():
+        loss = prediction_loss(*predict_chosen(predictor, encoder, halves, parts))
+    torch.testing.assert_close(loss, expected)
+    weights = list(predictor.parameters())
+    gradients = torch.autograd.grad(loss, weights)
+    whole = torch.autograd.grad(expected, weights)
+    scale = max(float(gradient.abs().max()) for gradient in whole)
+    for gradient, other in zip(gradients, whole, strict=True):
+        # Sums of thousands of terms in another order, in units of 6e-8 of the largest.
+        torch.testing.assert_close(gradient, other, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_a_batch_without_chosen_tokens_has_loss_zero_and_a_gradient() -> None:
+    module = MLMModule(trainable())
+    chunk = module.encoder.tokenize(["A dog."])
+    nothing = torch.full_like(chunk["input_ids"], IGNORED)
+    loss = prediction_loss(
+        *predict_chosen(module.predictor, module.encoder, [chunk], [nothing])
+    )
+    assert loss == 0
+    weight = module.predictor.get_input_embeddings().weight
+    assert not torch.autograd.grad(loss, weight)[0].any()
+
+
+def test_prediction_layers_are_saved_and_start_by_seed(tmp_path: Path) -> None:
+    encoder = trainable()
+    state = torch.get_rng_state()
+    first, again, other = (MLMModule(encoder, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), state)
+    head, same, different = (
+        m.predictor.cls.state_dict() for m in (first, again, other)
+    )
+    assert all(torch.equal(head[name], same[name]) for name in head)
+    assert not all(torch.equal(head[name], different[name]) for name in head)
+    other.trained_encoder().save(tmp_path / "encoder")
+    loaded = MLMModule(trainable(path=tmp_path / "encoder"))
+    for name, value in loaded.predictor.cls.state_dict().items():
+        assert torch.equal(value, different[name])
+
+
+def test_validation_is_weighted_by_chosen_tokens(tmp_path: Path) -> None:
+    encoder = trainable()
+    module: Any = MLMModule(encoder, whole_words=True, mask_fraction=0.1)
+    data: Any = text_data(encoder, examples("mlm", 24))
+    trainer = fit(tmp_path, module=module, data=data, max_steps=1)
+    assert "step/mlm_accuracy" in trainer.callback_metrics
+    module.eval()
+    total, right, count = 0.0, 0, 0
+    for number, batch in enumerate(data.val_dataloader()):
+        stream = Stream(0, "validation masks", batch=number)
+        with torch.no_grad():
+            logits, ids = predict_masked(module, batch["chunks"], stream)
+        total += float(functional.cross_entropy(logits, ids, reduction="sum"))
+        right += int((logits.argmax(1) == ids).sum())
+        count += len(ids)
+    (logged,) = trainer.validate(module, data, verbose=False)
+    assert logged["val/mlm_loss"] == pytest.approx(total / count)
+    assert logged["val/mlm_accuracy"] == pytest.approx(right / count)
+
+
+def test_training_predicts_better_and_spreads_words(tmp_path: Path) -> None:
+    cosines = []
+    for weight in (0.0, 1.0):
+        encoder = trainable()
+        module: Any = MLMModule(encoder, cosreg_weight=weight, learning_rate=1e-3)
+        of = make_examples("mlm", load_corpus("builtin-sample")).sample(960, 0)
+        data: Any = text_data(encoder, of, batch_size=16, held_out=0.1)
+        losses = []
+        for epochs in (0, 1):
+            trainer = fit(tmp_path, module=module, data=data, max_epochs=epochs)
+            (metrics,) = trainer.validate(module, data, verbose=False)
+            losses.append(metrics["val/mlm_loss"])
+        assert losses[1] < losses[0] - 1
+        words = module.predictor.get_input_embeddings().weight.detach()
+        cosines.append(float(mean_pair_cosine(words)))
+    assert cosines[1] < cosines[0] - 0.05
+
+
+def test_new_prediction_layers_are_told(tmp_path: Path) -> None:
+    def train(module: Any, **options: Any) -> list[str]:
+        data: Any = text_data(module.encoder, examples(size=24, positive="crop"))
+        if isinstance(module, MLMModule):
+            data = text_data(module.encoder, examples("mlm", 24))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit(tmp_path, module=module, data=data, max_steps=2, **options)
+        texts = [str(each.message) for each in caught]
+        return [text for text in texts if "has no prediction layers" in text]
+
+    (message,) = train(MLMModule(trainable()))
+    assert message.startswith("builtin-sample: ")
+    assert len(train(SimCSEModule(trainable(), mlm_weight=0.1))) == 1
+    assert train(SimCSEModule(trainable())) == []
+    first = MLMModule(trainable(), head_only=True)
+    assert train(first) == []
+    first.trained_encoder().save(tmp_path / "encoder")
+    path = tmp_path / "encoder"
+    assert train(MLMModule(trainable(path=path))) == []
+    assert train(SimCSEModule(trainable(path=path), mlm_weight=0.1)) == []
+
+
+def test_the_head_alone_is_trained(tmp_path: Path) -> None:
+    module: Any = MLMModule(trainable(), head_only=True, learning_rate=1e-3)
+    before = {name: x.clone() for name, x in module.predictor.state_dict().items()}
+    of = make_examples("mlm", load_corpus("builtin-sample")).sample(960, 0)
+    data: Any = text_data(module.encoder, of, batch_size=16, held_out=0.1)
+    losses = []
+    for epochs in (0, 1):
+        trainer = fit(tmp_path, module=module, data=data, max_epochs=epochs)
+        (metrics,) = trainer.validate(module, data, verbose=False)
+        losses.append(metrics["val/mlm_loss"])
+    assert losses[1] < losses[0] - 1
+    after = module.predictor.state_dict()
+    changed = {name for name, value in before.items() if not after[name].equal(value)}
+    assert changed
+    assert all(name.startswith("cls.predictions") for name in changed)
+    with pytest.raises(
+        UserError, match=r"cosreg_weight: received 1\.0, which has no effect"
+    ):
+        MLMModule(trainable(), head_only=True, cosreg_weight=1.0)
+
+
+GPT2 = small_network(GPT2Model, GPT2Config)
+UNTIED = small_network(DistilBertModel, DistilBertConfig, tie_word_embeddings=False)
+MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
+    (GPT2, {}, "encoder: received '' of type 'gpt2'"),
+    (UNTIED, {"cosreg_weight": 1.0}, "cosreg_weight: received 1.0; expected 0"),
+]
+
+
+@pytest.mark.parametrize(("path", "options", "message"), MISTAKES)
+def test_networks_have_limits(path: Any, options: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        MLMModule(trainable(path=path), **options)
+
+
+def test_tokenizers_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = trainable()
+    tokenizer = encoder.backbone.tokenizer
+    monkeypatch.setattr(tokenizer, "get_vocab", lambda: {"a": 5})
+    with pytest.raises(UserError, match="whole_words: received true; expected false"):
+        MLMModule(encoder, whole_words=True)
+    tokenizer.mask_token = None
+    with pytest.raises(UserError, match="whose tokenizer has no mask token"):
+        MLMModule(encoder)
+
+
+def test_pooler_is_refused(tmp_path: Path) -> None:
+    module = SimCSEModule(trainable(pooling="cls"), head="mlp")
+    module.trained_encoder().save(tmp_path / "encoder")
+    with pytest.raises(UserError, match="pooling: received cls_pooler"):
+        MLMModule(trainable(path=tmp_path / "encoder"))

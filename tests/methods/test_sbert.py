@@ -1,0 +1,69 @@
+"""Sentence-BERT: the step of each objective on its data, and that it learns."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fits import fit
+from flowbert.errors import UserError
+from flowbert.methods.examples import OBJECTIVES
+from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
+from flowbert.methods.sbert import SBERTModule
+from texts import examples, step, text_data, trainable
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_step_is_the_objective(objective: str, pooling: str) -> None:
+    encoder = trainable(pooling=pooling)
+    options: dict[str, Any] = {"margin": 0.7} if objective == "triplet" else {}
+    module = SBERTModule(encoder, objective, **options, dropout=0.0)
+    of = examples("sbert", size=8, objective=objective)
+    module.check_examples(of)
+    data = text_data(encoder, of)
+    batch = data.batch(0, list(range(8)))
+    loss, gradients = step(module, batch)
+    columns = [encoder(encoder.tokenize(side)) for side in data.sentences(0, range(8))]
+    if objective == "triplet":
+        expected = triplet_loss(columns[0], columns[1], columns[2], 0.7)
+    elif objective == "cosine":
+        expected = cosine_loss(columns[0], columns[1], batch["targets"])
+    else:
+        assert module.classifier is not None
+        expected = softmax_loss(
+            columns[0], columns[1], batch["targets"], module.classifier
+        )
+    # Other paddings round otherwise.
+    torch.testing.assert_close(loss, expected.detach(), atol=1e-5, rtol=1e-4)
+    assert gradients.keys() == dict(module.named_parameters()).keys()
+
+
+def test_objectives_need_their_examples() -> None:
+    for objective in OBJECTIVES:
+        module = SBERTModule(trainable(), objective)
+        for other in {*OBJECTIVES} - {objective}:
+            with pytest.raises(UserError, match=f"objective: received '{objective}'"):
+                module.check_examples(examples("sbert", size=8, objective=other))
+
+
+def test_the_seed_decides_the_classifier() -> None:
+    weights = [SBERTModule(trainable(), seed=seed).classifier for seed in (0, 0, 1)]
+    first, again, other = (layer.weight for layer in weights if layer is not None)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_training_lowers_the_loss(objective: str, tmp_path: Path) -> None:
+    encoder = trainable()
+    module: Any = SBERTModule(encoder, objective, learning_rate=3e-4)
+    of = examples("sbert", size=960, objective=objective)
+    data: Any = text_data(encoder, of, batch_size=16, held_out=0.1)
+    losses = []
+    for epochs in (0, 1):
+        trainer = fit(tmp_path, module=module, data=data, max_epochs=epochs)
+        (metrics,) = trainer.validate(module, data, verbose=False)
+        losses.append(metrics["val/loss"])
+    assert losses[1] < 0.9 * losses[0]

@@ -1,0 +1,101 @@
+"""SimCSE: its step, its masked tokens, the collapse that is refused, and that it learns."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fits import fit
+from flowbert.data.corpus import load_corpus
+from flowbert.errors import UserError
+from flowbert.methods.examples import make_examples
+from flowbert.methods.losses import InfoNCE
+from flowbert.methods.simcse import HEADS, SimCSEModule
+from flowbert.tasks import load_task
+from texts import examples, step, text_data, trainable
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("positive", ["crop", "entailment"])
+def test_step_is_the_loss_after_the_head(positive: str, head: str) -> None:
+    encoder = trainable(pooling="cls")
+    loss = InfoNCE(0.1, 1.5)
+    module = SimCSEModule(encoder, loss, head, dropout=0.0)
+    data = text_data(encoder, examples(size=8, positive=positive))
+    value, gradients = step(module, data.batch(0, list(range(8))))
+    columns = []
+    for sentences in data.sentences(0, range(8)):
+        vectors = encoder(encoder.tokenize(sentences))
+        columns.append(vectors if module.head is None else module.head(vectors))
+    # Other paddings round otherwise; the temperature of 0.1 makes 10 of 1 unit.
+    torch.testing.assert_close(value, loss(*columns).detach(), atol=1e-4, rtol=1e-4)
+    assert gradients.keys() == dict(module.named_parameters()).keys()
+
+
+def test_validation_is_the_loss_without_dropout(tmp_path: Path) -> None:
+    encoder = trainable()
+    module = SimCSEModule(encoder)
+    data = text_data(encoder, examples(size=20, positive="crop"))
+    trainer = fit(tmp_path, module=module, data=data, max_epochs=1)  # type: ignore[arg-type]
+    module.eval()
+    with torch.no_grad():
+        batches = list(data.val_dataloader())
+        losses = [module.loss(*module.head(module.embed(batch))) for batch in batches]  # type: ignore[misc]
+    logged = trainer.callback_metrics["val/loss"]
+    torch.testing.assert_close(logged, torch.stack(losses).mean())
+
+
+def test_masked_tokens_are_predicted_too() -> None:
+    losses = []
+    for weight, seed in ((0.0, 0), (0.5, 0), (0.5, 0), (0.5, 1)):
+        encoder = trainable()
+        module = SimCSEModule(encoder, dropout=0.0, mlm_weight=weight, seed=seed)
+        data = text_data(encoder, examples(size=8, positive="next_sentence"))
+        loss, gradients = step(module, data.batch(0, list(range(8))))
+        losses.append(float(loss))
+    contrastive, *with_masks = losses
+    # New prediction layers know nothing: log(2000) is 7.6.
+    assert 0.5 * 6 < with_masks[0] - contrastive < 0.5 * 9
+    assert with_masks[0] == with_masks[1] != with_masks[2]
+    network: Any = encoder.backbone.network
+    tied = module.predictor.get_output_embeddings().weight
+    assert tied is network.embeddings.word_embeddings.weight
+    assert gradients.keys() == dict(module.named_parameters()).keys()
+
+
+def test_training_without_dropout_or_positives_is_refused(tmp_path: Path) -> None:
+    def train(**options: Any) -> None:
+        encoder = trainable()
+        module: Any = SimCSEModule(encoder, dropout=0.0)
+        data: Any = text_data(encoder, examples(size=8, **options))
+        fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
+
+    with pytest.raises(UserError, match="dropout: received 0"):
+        train()
+    with pytest.raises(
+        ValueError, match="examples: received sample, without positives"
+    ):
+        train(method="mlm")
+    train(positive="crop")
+
+
+def test_training_improves_sts(tmp_path: Path) -> None:
+    task = load_task("SAMPLE", split="dev")
+    encoder = trainable(pooling="cls")
+    module: Any = SimCSEModule(encoder, learning_rate=3e-4)
+    corpus = load_corpus("builtin-sample")
+    data: Any = text_data(
+        encoder,
+        make_examples("simcse", corpus).sample(1920, 0),
+        batch_size=64,
+        max_length=32,
+    )
+
+    def figure() -> float:
+        vectors = module.embed_now(task.sentences)
+        return task.measure(vectors).scores["spearman", "all"]
+
+    before = figure()
+    fit(tmp_path, module=module, data=data, max_epochs=1, gradient_clip_val=1.0)
+    assert figure() > before + 0.03

@@ -1,0 +1,132 @@
+"""Batches of sentences: what they hold, their order, and what is held out."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.methods.text import cut_by_length, split_held_out
+from texts import CORPUS, examples, text_data
+
+ENCODER = SentenceEncoder()
+
+
+def tensors(batches: Any) -> list[Tensor]:
+    """All tensors of some batches, in order."""
+    if isinstance(batches, Tensor):
+        return [batches]
+    parts = batches.values() if isinstance(batches, dict) else batches
+    return [tensor for part in parts for tensor in tensors(part)]
+
+
+def equal(first: Any, second: Any) -> bool:
+    pairs = zip(tensors(first), tensors(second), strict=True)
+    return all(torch.equal(one, two) for one, two in pairs)
+
+
+@pytest.mark.parametrize("counts", [[3, 9, 9, 1], [20] * 32 + [3] * 32, [9, 3] * 70])
+def test_chunks_hold_every_sentence_without_much_padding(counts: list[int]) -> None:
+    mask = (torch.arange(20) < torch.tensor(counts)[:, None]).long()
+    ids = torch.arange(mask.numel()).view_as(mask) * mask
+    chunks, rows = cut_by_length({"input_ids": ids, "attention_mask": mask})
+    assert len(chunks) == (1 if len(counts) < 64 else 2)
+    padded = []
+    for chunk in chunks:
+        width = chunk["input_ids"].shape[1]
+        assert width == chunk["attention_mask"].sum(1).max()
+        padded.append(torch.nn.functional.pad(chunk["input_ids"], (0, 20 - width)))
+    assert torch.equal(torch.cat(padded)[rows], ids)
+
+
+@pytest.mark.parametrize("method", ["simcse", "sbert", "mlm"])
+def test_rows_and_targets_belong_to_the_sentences(method: str) -> None:
+    of = examples(method, size=80)
+    data = text_data(ENCODER, of, batch_size=40)
+    targets = {}
+    if of.targets is not None:
+        targets = dict(zip(of.columns[-1], of.targets, strict=True))
+    keys = data.train_dataloader().sampler
+    for (epoch, numbers), batch in zip(keys, data.train_dataloader(), strict=True):
+        columns = data.sentences(epoch, numbers)
+        vectors = ENCODER.embed_chunks(batch["chunks"])[batch["rows"]]
+        for found, sentences in zip(vectors, columns, strict=True):
+            # Other paddings round otherwise: 1e-5 is 100 units of vectors of about 1.
+            expected = torch.from_numpy(ENCODER.encode(sentences))
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        if targets:
+            wanted = [targets[text] for text in columns[1]]
+            assert batch["targets"].tolist() == wanted
+
+
+def test_edits_depend_on_epoch_and_example_alone() -> None:
+    data = text_data(ENCODER, examples(positive="crop", positive_rate=0.4))
+    whole = data.sentences(0, range(32))[1]
+    assert [data.sentences(0, [i])[1][0] for i in range(32)] == whole
+    assert data.sentences(1, range(32))[1] != whole
+    assert data.sentences(0, range(32))[0] == list(data.examples.columns[0])
+
+
+def test_pools_have_batches_of_similar_length() -> None:
+    of = examples("mlm", size=128)
+    tokens = np.array(ENCODER.variant(max_length=8).lengths(of.columns[0]))
+    spread = []
+    for pool in (1, 16):
+        data = text_data(ENCODER, of, max_length=8, pool=pool)
+        batches = [numbers for _, numbers in data.train_dataloader().sampler]
+        spread.append(np.ptp(tokens[np.array(batches)], axis=1).sum())
+    assert data.lengths().tolist() == tokens.tolist()
+    assert spread[1] < spread[0] / 2
+
+
+def test_held_out_sentences_are_not_fitted() -> None:
+    sentences = CORPUS.sentences * 2
+    fitted, held = split_held_out(sentences, 0.25, seed=3)
+    texts = [{sentences[i] for i in numbers} for numbers in (fitted, held)]
+    assert not texts[0] & texts[1]
+    assert len(texts[1]) == round(0.25 * len({*sentences}))
+    assert sorted([*fitted, *held]) == list(range(len(sentences)))
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize(("held_out", "batches"), [(0.0, 4), (0.5, 2), (0.04, 3)])
+def test_validation_is_always_the_same(held_out: float, batches: int) -> None:
+    options: dict[str, Any] = {"positive": "crop"}
+    alone, workers = (
+        text_data(ENCODER, examples(**options), held_out=held_out, workers=count)
+        for count in (0, 2)
+    )
+    first = list(alone.val_dataloader())
+    # A single sentence has no negatives: then fitted ones are validated with.
+    assert [batch["rows"].shape for batch in first] == [(2, 8)] * batches
+    assert equal(first, list(alone.test_dataloader()))
+    assert equal(first, list(workers.val_dataloader()))
+    assert equal(list(alone.train_dataloader()), list(workers.train_dataloader()))
+
+
+def test_description_and_prediction() -> None:
+    of = examples("mlm", size=20)
+    data = text_data(ENCODER, of, held_out=0.5, max_length=16)
+    fitted = len(data.fitted)
+    described = {"name": "sample", "digest": of.digest, "fitted": fitted}
+    assert data.describe() == described | {"max_length": 16}
+    batches = list(data.predict_dataloader())
+    assert [text for batch in batches for text in batch] == list(of.columns[0])
+
+
+OPTIONS = {
+    "batch_size": 33,  # of 32 examples
+    "held_out": 0.6,
+    "max_length": 0,
+    "pool": 0,
+    "workers": -1,
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_mistakes(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name}: received {OPTIONS[name]}; expected"):
+        text_data(ENCODER, examples(), **{name: OPTIONS[name]})

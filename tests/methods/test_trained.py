@@ -1,0 +1,339 @@
+"""What all methods share that train an encoder: steps, checkpoints, processes, saving."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
+from torch import Tensor, multiprocessing
+from transformers import ElectraConfig, ElectraModel
+
+from encoders.tiny import CONFIGS, tiny_network, word_tokenizer
+from fits import differences, fit
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.cpu import fast_training
+from flowbert.errors import UserError
+from flowbert.methods.losses import InfoNCE
+from flowbert.methods.mlm import MLMModule
+from flowbert.methods.sbert import SBERTModule
+from flowbert.methods.simcse import SimCSEModule
+from flowbert.methods.trained import TrainedModule, dropout_rates, set_dropout
+from texts import METHODS, examples, small_network, step, text_data, trainable
+
+DROPOUT_OPTIONS = (
+    "attention_dropout",
+    "attention_probs_dropout_prob",
+    "attn_pdrop",
+    "dropout",
+    "hidden_dropout_prob",
+)
+SENTENCES = ["the cat sleeps", "a big dog runs on the mat", "été 東京"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
+
+
+def train(
+    method: str, folder: Path, *callbacks: Callback, seed: int = 0, **options: Any
+) -> Trainer:
+    """Three batches of 8 in each of two epochs, with all that is random."""
+    encoder = trainable()
+    given = {"mlm_weight": 0.1, "chunk_size": 5} if method == "simcse" else {}
+    module = METHODS[method](encoder, learning_rate=1e-3, seed=seed, **given)
+    positive = {"positive": "crop"} if method == "simcse" else {}
+    data = text_data(encoder, examples(method, 24, **positive), pool=2)
+    return fit(folder, *callbacks, module=module, data=data, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_resumed_runs_end_like_uninterrupted_ones(method: str, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    keep = ModelCheckpoint(folder, "{step}", every_n_train_steps=2, save_top_k=-1)
+    whole = train(method, tmp_path, keep)
+    for steps in (2, 4):
+        file = folder / f"step={steps}.ckpt"
+        assert differences(whole, train(method, tmp_path, ckpt_path=file)) == []
+    assert differences(whole, train(method, tmp_path, seed=1)) != []
+
+
+class Gradients(Callback):
+    """Loss and gradients of the first step."""
+
+    def on_before_optimizer_step(
+        self, trainer: Trainer, pl_module: LightningModule, optimizer: Any
+    ) -> None:
+        named = pl_module.named_parameters()
+        self.tensors = {name: p.grad.clone() for name, p in named if p.grad is not None}
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        self.tensors["loss"] = outputs["loss"].clone()
+
+
+def joint_step(method: str, folder: Path, **options: Any) -> dict[str, Tensor]:
+    """Gradients of a batch of 16 examples of all processes together."""
+    encoder = trainable()
+    given = {"loss": InfoNCE(0.05, 0.7)} if method == "simcse" else {}
+    module: TrainedModule = METHODS[method](encoder, dropout=0.0, **given)
+    of = examples(method, 16, **({"positive": "entailment"} if given else {}))
+    data = text_data(encoder, of, batch_size=16 // options.get("devices", 1))
+    gradients = Gradients()
+    fit(folder, gradients, module=module, data=data, max_steps=1, **options)  # type: ignore[arg-type]
+    return gradients.tensors
+
+
+def process(rank: int, folder: str, port: str) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {
+        "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
+    for method in ("simcse", "sbert"):
+        options = {"devices": 2, "strategy": "ddp", "limit_val_batches": 0}
+        tensors = joint_step(method, Path(folder), **options)
+        torch.save(tensors, f"{folder}/{method}-{rank}.pt")
+
+
+def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    multiprocessing.spawn(process, (str(tmp_path), port), nprocs=2)  # type: ignore[no-untyped-call, attr-defined]
+    for method in ("simcse", "sbert"):
+        expected = joint_step(method, tmp_path, limit_val_batches=0)
+        results = [
+            torch.load(tmp_path / f"{method}-{rank}.pt", weights_only=True)
+            for rank in range(2)
+        ]
+        losses = torch.stack([result.pop("loss") for result in results])
+        # SimCSE has the joint loss on both, Sentence-BERT the mean of its examples on each.
+        torch.testing.assert_close(losses.mean(), expected.pop("loss"))
+        for result in results:
+            assert result.keys() == expected.keys()
+            scale = max(float(gradient.abs().max()) for gradient in expected.values())
+            for name, gradient in expected.items():
+                # Sums of thousands of terms in another order, in units of 6e-8 of the largest.
+                torch.testing.assert_close(
+                    result[name], gradient, rtol=1e-4, atol=1e-5 * scale
+                )
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("method", ["simcse", "sbert"])
+def test_cached_gradients_are_those_of_the_batch(method: str, packed: bool) -> None:
+    results = []
+    for chunk_size in (None, 1, 5):
+        encoder = trainable(pooling="cls")
+        module = METHODS[method](encoder, dropout=0.0, chunk_size=chunk_size)
+        options = {"positive": "entailment"} if method == "simcse" else {}
+        of = examples(method, 12, **options)
+        batch = text_data(encoder, of).batch(0, list(range(12)))
+        if packed:
+            with fast_training(encoder):
+                results.append(step(module, batch))
+        else:
+            results.append(step(module, batch))
+    (loss, expected), *others = results
+    scale = max(float(gradient.abs().max()) for gradient in expected.values())
+    for other, gradients in others:
+        torch.testing.assert_close(other, loss)
+        assert gradients.keys() == expected.keys()
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(
+                gradient, expected[name], rtol=1e-4, atol=1e-5 * scale
+            )
+
+
+def test_cached_activations_are_few_and_dropout_is_repeated() -> None:
+    module = SimCSEModule(trainable(), head="none", chunk_size=4)
+    network: Any = module.encoder.backbone.network
+    weight = network.embeddings.word_embeddings.weight
+    batch = text_data(module.encoder, examples(size=16)).batch(0, list(range(16)))
+    chunks = [
+        {name: x[start : start + 4] for name, x in chunk.items()}
+        for chunk in batch["chunks"]
+        for start in range(0, len(chunk["input_ids"]), 4)
+    ]
+
+    def cached() -> Tensor:
+        return module.embed(batch)
+
+    def whole() -> Tensor:
+        return torch.cat([module.encoder(chunk) for chunk in chunks])
+
+    sizes, gradients = [], []
+    for embed in (cached, whole):
+        kept: list[int] = []
+
+        def keep(tensor: Tensor, kept: list[int] = kept) -> Tensor:
+            kept.append(tensor.numel())
+            return tensor
+
+        torch.manual_seed(0)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            vectors = embed()
+        sizes.append(sum(kept))
+        gradients += torch.autograd.grad(vectors.square().sum(), weight)
+    assert sizes[0] < sizes[1] / 20
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("precision", "clip"), [("32-true", None), ("32-true", 1e-3), ("bf16-mixed", 1e-3)]
+)
+def test_optimizer_and_precision(
+    precision: str, clip: float | None, tmp_path: Path
+) -> None:
+    encoder = trainable()
+    module = SBERTModule(encoder, weight_decay=0.1)
+    dtypes = set()
+    network: Any = encoder.backbone.network
+    layer = network.encoder.layer[0].intermediate.dense
+    layer.register_forward_hook(lambda _m, _i, output: dtypes.add(output.dtype))
+    gradients = Gradients()
+    trainer = fit(
+        tmp_path,
+        gradients,
+        module=module,  # type: ignore[arg-type]
+        data=text_data(encoder, examples("sbert", 16)),  # type: ignore[arg-type]
+        max_steps=2,
+        limit_val_batches=0,
+        precision=precision,
+        gradient_clip_val=clip,
+    )
+    assert dtypes == {torch.float32 if precision == "32-true" else torch.bfloat16}
+    assert gradients.tensors.pop("loss").dtype == torch.float32
+    assert {p.dtype for p in module.parameters()} == {torch.float32}
+    left = [p.grad for p in module.parameters() if p.grad is not None]
+    norms = [
+        float(torch.nn.utils.get_total_norm(gradients))
+        for gradients in (gradients.tensors.values(), left)
+    ]
+    assert norms[0] > 0.05  # seen before clipping
+    assert norms[1] == pytest.approx(norms[0] if clip is None else clip, rel=1e-3)
+    decayed, spared = trainer.optimizers[0].param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
+    assert {p.ndim for p in spared["params"]} == {1}
+    assert len(decayed["params"] + spared["params"]) == len(list(module.parameters()))
+
+
+@pytest.mark.parametrize("head", ["none", "mlp_train_only", "mlp", "sbert", "mlm"])
+def test_saved_encoder_gives_the_embeddings(head: str, tmp_path: Path) -> None:
+    encoder = trainable(pooling="cls", max_length=40, prompt="text: ")
+    kind = METHODS.get(head)
+    module: Any = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(
+                parameter.shape, generator=torch.Generator().manual_seed(1)
+            )
+            parameter.add_(0.05 * noise)
+    embeddings = module.predict_step(SENTENCES, 0)
+    raw = torch.from_numpy(encoder.encode(SENTENCES))
+    if head == "mlp":
+        raw = torch.tanh(module.head[0](raw)).detach()
+    torch.testing.assert_close(embeddings, raw)
+    for _ in range(2):  # the second replaces the first
+        module.trained_encoder().save(tmp_path / "encoder")
+    again = SentenceEncoder(tmp_path / "encoder")
+    np.testing.assert_allclose(again.encode(SENTENCES), embeddings, atol=1e-6)
+    described = encoder.describe() | {"path": again.path}
+    if head == "mlp":
+        described |= {"pooling": "cls_pooler"}
+    assert again.describe() == described
+
+
+def test_dropout_is_set_everywhere() -> None:
+    encoder = trainable()
+    features = encoder.tokenize(SENTENCES)
+    assert not torch.equal(encoder(features), encoder(features))
+    SimCSEModule(encoder, dropout=0.0)
+    assert torch.equal(encoder(features), encoder(features))
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_dropout_of_every_kind_of_network_is_set(kind: str) -> None:
+    rates: dict[str, Any] = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
+    network = tiny_network(kind, **rates)
+    ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(0))
+    encoder = SentenceEncoder(Backbone(network, word_tokenizer()))
+    network.train()
+
+    def compute() -> Tensor:
+        with torch.no_grad():
+            output: Tensor = network(input_ids=ids).last_hidden_state
+        return output
+
+    assert not torch.equal(compute(), compute())
+    set_dropout(encoder, 0.0)
+    assert torch.equal(compute(), compute())
+    assert max(dropout_rates(encoder)) == 0
+
+
+def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path: Path) -> None:
+    trainer = train("sbert", tmp_path, max_steps=2)
+    path = tmp_path / "last.ckpt"
+    trainer.save_checkpoint(path)
+    again = SBERTModule.load_from_checkpoint(path, encoder=trainable())
+    module: Any = trainer.lightning_module
+    expected = module.embed_now(SENTENCES)
+    assert torch.equal(again.embed_now(SENTENCES), expected)
+    assert again.hparams["learning_rate"] == 1e-3
+    for encoder in (trainable(pooling="cls"), trainable(max_length=20)):
+        with pytest.raises(UserError, match="another one than the checkpoint"):
+            SBERTModule.load_from_checkpoint(path, encoder=encoder)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "16-true"])
+def test_weights_stay_in_full_precision(precision: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"precision: received {precision}; expected"):
+        train("sbert", tmp_path, precision=precision)
+
+
+OPTIONS: list[tuple[Any, str, Any]] = [
+    (MLMModule, "cosreg_weight", -1.0),
+    (MLMModule, "dropout", 1.0),
+    (MLMModule, "mask_fraction", 0.0),
+    (SBERTModule, "margin", 0.0),
+    (SBERTModule, "objective", "sofmax"),
+    (SBERTModule, "schedule", "liner"),
+    (SimCSEModule, "chunk_size", 0),
+    (SimCSEModule, "head", "mpl"),
+    (SimCSEModule, "mlm_weight", -1.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "option", "value"), OPTIONS)
+def test_options_have_limits(kind: Any, option: str, value: Any) -> None:
+    with pytest.raises(UserError, match=f"{option}: received {value!r}; expected"):
+        kind(trainable(), **{option: value})
+
+
+ENCODERS: list[tuple[dict[str, Any], str, str]] = [
+    ({"frozen": True}, "none", "encoder: received a frozen one"),
+    ({"dtype": "bfloat16"}, "none", "dtype: received torch.bfloat16"),
+    ({"pooling": "mean"}, "mlp", "head: received 'mlp' with pooling mean"),
+    (
+        {"pooling": "cls", "layers": "last2"},
+        "mlp",
+        r"head: received 'mlp' with pooling cls and layers \[4, 3\]",
+    ),
+    (
+        {"path": small_network(ElectraModel, ElectraConfig), "pooling": "cls"},
+        "mlp",
+        "head: received 'mlp'; .* ElectraModel has no pooler",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "head", "message"), ENCODERS)
+def test_encoders_have_limits(options: Any, head: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SimCSEModule(trainable(**options), head=head)

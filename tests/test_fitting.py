@@ -1,0 +1,568 @@
+"""Runs: prepared, trained, compared with their baselines, saved, and gone on with."""
+
+import json
+import os
+import random
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pytorch_lightning import Callback
+
+from flowbert.analysis.density import density_bits
+from flowbert.data.sample import sample_corpus, sample_pairs
+from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.experiments import Results, compare
+from flowbert.fitting import Run, fit
+from flowbert.maps import Flow, load_map
+from flowbert.methods.losses import InfoNCE
+from flowbert.model import Model
+from flowbert.tasks import load_tasks
+from flowbert.training import read_checkpoint
+from flowbert.vectors import EmbeddingCache
+
+BUILTIN = "builtin-sample"
+TRAINER: dict[str, Any] = {
+    "accelerator": "cpu",
+    "max_epochs": 2,
+    "log_every_n_steps": 1,
+    "enable_progress_bar": False,
+}
+FLOW: dict[str, Any] = {
+    "corpus": BUILTIN,
+    "max_sentences": 300,
+    "baseline": "whitening:shrinkage=0.1",
+    "trainer": TRAINER,
+}
+TEXT: dict[str, Any] = {
+    "max_sentences": 48,
+    "data": {"batch_size": 8},
+    "trainer": {**TRAINER, "limit_val_batches": 0},
+}
+TRAINED: dict[str, dict[str, Any]] = {
+    "simcse": {"corpus": BUILTIN, "model": {"mlm_weight": 0.1}},
+    "sbert": {"nli": BUILTIN},
+    "mlm": {"corpus": BUILTIN},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_page() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLOWBERT_REPORT", "0")
+        yield
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A task of 40 pairs."""
+    path = tmp_path_factory.mktemp("task") / "pairs.tsv"
+    rows = ["\t".join(map(str, row)) for row in sample_pairs("test")[:40]]
+    path.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished fit of a flow."""
+    made = Run("flow", **FLOW, run_dir=tmp_path_factory.mktemp("runs") / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FLOWBERT_REPORT")
+        made.fit()
+    return made
+
+
+def last(folder: Path) -> Path:
+    return folder / "checkpoints" / "last.ckpt"
+
+
+def figures(results: Results) -> pd.DataFrame:
+    """What does not name the run: figures and intervals of every method."""
+    index = ["method", "task", "split", "metric", "aggregation"]
+    return results.frame.set_index(index)[["value", "low", "high"]].sort_index()
+
+
+def assert_equal(results: Results, expected: Results) -> None:
+    """The figures are equal to the last digit."""
+    pd.testing.assert_frame_equal(
+        figures(results), figures(expected), check_exact=True, check_index_type=False
+    )
+
+
+def test_a_run_folder_holds_everything(run: Run) -> None:
+    names = {path.name for path in run.folder.iterdir()}
+    files = ("metrics.csv", "results.json", "results.csv", "analysis.json")
+    assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
+    assert {path.name for path in (run.folder / "model").iterdir()} == {
+        ".flowbert",
+        "encoder.json",
+        *(f"{name}.int8" for name in ("raw", "whitening", "flow")),
+        *(f"{name}.safetensors" for name in ("whitening", "flow")),
+    }
+    metrics = pd.read_csv(run.folder / "metrics.csv")
+    assert metrics["step/nll"].notna().sum() == 2 * (300 // 64)
+    for method in ("raw", "whitening:shrinkage=0.1", "flow"):
+        assert f"{method}/SAMPLE/dev/spearman_wmean" in metrics
+    analysis = json.loads((run.folder / "analysis.json").read_text())
+    assert {"words", "measures"} <= analysis.keys()
+    read_checkpoint(last(run.folder))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "whitening:shrinkage=0.5",
+        "learned-removal-8",
+        "whitening-16:shrinkage=0.1+learned-removal-8",
+    ],
+)
+def test_a_baseline_stands_as_in_a_comparison(
+    name: str, pairs: str, tmp_path: Path
+) -> None:
+    tasks = "SAMPLE" if "learned" in name else pairs
+    options = {**FLOW, "tasks": tasks, "trainer": {**TRAINER, "max_steps": 1}}
+    results = fit(**{**options, "baseline": name}, run_dir=tmp_path)
+    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 300, "tasks": tasks}
+    expected = compare(methods=["raw", name], **given)
+    kept = results.frame["method"] != "flow"
+    results.frame = results.frame[kept]
+    assert_equal(results, expected)
+    saved = compare(methods={name: Model.load(tmp_path, name)}, tasks=tasks)
+    kept = expected.frame["method"] == name
+    expected.frame = expected.frame[kept]
+    assert_equal(saved, expected)
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_trained_encoders_are_compared_and_saved(
+    method: str, pairs: str, tmp_path: Path
+) -> None:
+    options = {**TEXT, **TRAINED[method], "tasks": pairs, "run_dir": tmp_path}
+    run = Run(method, **options)
+    results = run.fit()
+    assert set(results.frame["method"]) == {"raw", method}
+    value = results.frame.groupby(["method", "metric"])["value"].first()
+    name = "mean_cosine"
+    assert value["raw", name] != value[method, name]
+    saved = compare(str(tmp_path), methods="raw", tasks=pairs, corpus=BUILTIN)
+    # Up to the order of the sums in float32.
+    again = saved.frame.set_index("metric")["value"][name]
+    assert again == pytest.approx(value[method, name], rel=1e-5)
+    options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "predict"}
+    path = Run(method, **options, resume=False).predict()
+    vectors = SentenceEncoder(str(tmp_path)).encode(run.sentences)
+    np.testing.assert_allclose(np.load(path), vectors, atol=1e-5)
+
+
+def test_the_best_weights_are_compared(tmp_path: Path) -> None:
+    """Those of the best figure on the development split, not the last ones."""
+    trainer = {**TRAINER, "callbacks": Spoil()}
+    options = {**TEXT, "corpus": BUILTIN, "trainer": trainer}
+    options["checkpoint"] = {"every_n_minutes": None}
+    run = Run("simcse", **options, run_dir=tmp_path)
+    results = run.fit()
+    best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
+    assert best["global_step"] == 6
+    assert read_checkpoint(last(tmp_path))["global_step"] == 12
+    assert results.figure("simcse", "SAMPLE") > 0
+
+
+class Spoil(Callback):
+    """Weights of noise before the last validation."""
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        if trainer.current_epoch == 1:
+            for parameter in pl_module.parameters():
+                torch.nn.init.normal_(parameter)
+
+
+class Interrupt(Callback):
+    """Ctrl-C in the n-th batch."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        if trainer.fit_loop.total_batch_idx == self.batch:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["flow", "simcse"])
+def test_an_interrupted_run_goes_on(
+    method: str, pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
+    options = {**options, "tasks": pairs, "checkpoint": {"every_n_steps": 2}}
+    whole = fit(method, **options, run_dir=tmp_path / "whole")
+    options = {**options, "run_dir": tmp_path / "run"}
+    trainer = {**options["trainer"], "callbacks": Interrupt(6)}
+    stopped = Run(method, **{**options, "trainer": trainer})
+    (stopped.folder / "config.yaml").write_text(f"method: {method}\n")
+    monkeypatch.delenv("FLOWBERT_REPORT")
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit()
+    assert "no results yet" in (stopped.folder / "report.html").read_text()
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    logged = (stopped.folder / "metrics.csv").read_bytes()
+    assert_equal(fit(method, **options, ckpt_path=last(stopped.folder)), whole)
+    assert (stopped.folder / "metrics-1.csv").read_bytes() == logged
+    with pytest.raises(UserError, match=r"run_dir: .* finished run"):
+        fit(method, **options)
+
+
+def test_test_validate_and_predict(run: Run, tmp_path: Path) -> None:
+    options = {**FLOW, "ckpt_path": last(run.folder), "resume": False}
+    tested = Run(**options, run_dir=tmp_path / "test").test()
+    assert_equal(tested, Results.load(run.folder / "results.json"))
+    validated = Run(**options, run_dir=tmp_path / "validate").validate()
+    assert set(validated.frame["split"]) == {"dev"}
+    again = Run(**options, run_dir=tmp_path / "predict")
+    path = again.predict()
+    rows = EmbeddingCache().embed(again.encoder, again.sentences)
+    expected = Model.load(run.folder, "flow").map
+    assert expected is not None
+    # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
+    np.testing.assert_allclose(np.load(path), expected.transform(rows), atol=1e-4)
+
+
+def test_a_missing_split_is_told_before_any_pass(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("encoded")
+
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
+    options = {**FLOW, "ckpt_path": last(run.folder), "resume": False, "split": "dev"}
+    monkeypatch.setattr(EmbeddingCache, "fill", fail)
+    with pytest.raises(UserError, match="pairs has no 'dev'; expected test"):
+        Run(**options, tasks=str(pairs), run_dir=tmp_path / "validate")
+    assert not (tmp_path / "validate").exists()
+
+
+def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    run = Run(vectors=tmp_path / "rows.npy", trainer=TRAINER, run_dir=tmp_path / "run")
+    assert run.fit().frame.empty
+    assert np.load(run.predict()).shape == (100, 6)
+    flow = Flow(epochs=TRAINER["max_epochs"], accelerator="cpu").fit(rows)
+    saved = load_map(run.folder / "model" / "flow.safetensors")
+    np.testing.assert_array_equal(saved.transform(rows), flow.transform(rows))
+    with pytest.raises(UserError, match="was fitted on vectors"):
+        Model.load(run.folder)
+
+
+def test_vectors_in_memory(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(100, 6))
+    file = tmp_path / "rows.npy"
+    np.save(file, rows)
+    kinds = {"file": file, "array": rows, "tensor": torch.from_numpy(rows)}
+    states = []
+    for name, vectors in kinds.items():
+        run = Run(vectors=vectors, trainer=TRAINER, run_dir=tmp_path / name)
+        run.fit()
+        states.append((run.digest, *map(str, run.module.state_dict().values())))
+    assert states[0] == states[1] == states[2]
+    options: dict[str, Any] = {"vectors": rows, "resume": False}
+    options["ckpt_path"] = last(tmp_path / "file")
+    assert np.load(Run(**options, run_dir=tmp_path / "p").predict()).shape == (100, 6)
+    with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
+        Run(**{**options, "vectors": rows + 1}, run_dir=tmp_path / "p2")
+    for wrong in (rows[0], rows * np.nan, rows.astype(str)):
+        with pytest.raises(UserError, match="vectors: received"):
+            Run(vectors=wrong, run_dir=tmp_path / "p2")
+    with pytest.raises(UserError, match="column: received 'c'"):
+        Run(vectors=rows, column="c", run_dir=tmp_path / "p2")
+
+
+def test_what_is_fitted_on(tmp_path: Path) -> None:
+    (task,) = load_tasks("SAMPLE")
+    expected = task.corpus("train_only").sample(300, 2)
+    options = {**FLOW, "corpus": "train_only", "seed": 2, "run_dir": tmp_path}
+    run = Run(**options, data={"held_out": 0.1})
+    assert run.sentences == expected.sentences
+    assert run.digest == expected.digest
+    assert 0 < len(run.data.held_out_rows) < 60
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(sample_corpus()[:99]))
+    run = Run("raw", corpus=str(file), run_dir=tmp_path / "run")
+    assert run.sentences == sample_corpus()[:99]
+
+
+def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    monkeypatch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
+    run = Run(**FLOW, data={"held_out": 0.1}, run_dir=tmp_path)
+    run.fit()
+    rows = torch.from_numpy(run.data.rows[:])
+    assert len(rows) > 140
+    held = torch.from_numpy(run.data.held_out_rows[:])
+    expected = density_bits(run.module.flow, rows, held)
+    analysis = json.loads((tmp_path / "analysis.json").read_text())
+    bits = pd.DataFrame(analysis["bits"])
+    assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
+
+
+def test_token_weights_are_those_of_the_corpus(tmp_path: Path) -> None:
+    options = EncoderOptions(pooling="idf")
+    run = Run("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path)
+    run.fit()
+    counted = SentenceEncoder(pooling="idf", count_over=run.sentences)
+    assert run.encoder.identity == counted.identity
+    assert Model.load(tmp_path).encoder.identity == counted.identity
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"method": "flw"}, "flw"),
+    ({"method": "simces"}, "did you mean 'simcse'"),
+    ({"method": "whitening-999"}, "999"),
+    ({"baseline": "flow2"}, "flow2"),
+    ({"baseline": "whitening-999"}, "999"),
+    ({"log_to": ["wandb", "tensorbord"]}, "log_to: received 'tensorbord'"),
+    ({"tasks": "SAMPL"}, "SAMPL"),
+    ({"corpus": "tagret"}, "corpus: received 'tagret'"),
+    ({"encoder": "no/such/encoder"}, "encoder: received 'no/such/encoder'"),
+    ({"vectors": "none.npy", "max_sentences": None}, "none.npy: no such file"),
+    ({"model": {"learning_rate": -1.0}}, "learning_rate: received -1.0"),
+    ({"model": {"coupling": "spline"}}, "coupling: received 'spline'"),
+    ({"data": {"held_out": 0.9}}, "held_out: received 0.9"),
+    ({"data": {"batch_size": 0}}, "batch_size: received 0"),
+    ({"checkpoint": {"every_n_steps": 0}}, "every_n_steps: received 0"),
+    ({"trainer": {"accelerator": "tpuu"}}, "^trainer.accelerator: received 'tpuu'"),
+    ({"trainer": {"max_epoch": 3}}, "^trainer.max_epoch: .* mean 'max_epochs'"),
+    ({"trainer": {"precision": 17}}, "^trainer.precision: received 17; .*bf16-mixed"),
+    ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* at least -1"),
+    ({"trainer": {"max_epochs": 1.5}}, "^trainer.max_epochs: received 1.5"),
+    ({"trainer": {"accumulate_grad_batches": 0}}, "^trainer.accumulate.* at least 1"),
+    ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
+    ({"trainer": {"inference_mode": "x"}}, "^trainer.inference_mode: .* true or false"),
+    ({"trainer": {"val_check_interval": 0}}, "^trainer.val_check_interval: received 0"),
+    ({"trainer": {"callbacks": 3}}, "^trainer.callbacks: received 3"),
+    ({"trainer": {"max_time": -1}}, "^trainer"),
+    ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
+    ({"seed": -1}, "seed: received -1"),
+    ({"ckpt_path": "none.ckpt"}, "ckpt_path: received none.ckpt; no such file"),
+    ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),
+    ({"method": "simcse", "data": {"positive": "twin"}}, "positive: received 'twin'"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), MISTAKES)
+def test_mistakes_are_seen_before_anything_is_written(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match=message):
+        Run(**{"max_sentences": 300, "run_dir": folder, **options})
+    assert not folder.exists()
+
+
+def test_refused_checkpoints(run: Run, tmp_path: Path) -> None:
+    def refused(message: str, **options: Any) -> None:
+        path = {"ckpt_path": last(run.folder), "run_dir": tmp_path / "run"}
+        with pytest.raises(UserError, match=message) as caught:
+            fit(**{**FLOW, **path, **options})
+        assert "\n" not in str(caught.value)
+
+    refused("ckpt_path: .* FlowModule; .* method simcse", method="simcse")
+    refused("ckpt_path: .* FlowModule; .* method raw", method="raw")
+    refused("noise: received 0.5 .* expected 0.05", model={"noise": 0.5})
+    refused("seed: received 1 .* expected 0", seed=1)
+    refused("corpus: received 'train_only' .* on other sentences", corpus="train_only")
+    path = tmp_path / "other.ckpt"
+    content = torch.load(last(run.folder), weights_only=True)
+    no_module: dict[str, Any] = {"hyper_parameters": {}}
+    for other in ([1], {"a": 1}, no_module, {**content, "hyper_parameters": 3}):
+        torch.save(other, path)
+        refused("ckpt_path: .* is no checkpoint of flowbert", ckpt_path=path)
+    torch.save({**content, "code": print}, path)
+    refused("no code of a checkpoint is run", ckpt_path=path)
+    path.write_bytes(last(run.folder).read_bytes()[:5000])
+    refused("ckpt_path: .* is damaged", ckpt_path=path)
+    # To measure, what is not given is taken over.
+    options: dict[str, Any] = {"ckpt_path": last(run.folder), "resume": False}
+    options |= {**FLOW, "run_dir": tmp_path}
+    assert Run(**options, model={"noise": 0.05}).module.hparams["noise"] == 0.05
+    with pytest.raises(UserError, match=r"levels: received 3 .* expected 2"):
+        Run(**options, model={"levels": 3})
+
+
+OTHER_ENCODERS: dict[str, Any] = {
+    "layers": "first_last",
+    "pooling": "cls",
+    "dtype": "bfloat16",
+    "prompt": "query: ",
+    "max_length": 5,
+}
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
+    resume: bool, run: Run, tmp_path: Path
+) -> None:
+    options = {**FLOW, "ckpt_path": last(run.folder), "resume": resume}
+    options["run_dir"] = tmp_path / "run"
+    for name, value in OTHER_ENCODERS.items():
+        encoder = EncoderOptions(**{name: value})
+        with pytest.raises(UserError, match=f"encoder: received another .*{name} "):
+            Run(**options, encoder=encoder)
+    other = tmp_path / "other"
+    network = SentenceEncoder(frozen=False)
+    with torch.no_grad():
+        next(iter(network.backbone.parameters())).mul_(1.5)
+    network.save(other)
+    with pytest.raises(UserError, match=r"encoder: received another .*weights"):
+        Run(**options, encoder=str(other))
+    with pytest.raises(UserError, match="corpus: received 'train_only' for"):
+        Run(**{**options, "corpus": "train_only"})
+    vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
+    with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
+        Run(**options | vectors)
+    with pytest.raises(UserError, match=r"data\.held_out: received 0\.1 .* 0\.0, as"):
+        Run(**options, data={"held_out": 0.1})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_training_has_the_settings_of_the_first(
+    pairs: str, tmp_path: Path
+) -> None:
+    """Each option that decides a training of SimCSE, changed."""
+    first = {**TEXT, "trainer": {**TRAINER, "max_epochs": 1, "limit_val_batches": 0}}
+    first["data"] = {"batch_size": 8, "positive": "crop"}
+    first |= {"nli": None, "tasks": pairs}
+    run = Run("simcse", **first, run_dir=tmp_path / "first")
+    whole = run.fit()
+    path: dict[str, Any] = {"ckpt_path": last(run.folder)}
+    path["run_dir"] = tmp_path / "second"
+    for group, name, value in [
+        ("data", "positive", "word_deletion"),
+        ("data", "positive_rate", 0.3),
+        ("data", "pool", 2),
+        ("data", "batch_size", 4),
+        ("data", "max_length", 9),
+        ("model", "loss", InfoNCE(0.1)),
+        ("model", "mlm_weight", 0.1),
+        ("model", "dropout", 0.3),
+        ("model", "head", "none"),
+        ("model", "schedule", "constant"),
+        ("trainer", "gradient_clip_val", 0.1),
+        ("trainer", "accumulate_grad_batches", 2),
+        ("trainer", "precision", "bf16-mixed"),
+        ("trainer", "max_epochs", 2),
+    ]:
+        changed = {**first, group: {**first.get(group, {}), name: value}}
+        with pytest.raises(UserError, match=rf"^{group}\.{name}: received"):
+            fit("simcse", **changed, **path)
+    assert_equal(fit("simcse", **first, **path), whole)
+
+
+@pytest.mark.parametrize("method", ["flow", *TRAINED])
+def test_two_parts_of_each_method_are_the_whole(
+    method: str, pairs: str, tmp_path: Path
+) -> None:
+    """Ended by steps within an epoch of 6 (SimCSE and others), or 4 (flow), and gone on with."""
+    options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
+    options = {**options, "tasks": pairs}
+    options["model"] = {
+        **options.get("model", {}),
+        "schedule": "constant",
+        "warmup": 0.0,
+    }
+
+    def part(folder: str, steps: int, **given: Any) -> Run:
+        trainer = {**options["trainer"], "max_steps": steps}
+        run = Run(
+            method,
+            **{**options, "trainer": trainer},
+            run_dir=tmp_path / folder,
+            **given,
+        )
+        run.fit()
+        return run
+
+    whole = part("whole", 7).module.state_dict()
+    first = part("first", 3).folder
+    resumed = part("second", 7, ckpt_path=last(first)).module.state_dict()
+    assert whole.keys() == resumed.keys()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_one_run_in_a_folder(tmp_path: Path) -> None:
+    waiting = Run(**FLOW, run_dir=tmp_path / "run")
+    with pytest.raises(UserError, match="run_dir: another run writes into"):
+        Run(**FLOW, run_dir=tmp_path / "run")
+    waiting.fit()
+    with pytest.raises(UserError, match="finished run"):
+        Run(**FLOW, run_dir=tmp_path / "run")
+    stopped = tmp_path / "stopped"
+    trainer = {**TRAINER, "callbacks": Interrupt(6)}
+    with pytest.raises(KeyboardInterrupt):
+        fit(**{**FLOW, "trainer": trainer}, run_dir=stopped)
+    with pytest.raises(UserError, match=r"checkpoints, .* ckpt_path=.*last\.ckpt"):
+        Run(**FLOW, run_dir=stopped)
+    for command in ("test", "predict"):  # a part of no fit
+        options = {**FLOW, "ckpt_path": last(stopped), "resume": False}
+        with pytest.raises(
+            UserError, match=r"of another run; expected another folder$"
+        ):
+            getattr(Run(**options, run_dir=stopped), command)()
+    assert fit(**FLOW, ckpt_path=last(stopped), run_dir=stopped).frame.size > 0
+
+
+def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
+    """Neither variables of the environment, nor a handler, nor a state of random numbers."""
+
+    def state() -> list[Any]:
+        drawn = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
+        handler = signal.getsignal(signal.SIGINT)
+        return [dict(os.environ), handler, drawn, random.getstate()]
+
+    before, rng = state(), torch.get_rng_state()
+    fit(**FLOW, run_dir=tmp_path / "whole")
+    trainer = {**TRAINER, "callbacks": Interrupt(3)}
+    with pytest.raises(KeyboardInterrupt):
+        fit(**{**FLOW, "trainer": trainer}, run_dir=tmp_path / "stopped")
+    assert state() == before
+    assert torch.equal(torch.get_rng_state(), rng)
+
+
+class Full(Callback):
+    """No file grows beyond 1,000 bytes from the first checkpoint on."""
+
+    def on_save_checkpoint(self, *_: Any) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+
+
+def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(UserError, match=r"last\.ckpt: cannot be written \(.*large"):
+            fit(
+                **{**FLOW, "trainer": {**TRAINER, "callbacks": Full()}},
+                run_dir=tmp_path,
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+def test_closed_form_needs_no_trainer(tmp_path: Path) -> None:
+    run = Run("whitening:shrinkage=0.1", max_sentences=300, run_dir=tmp_path)
+    with pytest.raises(UserError, match=r"method: received whitening.* a Trainer"):
+        run.predict()
+    with (
+        pytest.warns(FlowbertWarning, match="has rank 19"),
+        pytest.raises(UserError, match=r"method: whitening: .* N=20"),
+    ):
+        fit("whitening", max_sentences=20, run_dir=tmp_path)

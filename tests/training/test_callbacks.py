@@ -1,0 +1,174 @@
+"""The baseline, the log of steps, and when and how checkpoints are written."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.loggers import CSVLogger
+
+from fits import fit, make_data, make_module, make_rows
+from flowbert.errors import UserError
+from flowbert.maps import Standardization, Whitening, make_map
+from flowbert.training import (
+    AtomicCheckpointIO,
+    StepLog,
+    WhiteningBaseline,
+    checkpoint_callbacks,
+)
+from flowbert.training.trainer import quiet_lightning
+
+X = torch.from_numpy(make_rows(60))
+
+
+def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path: Path) -> None:
+    baseline, loaded = (WhiteningBaseline(Whitening(2, 0.1)) for _ in range(2))
+    assert baseline.state_dict() == {}
+    data = make_data(rows=X, held_out=0.2)
+    trainer = fit(tmp_path, baseline, data=data)
+    rows = torch.from_numpy(data.rows[np.arange(len(data.rows))])
+    assert len(rows) == 48
+    expected = Whitening(2, 0.1).fit(rows).transform(X)
+    torch.testing.assert_close(baseline.map.transform(X), expected)
+    trainer.save_checkpoint(tmp_path / "fit.ckpt")
+    # Neither a resumed fit nor a test of other rows fits it again.
+    fit(tmp_path, loaded, data=data, ckpt_path=tmp_path / "fit.ckpt")
+    trainer.test(trainer.lightning_module, make_data(), verbose=False)
+    for each in (baseline, loaded):
+        torch.testing.assert_close(each.map.transform(X), expected)
+    assert (baseline.map.name, baseline.map.flaw) == ("whitening", None)
+    maps = [Whitening(2, 0.1), Whitening(), Whitening(3), Standardization()]
+    keys = [WhiteningBaseline(each).state_key for each in maps]
+    assert keys.index(baseline.state_key) == 0
+    assert len(set(keys)) == 4
+
+
+def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path: Path) -> None:
+    pairs = X[:30], X[30:], np.linspace(0, 5, 30)
+    for text in ("learned-removal-2", "whitening-3+learned-removal-2"):
+        baseline = WhiteningBaseline(make_map(text), lambda: pairs)
+        fit(tmp_path, baseline, data=make_data(rows=X))
+        expected = make_map(text).fit(X, pairs=pairs).transform(X)
+        torch.testing.assert_close(baseline.map.transform(X), expected)
+        loaded = WhiteningBaseline(make_map(text))
+        loaded.load_state_dict(baseline.state_dict())
+        torch.testing.assert_close(loaded.map.transform(X), expected)
+        assert baseline.name == text
+    with pytest.raises(UserError, match="labelled pairs"):
+        fit(tmp_path, WhiteningBaseline(make_map("learned-removal-2")))
+
+
+def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path: Path) -> None:
+    baseline = WhiteningBaseline(Whitening())
+    with quiet_lightning():
+        trainer = Trainer(
+            accelerator="cpu",
+            logger=False,
+            callbacks=[baseline],
+            default_root_dir=tmp_path,
+        )
+        trainer.test(make_module(), datamodule=make_data(rows=X), verbose=False)
+    covariance = baseline.map.transform(X).T.cov()
+    torch.testing.assert_close(covariance, torch.eye(4), rtol=1e-4, atol=1e-4)
+
+
+def test_step_log_has_the_norm_before_clipping_at_logged_steps(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"log_every_n_steps": 2, "gradient_clip_val": 1e-3}
+    logger = CSVLogger(tmp_path, name="", version="")
+    fit(tmp_path, StepLog(), data=make_data(batch_size=2), logger=logger, **options)
+    rows = pd.read_csv(tmp_path / "metrics.csv").dropna(subset="step/nll")
+    assert rows["step"].tolist() == list(range(1, 22, 2))
+    assert (rows["step/gradient_norm"] > 0.01).all()
+    assert rows["step/learning_rate"].is_monotonic_decreasing
+
+
+class Watch(AtomicCheckpointIO):
+    """Steps of the checkpoints of a name."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, list[int]] = {}
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
+        self.steps.setdefault(Path(path).stem, []).append(checkpoint["global_step"])
+
+
+class Figure(Callback):
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        pl_module.log("figure", [0.1, 0.3, 0.2][trainer.current_epoch])
+
+
+WRITTEN: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [5, 10, 15]),
+    ({"every_n_steps": 4}, [4, 5, 8, 10, 12, 15]),
+    ({"every_n_minutes": 1e-9}, list(range(1, 16))),  # the last of an epoch once
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), WRITTEN)
+def test_when_checkpoints_are_written(
+    options: dict[str, Any], expected: list[int], tmp_path: Path
+) -> None:
+    watch = Watch()
+    callbacks = checkpoint_callbacks(tmp_path, "figure", **options)
+    fit(tmp_path, Figure(), *callbacks, plugins=[watch], max_epochs=3)
+    assert watch.steps == {"last": expected, "best": [5, 10]}
+
+
+def test_the_best_figure_is_remembered_in_another_folder(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    def part(folder: Path, **options: Any) -> Any:
+        callbacks = checkpoint_callbacks(folder, "figure")
+        module = make_module(schedule="constant")
+        fit(tmp_path, Figure(), *callbacks, module=module, **options)
+        return callbacks[-1]
+
+    part(first, max_epochs=2)
+    content = (first / "best.ckpt").read_bytes()
+    options: dict[str, Any] = {"ckpt_path": first / "last.ckpt", "max_epochs": 3}
+    best = part(second, **options)
+    # 0.2 in the third epoch is worse than 0.3 in the second.
+    assert Path(best.best_model_path) == first / "best.ckpt"
+    assert (first / "best.ckpt").read_bytes() == content
+    assert best.best_weights(10) is not None
+    with pytest.raises(UserError, match=r"of step 10, .* ended at step 7"):
+        best.best_weights(7)
+    (first / "best.ckpt").unlink()
+    with pytest.raises(UserError, match=r"best weights .* are gone"):
+        part(second, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"every_n_steps": 0}, {"every_n_minutes": -1.0}], ids=str
+)
+def test_bad_arguments(options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(UserError, match=f"{name}: received {value}"):
+        checkpoint_callbacks("folder", **options)
+
+
+def test_checkpoints_appear_whole_and_bring_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    file, plugin = tmp_path / "x.ckpt", AtomicCheckpointIO()
+    plugin.save_checkpoint({"a": torch.ones(3)}, file)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", full)
+        with pytest.raises(UserError, match="No space"):
+            plugin.save_checkpoint({"a": torch.zeros(3)}, file)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.ckpt"]
+    content = plugin.load_checkpoint(file, weights_only=False)
+    assert content["a"].tolist() == [1, 1, 1]
+    torch.save({"a": os.system}, file)
+    with pytest.raises(pickle.UnpicklingError):
+        plugin.load_checkpoint(file, weights_only=False)

@@ -1,0 +1,90 @@
+"""BertAdam against its formula, and the schedules against those of transformers."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import Parameter
+from transformers import get_scheduler
+
+from flowbert.training.optim import SCHEDULES, BertAdam, make_schedule
+
+Array = NDArray[np.float64]
+START = np.random.default_rng(0).normal(size=(3, 2))
+SCALES = np.arange(1.0, 7.0).reshape(3, 2)
+
+
+def formula(steps: int, lr: float, decay: float, betas: tuple[float, float]) -> Array:
+    p, m, v = START, np.zeros_like(START), np.zeros_like(START)
+    for _ in range(steps):
+        g = SCALES * np.sin(p)
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g**2
+        p = p - lr * (m / (np.sqrt(v) + 1e-6) + decay * p)
+    return p
+
+
+def train(optimizer: BertAdam, steps: int) -> None:
+    for _ in range(steps):
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = torch.from_numpy(SCALES) * torch.sin(p.detach())
+        optimizer.step()
+
+
+def check(parameter: Parameter, *arguments: Any) -> None:
+    # float64 rounds to 1e-16 in each of 25 steps; 1 / eps = 1e6 multiplies it.
+    expected = formula(*arguments)
+    np.testing.assert_allclose(parameter.detach().numpy(), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("steps", [1, 25])
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.999999, 0.9999999)])
+def test_equals_the_formula(
+    steps: int, decay: float, betas: tuple[float, float]
+) -> None:
+    p = Parameter(torch.from_numpy(START.copy()))
+    train(BertAdam([p], 0.02, betas, weight_decay=decay), steps)
+    check(p, steps, 0.02, decay, betas)
+
+
+def test_groups_have_their_own_settings() -> None:
+    first, second = (Parameter(torch.from_numpy(START.copy())) for _ in range(2))
+    groups: list[dict[str, Any]] = [
+        {"params": [first], "lr": 0.1, "betas": (0.5, 0.9)},
+        {"params": [second], "weight_decay": 0.2},
+    ]
+    optimizer = BertAdam(groups, lr=0.01)
+    train(optimizer, 5)
+    optimizer.zero_grad()
+    optimizer.step()  # without a gradient nothing decays
+    check(first, 5, 0.1, 0.0, (0.5, 0.9))
+    check(second, 5, 0.01, 0.2, (0.9, 0.999))
+
+
+def test_goes_on_from_its_state() -> None:
+    p = Parameter(torch.from_numpy(START.copy()))
+    optimizer = BertAdam([p], lr=0.02, weight_decay=0.3)
+    train(optimizer, 2)
+    resumed = BertAdam([p], lr=1.0)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    train(resumed, 2)
+    check(p, 4, 0.02, 0.3, (0.9, 0.999))
+
+
+NAMES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("warmup", [0.0, 0.25])
+def test_schedules_are_those_of_transformers(schedule: str, warmup: float) -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.5)
+    (rate,) = make_schedule(optimizer, schedule, warmup, 10).lr_lambdas
+    theirs = get_scheduler(NAMES[schedule], optimizer, math.ceil(warmup * 10), 10)
+    for step in range(11):
+        assert rate(step) == pytest.approx(theirs.lr_lambdas[0](step), abs=1e-15)

@@ -1,0 +1,104 @@
+"""Fits on two processes, and fits that are killed; they start processes by forks."""
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning import Callback, Trainer
+
+from fits import fit, make_data, make_module, tensors
+from flowbert.training import AtomicCheckpointIO, checkpoint_callbacks
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """OpenMP's threads do not survive a fork."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Save(Callback):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        if trainer.fit_loop.total_batch_idx == 3:
+            trainer.save_checkpoint(self.path)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_two_processes_fit_the_flow_of_one(accumulate: int, tmp_path: Path) -> None:
+    # The noise of a process is its own.
+    one, two, resumed = (make_module(noise=0.0) for _ in range(3))
+    options: dict[str, Any] = {"accumulate_grad_batches": accumulate}
+    expected = fit(tmp_path, module=one, data=make_data(batch_size=4), **options)
+    options |= {"devices": 2, "strategy": "ddp_fork"}
+    data, file = make_data(batch_size=2), tmp_path / "saved.ckpt"
+    trainer = fit(tmp_path, Save(file), module=two, data=data, **options)
+    fit(tmp_path, module=resumed, data=data, ckpt_path=file, **options)
+    for name, value in one.state_dict().items():
+        for module in (two, resumed):
+            # Sums of float32 numbers in another order, in ten steps.
+            torch.testing.assert_close(
+                module.state_dict()[name], value, rtol=1e-5, atol=1e-6
+            )
+    for name, figure in expected.callback_metrics.items():
+        torch.testing.assert_close(
+            trainer.callback_metrics[name], figure, rtol=1e-5, atol=0
+        )
+
+
+EPOCHS = 12
+KILLS = 5
+
+
+def fit_to_the_end(folder: Path) -> None:
+    """Go on from last.ckpt, if it is there."""
+    last = folder / "run" / "last.ckpt"
+    trainer = fit(
+        folder,
+        *checkpoint_callbacks(last.parent, every_n_steps=1, every_n_minutes=1e-9),
+        plugins=[AtomicCheckpointIO()],
+        ckpt_path=last if last.exists() else None,
+        max_epochs=EPOCHS,
+        accumulate_grad_batches=2,
+    )
+    torch.save(tensors(trainer), folder / "end.pt")
+
+
+def written(path: Path) -> int:
+    """When a file was written; 0 without one."""
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sigkill_at_any_moment(seed: int, tmp_path: Path) -> None:
+    expected = tensors(fit(tmp_path, max_epochs=EPOCHS, accumulate_grad_batches=2))
+    rng, kills = random.Random(seed), 0
+    last = tmp_path / "run" / "last.ckpt"
+    while not (tmp_path / "end.pt").exists():
+        before = written(last)
+        process = get_context("fork").Process(target=fit_to_the_end, args=(tmp_path,))
+        process.start()
+        if kills < KILLS:
+            while process.is_alive() and written(last) == before:
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.02))
+            process.kill()
+        process.join()
+        kills += process.exitcode == -signal.SIGKILL
+    assert kills > 0
+    state = torch.load(tmp_path / "end.pt", weights_only=True)
+    assert all(torch.equal(state[name], value) for name, value in expected.items())

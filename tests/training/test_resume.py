@@ -1,0 +1,285 @@
+"""A run that goes on from a checkpoint ends like one that never stopped, to the last bit."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint, StochasticWeightAveraging
+
+from fits import BATCHES, differences, fit, make_data, make_module, make_rows
+from flowbert.errors import UserError
+from flowbert.training import checkpoint_callbacks
+from flowbert.training.optim import SCHEDULES
+
+# The checkpoint callbacks are left out where nothing is written.
+pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
+
+
+class EveryBatch(Callback):
+    """Checkpoints where ModelCheckpoint writes those by time: at the end of any batch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        number = trainer.fit_loop.total_batch_idx
+        trainer.save_checkpoint(self.folder / f"batch-{number:02}.ckpt")
+
+
+def checkpoints(folder: Path) -> list[Callback]:
+    """Stock callbacks that write all that they can."""
+    every: dict[str, Any] = {"dirpath": folder, "save_top_k": -1}
+    validation: dict[str, Any] = {
+        "monitor": "train/nll",
+        "save_on_train_epoch_end": False,
+    }
+    return [
+        EveryBatch(folder),
+        ModelCheckpoint(**every, filename="step-{step}", every_n_train_steps=1),
+        ModelCheckpoint(
+            **every, filename="time-{step}", train_time_interval=timedelta(0)
+        ),
+        ModelCheckpoint(**every, filename="epoch-{step}", save_on_train_epoch_end=True),
+        ModelCheckpoint(**every, filename="validation-{step}", **validation),
+    ]
+
+
+RUNS: dict[str, dict[str, Any]] = {
+    "epochs": {},
+    "epochs, validation within": {"val_check_interval": 3},
+    "epochs, accumulation": {"accumulate_grad_batches": 3, "val_check_interval": 2},
+    "steps": {"max_steps": 2 * BATCHES},
+    "steps, validation within": {"max_steps": 2 * BATCHES, "val_check_interval": 3},
+    "steps, accumulation": {"max_steps": 4, "accumulate_grad_batches": 3},
+    "part of an epoch": {"limit_train_batches": 3, "max_epochs": 3},
+    "loaders made anew": {"reload_dataloaders_every_n_epochs": 1},
+    "clipping": {"gradient_clip_val": 0.1, "check_val_every_n_epoch": 2},
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_from_every_checkpoint(run: str, tmp_path: Path) -> None:
+    options = RUNS[run]
+    whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), **options)
+    files = sorted((tmp_path / "whole").iterdir())
+    kinds = {file.name.split("-")[0] for file in files}
+    assert kinds == {"batch", "step", "time", "epoch", "validation"}
+    for file in files:
+        if run != "epochs" and file.name.startswith(("step", "time")):
+            continue  # as those of each batch
+        resumed = fit(tmp_path, ckpt_path=file, **options)
+        assert resumed.global_step == whole.global_step, file.name
+        assert differences(whole, resumed) == [], file.name
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules_and_noise_go_on(schedule: str, tmp_path: Path) -> None:
+    def module() -> Any:
+        return make_module(schedule=schedule, warmup=0.3, noise=0.2, seed=3)
+
+    whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), module=module())
+    for number in (2, BATCHES + 1):
+        file = tmp_path / "whole" / f"batch-{number:02}.ckpt"
+        assert differences(whole, fit(tmp_path, module=module(), ckpt_path=file)) == []
+    without = fit(
+        tmp_path, module=make_module(schedule=schedule, warmup=0.3, noise=0.0, seed=3)
+    )
+    assert differences(whole, without) != []
+
+
+LENGTHS: list[dict[str, Any]] = [
+    {"max_epochs": 1},
+    {"max_epochs": 3},
+    {"max_epochs": 1, "max_steps": 3},
+    {"max_epochs": 2, "max_steps": 7},
+    {"max_epochs": -1, "max_steps": 10},
+    {"max_epochs": 3, "max_steps": 12},
+]
+
+
+@pytest.mark.parametrize(("accumulate", "validate"), [(1, 2), (2, 1.0)])
+def test_two_parts_are_the_whole_or_refused(
+    accumulate: int, validate: float, tmp_path: Path
+) -> None:
+    """Split by epochs, by steps, and by both, within epochs and at their ends."""
+
+    def part(length: dict[str, Any], *callbacks: Any, **options: Any) -> Trainer:
+        options |= {
+            "accumulate_grad_batches": accumulate,
+            "val_check_interval": validate,
+        }
+        module = make_module(schedule="constant", noise=0.1)
+        return fit(tmp_path, *callbacks, module=module, **length, **options)
+
+    wholes = [part(length) for length in LENGTHS]
+    ends = set()
+    for number, first in enumerate(LENGTHS):
+        folder = tmp_path / str(number)
+        done = part(first, *checkpoint_callbacks(folder)).global_step
+        for whole, length in zip(wholes, LENGTHS, strict=True):
+            ends.add((done, whole.global_step))
+            if whole.global_step < done:
+                with pytest.raises(UserError, match=r"^trainer\.max_\w+: .* after"):
+                    part(length, ckpt_path=folder / "last.ckpt")
+                continue
+            resumed = part(length, ckpt_path=folder / "last.ckpt")
+            assert resumed.global_step == whole.global_step, (first, length)
+            assert differences(whole, resumed) == [], (first, length)
+    assert len(ends) > 10
+
+
+@pytest.mark.parametrize(
+    "schedule", [{"schedule": "cosine"}, {"schedule": "constant", "warmup": 0.2}]
+)
+def test_a_schedule_over_the_run_is_not_stretched(
+    schedule: dict[str, Any], tmp_path: Path
+) -> None:
+    callbacks = checkpoint_callbacks(tmp_path)
+    fit(tmp_path, *callbacks, module=make_module(**schedule), max_steps=7)
+    last = tmp_path / "last.ckpt"
+    lengths: list[dict[str, Any]] = [{"max_steps": 12}, {"max_epochs": 3}]
+    for longer in lengths:
+        with pytest.raises(UserError, match=r"^trainer\.max_\w+: .* expected 7 as in"):
+            fit(tmp_path, module=make_module(**schedule), ckpt_path=last, **longer)
+    with pytest.raises(UserError, match="a training without an end"):
+        fit(tmp_path, module=make_module(**schedule), max_epochs=-1)
+
+
+OTHERS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"gradient_clip_val": 0.5}, {}, r"trainer\.gradient_clip_val: received 0\.5"),
+    (
+        {"accumulate_grad_batches": 2},
+        {},
+        r"trainer\.accumulate_grad_batches: received 2",
+    ),
+    ({"precision": "bf16-mixed"}, {}, r"trainer\.precision: received 'bf16-mixed'"),
+    ({"limit_train_batches": 3}, {}, r"trainer\.limit_train_batches: received 3"),
+    ({}, {"noise": 0.2}, r"model\.noise: received 0\.2 .* expected 0\.05, as saved"),
+    ({}, {"learning_rate": 0.1}, r"model\.learning_rate: received 0\.1"),
+]
+
+
+def test_another_training_is_refused(tmp_path: Path) -> None:
+    fit(
+        tmp_path,
+        *checkpoint_callbacks(tmp_path),
+        module=make_module(schedule="constant"),
+    )
+    last = tmp_path / "last.ckpt"
+    for options, model, message in OTHERS:
+        module = make_module(schedule="constant", **model)
+        with pytest.raises(UserError, match=f"^{message}"):
+            fit(tmp_path, module=module, ckpt_path=last, **options)
+    averaging = StochasticWeightAveraging(1e-2)
+    module = make_module(schedule="constant")
+    with pytest.raises(UserError, match=r"^trainer\.callbacks: .*StochasticWeight"):
+        fit(tmp_path, averaging, module=module, ckpt_path=last)
+    content = torch.load(last, weights_only=True)
+    del content["settings"]
+    torch.save(content, last)
+    with pytest.raises(UserError, match="a checkpoint of an older version"):
+        fit(tmp_path, module=make_module(schedule="constant"), ckpt_path=last)
+
+
+class Kill(Callback):
+    """End the process, as far as the checkpoints can tell, in a hook of the n-th call."""
+
+    def __init__(self, hook: str, count: int) -> None:
+        setattr(self, hook, self._kill)
+        self.count = count
+
+    def _kill(self, *_: Any) -> None:
+        self.count -= 1
+        if self.count < 0:
+            raise MemoryError("killed")
+
+
+@pytest.mark.parametrize(
+    ("hook", "count"), [("on_before_optimizer_step", 2), ("on_validation_end", 1)]
+)
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_killed_again_and_again(
+    hook: str, count: int, accumulate: int, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"max_epochs": 3, "accumulate_grad_batches": accumulate}
+    whole = fit(tmp_path, **options)
+    last, kills = tmp_path / "run" / "last.ckpt", 0
+    while True:
+        callbacks = checkpoint_callbacks(last.parent, "train/nll", every_n_steps=1)
+        found = last if last.exists() else None
+        try:
+            trainer = fit(
+                tmp_path, Kill(hook, count), *callbacks, ckpt_path=found, **options
+            )
+            break
+        except MemoryError:
+            kills += 1
+    assert kills > 1
+    assert differences(whole, trainer) == []
+    assert sorted(path.name for path in last.parent.iterdir()) == [
+        "best.ckpt",
+        "last.ckpt",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_workers_and_new_loaders_make_the_same_batches(tmp_path: Path) -> None:
+    whole = fit(tmp_path, *checkpoints(tmp_path / "whole"))
+    again = fit(tmp_path, reload_dataloaders_every_n_epochs=1)
+    assert differences(whole, again) == []
+    for name in ("batch-03", f"epoch-step={BATCHES}"):
+        file = tmp_path / "whole" / f"{name}.ckpt"
+        resumed = fit(tmp_path, ckpt_path=file, data=make_data(workers=1))
+        assert differences(whole, resumed) == []
+
+
+class Failing(Callback):
+    """An error in the n-th batch, before the parameters change."""
+
+    def on_before_backward(
+        self, trainer: Trainer, pl_module: LightningModule, loss: Any
+    ) -> None:
+        if trainer.global_step == 3:
+            raise RuntimeError("failed")
+
+
+def test_refused_where_it_would_not_be_exact(tmp_path: Path) -> None:
+    folder = tmp_path / "whole"
+    fit(tmp_path, *checkpoints(folder), max_epochs=3)
+    middle, last = folder / "batch-03.ckpt", folder / f"batch-{BATCHES - 1:02}.ckpt"
+    cases: list[tuple[dict[str, Any], str]] = [
+        (
+            {"data": make_data(rows=make_rows(26))},
+            "ckpt_path: fitted on fitted 22; received 26",
+        ),
+        (
+            {"data": make_data(digest="b")},
+            "ckpt_path: fitted on digest ''; received 'b'",
+        ),
+        (
+            {"data": make_data(batch_size=5)},
+            "ckpt_path: fitted on batch_size 4; received 5",
+        ),
+        ({"data": make_data(seed=1)}, "ckpt_path: fitted on seed 0; received 1"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UserError, match=message):
+            fit(tmp_path, ckpt_path=middle, **options)
+    # From the last batch of an epoch it is exact once, and never again.
+    fit(tmp_path, *checkpoints(tmp_path / "again"), ckpt_path=last, max_epochs=3)
+    with pytest.raises(UserError, match=r"ckpt_path: .* the last batch of an epoch"):
+        fit(tmp_path, ckpt_path=tmp_path / "again" / "batch-06.ckpt", max_epochs=3)
+    error = ModelCheckpoint(tmp_path, "error", every_n_epochs=9, save_on_exception=True)
+    with pytest.raises(RuntimeError, match="failed"):
+        fit(tmp_path, error, Failing())
+    with pytest.raises(UserError, match=r"ckpt_path: .* the middle of a batch"):
+        fit(tmp_path, ckpt_path=tmp_path / "error.ckpt")
+    content = torch.load(middle, weights_only=True)
+    torch.save({**content, "module": "SimCSEModule"}, middle)
+    with pytest.raises(
+        UserError, match="ckpt_path: received a checkpoint of SimCSEModule"
+    ):
+        fit(tmp_path, ckpt_path=middle)

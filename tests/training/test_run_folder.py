@@ -1,0 +1,99 @@
+"""A run folder belongs to one run: claimed by one process, without anything of another one."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flowbert.errors import UserError
+from flowbert.training.run_folder import RunFolder, new_folder
+
+# Files and folders that a fit, a test and a prediction leave.
+LEFT = (
+    "analysis.json",
+    "checkpoints/last.ckpt",
+    "config.yaml",
+    "figures/a.png",
+    "hparams.yaml",
+    "metrics.csv",
+    "metrics-3.csv",
+    "model/encoder.json",
+    "predictions.npy",
+    "report.html",
+    "results.csv",
+    "tensorboard/events",
+    "wandb/latest-run",
+)
+
+
+def put(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).touch()
+
+
+def test_runs_of_one_moment_have_folders_of_their_own() -> None:
+    assert len({new_folder("flow") for _ in range(100)}) == 100
+    assert new_folder("whitening:shrinkage=0.1").parts[:2] == ("runs", "whitening")
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    claim = RunFolder(path)
+    claim.hold()  # it is held already
+    with pytest.raises(UserError, match="run_dir: another run writes into"):
+        RunFolder(path)
+    claim.abandon()
+    assert list(tmp_path.iterdir()) == []
+    second = RunFolder(path)
+    second.release()
+    second.hold()  # to write more into its own folder
+    second.release()
+    assert list(path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
+    put(tmp_path, "mine.txt")
+    RunFolder(tmp_path).release()  # what no run wrote does not matter
+    put(tmp_path, name)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(
+        UserError, match=f"{name.split('/')[0]} of another run"
+    ) as caught:
+        RunFolder(tmp_path, goes_on=True)
+    assert ("ckpt_path=" in str(caught.value)) == name.startswith("checkpoints")
+    assert sorted(tmp_path.rglob("*")) == before
+    elsewhere = tmp_path.parent / "last.ckpt"
+    with pytest.raises(UserError, match="of another run"):
+        RunFolder(tmp_path, elsewhere, goes_on=True)
+    RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", goes_on=True).release()
+    put(tmp_path, "results.json")
+    with pytest.raises(UserError, match="holds a finished run"):
+        RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", goes_on=True)
+
+
+def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"run_dir: .*file is a file"):
+        RunFolder(tmp_path / "file")
+    with pytest.raises(UserError, match=r"run_dir: .* cannot be written \(Not a dir"):
+        RunFolder(tmp_path / "file" / "run")
+
+
+def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from flowbert.training.run_folder import RunFolder\n"
+        "claim = RunFolder(Path(sys.argv[1]))\nprint('claimed', flush=True)\ntime.sleep(60)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "claimed\n"
+        with pytest.raises(UserError, match="another run writes into"):
+            RunFolder(tmp_path)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        RunFolder(tmp_path).release()

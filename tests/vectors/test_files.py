@@ -1,0 +1,196 @@
+"""Files of vectors, read and written block by block, and vectors of fewer bits."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import safetensors.numpy
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.maps import Moments, Ranges, Scale, Standardization, Whitening, quantize
+from flowbert.vectors import open_vectors, write_vectors
+from flowbert.vectors.files import BLOCK_ROWS
+from helpers import rows
+
+X = rows(50, 6).astype(np.float32)
+
+
+@pytest.fixture(params=[".npy", ".safetensors", ".parquet"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    file = tmp_path / f"vectors{request.param}"
+    write_vectors(file, [X[:20], X[20:]], X.shape, "float32")
+    return file
+
+
+def test_a_file_gives_back_its_rows(path: Path) -> None:
+    opened = open_vectors(path)
+    assert opened.shape == X.shape
+    assert len(opened) == len(X)
+    assert np.array_equal(np.concatenate(list(opened.blocks(7))), X)
+    chosen = np.array([49, 0, 7, 7])
+    assert np.array_equal(opened[chosen], X[chosen])
+    assert opened.digest == open_vectors(path).digest
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_maps_fit_on_a_file_as_on_its_rows(path: Path) -> None:
+    by_file, by_rows = Whitening().fit(open_vectors(path)), Whitening().fit(X)
+    np.testing.assert_allclose(by_file.transform(X), by_rows.transform(X), atol=1e-6)
+
+
+def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
+    for name, part in (("a", X[:20]), ("b", X[20:])):
+        write_vectors(
+            tmp_path / "parts" / f"{name}.parquet", [part], part.shape, "float32"
+        )
+    assert np.array_equal(
+        np.concatenate(list(open_vectors(tmp_path / "parts").blocks())), X
+    )
+
+
+def test_parquet_has_the_sentences_beside_the_vectors(tmp_path: Path) -> None:
+    texts = [f"sentence {number}" for number in range(len(X))]
+    write_vectors(tmp_path / "x.parquet", [X[:20], X[20:]], X.shape, "float32", texts)
+    table = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert table.column("sentence").to_pylist() == texts
+    assert np.array_equal(np.array(table.column("embedding").to_pylist()), X)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8"])
+def test_other_numbers_become_float32(dtype: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X.astype(dtype))
+    opened = open_vectors(tmp_path / "x.npy")
+    assert np.array_equal(opened[np.arange(3)], X.astype(dtype)[:3].astype(np.float32))
+
+
+def written(tmp_path: Path, case: str) -> tuple[Path, str | None]:
+    """A file that cannot be read as vectors, and the column asked for."""
+    file = tmp_path / ("x.parquet" if case in ("ragged", "null", "text") else "x.npy")
+    lists: dict[str, Any] = {
+        "ragged": [[1.0], [1.0, 2.0]],
+        "null": [[1.0], None],
+        "text": ["a"],
+    }
+    arrays = {
+        "one dimension": np.ones(3),
+        "empty": np.empty((0, 3)),
+        "words": np.array([["a"]]),
+        "objects": np.array([[{}]]),
+        "NaN": np.array([[np.nan]]),
+    }
+    if case in lists:
+        pyarrow.parquet.write_table(pa.table({"x": lists[case]}), file)
+    elif case in arrays:
+        np.save(file, arrays[case])
+    elif case == "cut":
+        np.save(file, X)
+        file.write_bytes(file.read_bytes()[:-40])
+    elif case == "column of .npy":
+        np.save(file, X)
+        return file, "x"
+    elif case == "several":
+        file = tmp_path / "x.safetensors"
+        safetensors.numpy.save_file({"a": X, "b": X}, file)
+    elif case == "extension":
+        return tmp_path / "x.csv", None
+    elif case == "not safetensors":
+        file = tmp_path / "x.safetensors"
+        file.write_bytes(b"{}" * 9)
+    return file, None
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "ragged",
+        "null",
+        "text",
+        "one dimension",
+        "empty",
+        "words",
+        "objects",
+        "NaN",
+        "cut",
+        "column of .npy",
+        "several",
+        "extension",
+        "not safetensors",
+        "missing",
+    ],
+)
+def test_files_that_hold_no_vectors_are_named(case: str, tmp_path: Path) -> None:
+    file, column = written(tmp_path, case)
+    with pytest.raises(UserError, match=file.name):
+        list(open_vectors(file, column).blocks())
+
+
+def test_an_unknown_extension_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"x\.csv"):
+        write_vectors(tmp_path / "x.csv", [X], X.shape, "float32")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_int8_steps_cover_the_range_of_each_dimension(tmp_path: Path) -> None:
+    ranges = Ranges.of([X[:25], X[25:]])
+    codes = quantize(X, "int8", ranges)
+    assert codes.dtype == np.int8
+    assert np.array_equal(codes.min(axis=0), np.full(6, -128))
+    assert np.array_equal(codes.max(axis=0), np.full(6, 127))
+    half_a_step = (ranges.high - ranges.low) / 255 / 2
+    assert (np.abs(ranges.restore(codes) - X) <= half_a_step * 1.001).all()
+    unsigned = quantize(X, "uint8", ranges)
+    assert np.array_equal(unsigned, codes.astype(int) + 128)
+    assert np.array_equal(ranges.restore(unsigned), ranges.restore(codes))
+    Scale.of(X).save(tmp_path / "scale")
+    saved = Scale.load(tmp_path / "scale").plain
+    assert np.array_equal(quantize(X, "int8", saved), codes)
+    assert np.array_equal(quantize(X[:, :2], "int8", ranges.first(2)), codes[:, :2])
+    beyond = quantize(np.full((1, 6), 1e9, dtype=np.float32), "int8", ranges)
+    assert np.array_equal(beyond, np.full((1, 6), 127))
+
+
+def test_a_dimension_that_does_not_vary_is_zero_in_int8() -> None:
+    x = X.copy()
+    x[:, 1] = 7.0
+    with pytest.warns(FlowbertWarning, match="without a saved scale"):
+        assert not quantize(x, "int8")[:, 1].any()
+
+
+def test_binary_has_a_bit_for_each_sign() -> None:
+    x = np.array([[-1, 2, 3, -4, 5, 6, -7, 8, 9, -1]], dtype=np.float32)
+    assert quantize(x, "ubinary").tolist() == [[0b01101101, 0b10000000]]
+    assert quantize(x, "binary").tolist() == [[0b01101101 - 128, 0]]
+
+
+def test_precisions_that_there_are_not() -> None:
+    with pytest.raises(UserError, match="int4"):
+        quantize(X, "int4")
+    with pytest.raises(UserError, match="one vector"):
+        quantize(X[:1], "int8")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda file: file.digest,
+        lambda file: Moments(file.shape[1]).update_blocks(file.blocks()),
+        lambda file: Standardization().fit(file),
+    ],
+    ids=["digest", "moments", "map"],
+)
+def test_memory_does_not_grow_with_the_rows(
+    read: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    vectors = rows(12 * BLOCK_ROWS, 16).astype(np.float32)
+    write_vectors(tmp_path / "x.npy", [vectors], vectors.shape, "float32")
+    tracemalloc.start()
+    read(open_vectors(tmp_path / "x.npy"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A block, its bytes or its copy in float64, of twice the size.
+    assert peak < 4 * BLOCK_ROWS * 16 * 4
