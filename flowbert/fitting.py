@@ -648,7 +648,7 @@ class Run:
             parts = token_frames(
                 self.encoder, results.sentences, corpus, 500, seed=self.seed
             )
-        if self.method == "flow" and self.module.flaw is None:
+        if self.method == "flow" and self.module.invalid_reason is None:
             rows, held = self.data.rows, self.data.held_out_rows
             if len(held) > 1 and len(rows) > rows.shape[1]:
                 # Few rows would fit the Gaussians worse than the flow, which has seen all.

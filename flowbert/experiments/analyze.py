@@ -23,7 +23,7 @@ from flowbert.encoders import (
 )
 from flowbert.errors import UserError
 from flowbert.experiments.candidates import fit_map, parse_methods
-from flowbert.maps import Flow, check_map, flaw_of
+from flowbert.maps import Flow, check_map, invalid_reason_of
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_tasks
@@ -128,11 +128,11 @@ def analyze(
         f"{task.name} {task.split}": (task.gold, {}) for task in scored
     }
     for method in bar(chosen, "Fitting", unit="methods"):
-        fitted, flaw = method.map, flaw_of(method.map)
+        fitted, invalid_reason = method.map, invalid_reason_of(method.map)
         if not method.fitted:
-            fitted, flaw = fit_map(method.map, x, seed=seed, device=device)
-        if flaw is not None:
-            raise UserError(f"methods: {method.name}: {flaw}")
+            fitted, invalid_reason = fit_map(method.map, x, seed=seed, device=device)
+        if invalid_reason is not None:
+            raise UserError(f"methods: {method.name}: {invalid_reason}")
         vectors[method.name] = fitted.transform(y)
         for task, (_, cosines) in zip(scored, pairs.values(), strict=True):
             rows = torch.from_numpy(cache.embed(opened, task.sentences))

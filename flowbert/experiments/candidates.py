@@ -250,7 +250,7 @@ def fit_map(
         device: Device of a flow.
 
     Returns:
-        The fitted map, and why its results mean nothing (None if they do).
+        The fitted map, and why it is undefined (None if it is not).
 
     Raises:
         UserError: If the map learns from labelled pairs and there are none.
@@ -272,4 +272,4 @@ def fit_map(
             fitted.fit(rows, pairs=pairs)
     except (UserError, ValueError) as error:
         return fitted, str(error)
-    return fitted, fitted.flaw
+    return fitted, fitted.invalid_reason

@@ -21,7 +21,14 @@ from flowbert.experiments.environment import changed_entries, environment
 from flowbert.experiments.plan import Cell, corpus_settings
 from flowbert.experiments.results import Results, plain
 from flowbert.io import digest, load_tensors, save_tensors
-from flowbert.maps import AffineMap, AnyMap, LabelledPairs, Moments, Raw, flaw_of
+from flowbert.maps import (
+    AffineMap,
+    AnyMap,
+    LabelledPairs,
+    Moments,
+    Raw,
+    invalid_reason_of,
+)
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Measured, Task
@@ -76,13 +83,13 @@ def compute(
         encoder = same[0].encoder
         if embedded is None or embedded.encoder is not encoder:
             embedded = _Embedded(encoder, cache)
-        fitted, flaw = _fit(same[0], embedded, device)
+        fitted, invalid_reason = _fit(same[0], embedded, device)
         for cell in same:
             vectors, sample = embedded.task(cell.task), None
-            if flaw is None:
+            if invalid_reason is None:
                 vectors = fitted.transform(vectors)
                 sample = vectors[_sample(cell.task)] if cell in sampled else None
-            finished[cell.key] = cell.task.measure(vectors, flaw), sample
+            finished[cell.key] = cell.task.measure(vectors, invalid_reason), sample
             if cell.key in files:
                 _write(files[cell.key], *finished[cell.key], cell.settings(), here)
     results = _results(cells, finished, here)
@@ -152,10 +159,10 @@ class _Embedded:
 def _fit(
     cell: Cell, embedded: _Embedded, device: str | torch.device
 ) -> tuple[AnyMap, str | None]:
-    """The cell's map, and why its results mean nothing (None if they do)."""
+    """The cell's map, and why it is undefined (None if it is not)."""
     method = cell.method
     if method.fitted:
-        return method.map, flaw_of(method.map)
+        return method.map, invalid_reason_of(method.map)
     if cell.corpus is None:
         return Raw().fit(torch.zeros(1, cell.encoder.dim)), None
     affine = isinstance(method.map, AffineMap)

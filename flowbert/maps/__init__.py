@@ -16,7 +16,7 @@ from flowbert.maps.precision import (
 from flowbert.maps.registry import (
     affine_of,
     check_map,
-    flaw_of,
+    invalid_reason_of,
     is_map,
     load_map,
     make_map,
@@ -55,7 +55,7 @@ __all__ = [
     "as_map",
     "check_map",
     "check_precision",
-    "flaw_of",
+    "invalid_reason_of",
     "is_map",
     "load_map",
     "make_map",

@@ -53,9 +53,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             MAPS[cls.name] = cls
 
     @property
-    def flaw(self) -> str | None:
-        """Why the results of the fitted map mean nothing, in one line; None if they do."""
-        return getattr(self, "flaw_", None)
+    def invalid_reason(self) -> str | None:
+        """Why the fitted map is undefined, in one line; None if it is not."""
+        return getattr(self, "invalid_reason_", None)
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``; the size of the mapped rows.
@@ -188,11 +188,11 @@ class AffineMap(Map):
         """Center, weight and inverse for these moments."""
 
     def check_fit(self, moments: Moments) -> str | None:
-        """Why the map solved from these moments means nothing; None if it does."""
+        """Why the map solved from these moments is undefined; None if it is not."""
         return None
 
     def few_rows(self, moments: Moments, directions: int, effect: str) -> str | None:
-        """Why a map of so few distinct rows means nothing; None if there are enough."""
+        """Why a map of so few distinct rows is undefined; None if there are enough."""
         if directions < moments.distinct - 1:
             return None
         return (
@@ -252,7 +252,7 @@ class AffineMap(Map):
         solved = self.solve(self.moments_)
         # A product rounds by the layout of its factors: the same before and after saving.
         self.center_, self.weight_, self.inverse_ = (x.contiguous() for x in solved)
-        self.flaw_ = self.check_fit(self.moments_)
+        self.invalid_reason_ = self.check_fit(self.moments_)
         self._solved = True
         return self
 
@@ -290,14 +290,16 @@ class AffineMap(Map):
             "inverse": fitted.inverse_.clone(),
         }
 
-    def set_state(self, state: dict[str, Tensor], flaw: str | None = None) -> Self:
+    def set_state(
+        self, state: dict[str, Tensor], invalid_reason: str | None = None
+    ) -> Self:
         """Restore what :meth:`get_state` gave. Returns self."""
         self.center_, self.weight_, self.inverse_ = (
             state[name].clone() for name in ("center", "weight", "inverse")
         )
         if hasattr(self, "moments_"):  # of what was fitted before
             del self.moments_
-        self.flaw_ = flaw
+        self.invalid_reason_ = invalid_reason
         self.n_features_in_ = len(self.center_)
         self._solved = True
         return self

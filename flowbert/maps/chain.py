@@ -46,10 +46,17 @@ class Chain(Pipeline):
         return any(step.supervised for step in self.maps)
 
     @property
-    def flaw(self) -> str | None:
-        """Why the results of the fitted chain mean nothing, in one line; None if they do."""
-        flaws = (step.flaw for step in self.maps)
-        return next((flaw for flaw in flaws if flaw is not None), None)
+    def invalid_reason(self) -> str | None:
+        """Why the fitted chain is undefined, in one line; None if it is not."""
+        reasons = (step.invalid_reason for step in self.maps)
+        return next(
+            (
+                invalid_reason
+                for invalid_reason in reasons
+                if invalid_reason is not None
+            ),
+            None,
+        )
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters of all steps for rows of size ``dim``; the size of mapped rows."""
@@ -115,7 +122,9 @@ class Chain(Pipeline):
             for name, value in step.get_state().items()
         }
 
-    def set_state(self, state: dict[str, Tensor], flaw: str | None = None) -> Self:
+    def set_state(
+        self, state: dict[str, Tensor], invalid_reason: str | None = None
+    ) -> Self:
         """Restore what :meth:`get_state` gave; all steps are affine. Returns self."""
         for number, step in enumerate(self.maps):
             if not isinstance(step, AffineMap):
@@ -126,7 +135,7 @@ class Chain(Pipeline):
                 for name, value in state.items()
                 if name.startswith(prefix)
             }
-            step.set_state(own, flaw)
+            step.set_state(own, invalid_reason)
         return self
 
 

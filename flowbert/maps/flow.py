@@ -140,7 +140,7 @@ class Flow(Map):
             ) as trainer,
         ):
             trainer.fit(module, datamodule=data)
-        return self.set_flow(module.flow, module.flaw)
+        return self.set_flow(module.flow, module.invalid_reason)
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
@@ -151,13 +151,13 @@ class Flow(Map):
         }
         made = cls(**parameters, random_state=module.hparams["seed"])
         made.seed_ = module.hparams["seed"]
-        return made.set_flow(module.flow, module.flaw)
+        return made.set_flow(module.flow, module.invalid_reason)
 
-    def set_flow(self, flow: Glow, flaw: str | None = None) -> Self:
+    def set_flow(self, flow: Glow, invalid_reason: str | None = None) -> Self:
         """Use a copy of a fitted flow. Returns self."""
         own = copy.deepcopy(flow).to("cpu", torch.float64)
         self.flow_ = own.eval().requires_grad_(False)
-        self.flaw_ = flaw
+        self.invalid_reason_ = invalid_reason
         self.n_features_in_ = flow.dim
         return self
 

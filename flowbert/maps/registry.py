@@ -110,9 +110,16 @@ def check_map(unfitted: AnyMap, dim: int) -> None:
             raise UserError(f"methods: {_step_name(step)}: {error}") from error
 
 
-def flaw_of(fitted: AnyMap) -> str | None:
-    """Why the results of a fitted map mean nothing; None if they do."""
-    return next((step.flaw for step in steps_of(fitted) if step.flaw is not None), None)
+def invalid_reason_of(fitted: AnyMap) -> str | None:
+    """Why the fitted map is undefined; None if it is not."""
+    return next(
+        (
+            step.invalid_reason
+            for step in steps_of(fitted)
+            if step.invalid_reason is not None
+        ),
+        None,
+    )
 
 
 def affine_of(steps: Sequence[Map]) -> tuple[Tensor, Tensor]:
@@ -133,7 +140,7 @@ def save_map(fitted: AnyMap, path: str | Path, encoder: str | None = None) -> No
     for number, step in enumerate(steps_of(fitted)):
         record: dict[str, Any] = {
             "name": step.name,
-            "flaw": step.flaw,
+            "invalid_reason": step.invalid_reason,
             "parameters": step.get_params(deep=False),
             "features": list(map(str, getattr(step, "feature_names_in_", []))),
         }
@@ -149,7 +156,7 @@ def save_map(fitted: AnyMap, path: str | Path, encoder: str | None = None) -> No
 
 
 def load_map(path: str | Path, encoder: str | None = None) -> AnyMap:
-    """Read a file of :func:`save_map`; a map whose results mean nothing gives a warning.
+    """Read a file of :func:`save_map`; an undefined map gives a warning.
 
     Args:
         path: The file.
@@ -179,12 +186,14 @@ def load_map(path: str | Path, encoder: str | None = None) -> AnyMap:
         if isinstance(step, Flow):
             flow = Glow(**record["flow"])
             flow.load_state_dict(state)
-            step.set_flow(flow, record["flaw"]).seed_ = step.random_state
+            step.set_flow(flow, record["invalid_reason"]).seed_ = step.random_state
         elif isinstance(step, AffineMap):
-            step.set_state(state, record["flaw"])
+            step.set_state(state, record["invalid_reason"])
         if record["features"]:
             step.feature_names_in_ = record["features"]
-        if record["flaw"] is not None:
-            warnings.warn(f"{path}: {record['flaw']}", FlowbertWarning, stacklevel=2)
+        if record["invalid_reason"] is not None:
+            warnings.warn(
+                f"{path}: {record['invalid_reason']}", FlowbertWarning, stacklevel=2
+            )
         steps.append(step)
     return steps[0] if len(steps) == 1 else Chain.of(*steps)

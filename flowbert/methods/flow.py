@@ -58,7 +58,7 @@ class FlowModule(FullPrecision, TrainingModule):
     Attributes:
         flow: The :class:`flowbert.flows.Glow`.
         noise_std: Standard deviation of the noise.
-        flaw: Why the fitted flow means nothing (too few distinct vectors); None if it does.
+        invalid_reason: Why the fitted flow is undefined (too few distinct vectors), or None.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -102,11 +102,11 @@ class FlowModule(FullPrecision, TrainingModule):
         needed = 2 if noise else dim + 1
         distinct = rows.rows.count_distinct(needed)
         if distinct < needed:
-            self.flaw = (
+            self.invalid_reason = (
                 f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
                 f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
             )
-            warnings.warn(self.flaw, FlowbertWarning, stacklevel=2)
+            warnings.warn(self.invalid_reason, FlowbertWarning, stacklevel=2)
 
     def _fitted_rows(self) -> Any:
         """What start sample and distinct rows are taken of: the data module, or the first rows."""

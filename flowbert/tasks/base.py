@@ -133,14 +133,14 @@ class Task(ABC):
         """Items of what is no method but stands in the same table, such as the gold score."""
         return {}
 
-    def measure(self, vectors: Tensor, flaw: str | None = None) -> Measured:
-        """All figures of vectors ``(M, k)``; NaN with the reason where ``flaw`` names one."""
-        if flaw is None and not bool(vectors.isfinite().all()):
-            flaw = "embeddings are NaN or infinite"
-        if flaw is not None:
+    def measure(self, vectors: Tensor, invalid_reason: str | None = None) -> Measured:
+        """All figures of vectors ``(M, k)``; NaN with ``invalid_reason`` where there is one."""
+        if invalid_reason is None and not bool(vectors.isfinite().all()):
+            invalid_reason = "embeddings are NaN or infinite"
+        if invalid_reason is not None:
             items = np.full(self.count, math.nan)
             missing = dict.fromkeys(self.metrics, math.nan)
-            return Measured(items, missing, dict.fromkeys(missing, flaw))
+            return Measured(items, missing, dict.fromkeys(missing, invalid_reason))
         items = self.items(vectors)
         return self.measured(items, self.score(items) | self.extras(vectors, items))
 

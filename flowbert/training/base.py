@@ -73,7 +73,7 @@ class TrainingModule(LightningModule):
     ``schedule``, ``warmup`` and ``seed`` among them.
 
     Attributes:
-        flaw: Why the results of what was trained mean nothing, in one line; None if they do.
+        invalid_reason: Why what was trained is undefined, in one line; None if it is not.
         run_settings: What else decides the training, such as the encoder, as JSON values by name;
             written into checkpoints and compared when a fit goes on.
         trainer_options: Arguments that the Trainer was made with, as far as they are known.
@@ -88,7 +88,7 @@ class TrainingModule(LightningModule):
         self.save_hyperparameters(ignore=["encoder", "loss"])
         check_limits(**self.hparams)
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
-        self.flaw: str | None = None
+        self.invalid_reason: str | None = None
         self.run_settings: dict[str, Any] = {}
         self.trainer_options: dict[str, Any] = {}
         self._total_steps: float = math.inf
@@ -215,13 +215,13 @@ class TrainingModule(LightningModule):
         self.check_losses()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the kind of module, its flaw, all settings, and gradients that accumulate."""
+        """Add the kind of module, why it is invalid, all settings, and accumulated gradients."""
         self.check_losses()
         self._mark_end_of_epoch(checkpoint)
         checkpoint["module"] = type(self).__name__
         checkpoint["settings"] = self.settings()
         checkpoint["total_steps"] = self._total_steps
-        checkpoint["flaw"] = self.flaw
+        checkpoint["invalid_reason"] = self.invalid_reason
         checkpoint["from_last_batch"] = self._from_last_batch
         if self.trainer.fit_loop._should_accumulate():
             checkpoint["gradients"] = {
@@ -270,7 +270,7 @@ class TrainingModule(LightningModule):
             raise UserError(
                 f"ckpt_path: received a checkpoint of {received}; expected {expected}"
             )
-        self.flaw = checkpoint["flaw"]
+        self.invalid_reason = checkpoint["invalid_reason"]
         self._gradients = checkpoint.get("gradients", {})
         if self._trainer is not None and self.trainer.state.fn == "fit":
             if "settings" not in checkpoint:

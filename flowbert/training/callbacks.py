@@ -71,11 +71,11 @@ class WhiteningBaseline(Callback):
         """The fitted map as tensors."""
         if not self._fitted:
             return {}
-        return {"map": self.map.get_state(), "flaw": self.map.flaw}
+        return {"map": self.map.get_state(), "invalid_reason": self.map.invalid_reason}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the fitted map."""
-        self.map.set_state(state_dict["map"], state_dict["flaw"])
+        self.map.set_state(state_dict["map"], state_dict["invalid_reason"])
         self._fitted = True
 
 

@@ -46,16 +46,16 @@ class TaskEvaluation(Callback):
                     fitted = self.baseline.map
                     mapped = fitted.transform(start)
                     name = self.baseline.name
-                    figures = _figures(name, task, mapped, fitted.flaw)
+                    figures = _figures(name, task, mapped, fitted.invalid_reason)
                     self._fixed[task] |= figures
             now = pl_module.embed_now(task.sentences, start)
             pl_module.log_dict(self._fixed[task] | _figures(pl_module.name, task, now))
 
 
 def _figures(
-    method: str, task: STS, vectors: Tensor, flaw: str | None = None
+    method: str, task: STS, vectors: Tensor, invalid_reason: str | None = None
 ) -> dict[str, float]:
-    scores = task.measure(vectors, flaw).scores
+    scores = task.measure(vectors, invalid_reason).scores
     figures = {}
     for (metric, aggregation), value in scores.items():
         name = f"{metric}_{aggregation}" if metric == "spearman" else metric

@@ -113,11 +113,11 @@ def test_a_pipeline_learns_from_pairs_after_its_first_steps() -> None:
 
 
 def test_fits_without_meaning_have_a_reason() -> None:
-    _, flaw = fit_map(Whitening(), X[:6])
-    assert flaw is not None
-    assert flaw.startswith("whitening of N=6 distinct sentences")
-    _, flaw = fit_map(Flow(epochs=1), X[:1])
-    assert flaw is not None
+    _, invalid_reason = fit_map(Whitening(), X[:6])
+    assert invalid_reason is not None
+    assert invalid_reason.startswith("whitening of N=6 distinct sentences")
+    _, invalid_reason = fit_map(Flow(epochs=1), X[:1])
+    assert invalid_reason is not None
 
 
 @pytest.mark.parametrize(

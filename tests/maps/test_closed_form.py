@@ -131,7 +131,7 @@ def test_constant_rows_are_only_centred() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "distinct", "flawed"),
+    ("estimator", "distinct", "is_invalid"),
     [
         (Whitening(), 9, True),
         (Whitening(), 10, False),
@@ -148,17 +148,17 @@ def test_constant_rows_are_only_centred() -> None:
 )
 @pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 def test_maps_of_too_few_distinct_rows_say_so(
-    estimator: Whitening, distinct: int, flawed: bool
+    estimator: Whitening, distinct: int, is_invalid: bool
 ) -> None:
     repeated = np.tile(rows(distinct, 8), (5, 1))
-    flaw = estimator.fit(repeated).flaw
-    assert (flaw is not None) == flawed
-    if flaw is not None:
-        assert f"N={distinct}" in flaw
-        assert "D=8" in flaw
+    invalid_reason = estimator.fit(repeated).invalid_reason
+    assert (invalid_reason is not None) == is_invalid
+    if invalid_reason is not None:
+        assert f"N={distinct}" in invalid_reason
+        assert "D=8" in invalid_reason
 
 
-def test_a_flawed_whitening_makes_all_rows_equally_similar() -> None:
+def test_an_undefined_whitening_makes_all_rows_equally_similar() -> None:
     x = rows(6, 20)
     with pytest.warns(FlowbertWarning, match="rank"):
         y = Whitening().fit_transform(x)

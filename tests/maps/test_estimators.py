@@ -213,7 +213,7 @@ def test_a_pipeline_is_the_same_after_saving(tmp_path: Path) -> None:
     assert np.array_equal(loaded.transform(x), pipeline.transform(x))
 
 
-def test_a_flawed_map_says_so_when_it_is_loaded(tmp_path: Path) -> None:
+def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path: Path) -> None:
     save_map(Whitening().fit(rows(5, 8)), tmp_path / "map.safetensors")
     with pytest.warns(UserWarning, match="equally similar"):
         load_map(tmp_path / "map.safetensors")

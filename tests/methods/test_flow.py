@@ -100,21 +100,21 @@ def test_precision_of_the_trainer_is_not_that_of_the_flow(
 
 
 @pytest.mark.parametrize(("noise", "enough"), [(0.0, DIM + 1), (0.05, 2)])
-def test_too_few_distinct_rows_are_a_flaw(
+def test_too_few_distinct_rows_are_told(
     noise: float, enough: int, tmp_path: Path
 ) -> None:
     rows = make_rows(enough)
     module = make_module(noise=noise)
     fit(tmp_path, module=module, data=make_data(rows=np.repeat(rows, 3, axis=0)))
-    assert module.flaw is None
+    assert module.invalid_reason is None
     module = make_module(noise=noise)
     few = make_data(rows=np.repeat(rows[1:], 3, axis=0))
     with pytest.warns(FlowbertWarning, match=f"N={enough - 1} .* in D={DIM} "):
         trainer = fit(tmp_path, module=module, data=few)
-    file = tmp_path / "flawed.ckpt"
+    file = tmp_path / "undefined.ckpt"
     trainer.save_checkpoint(file)
     loaded = FlowModule.load_from_checkpoint(file, weights_only=True)
-    assert loaded.flaw == module.flaw is not None
+    assert loaded.invalid_reason == module.invalid_reason is not None
     assert loaded.hparams == module.hparams
     assert torch.equal(loaded.noise_std, module.noise_std)
 
@@ -162,7 +162,7 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
             close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
             predicted: Any = trainer.predict(module, loader)
         close(torch.cat(predicted), module.flow.latents(x))
-        assert module.flaw is None
+        assert module.invalid_reason is None
         start = x.var(0).mean() * module.hparams["noise"]
         close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
         fits.append(trainer)

@@ -104,15 +104,15 @@ def test_each_unit_drawn_once_gives_the_figures_themselves(
     )
 
 
-def test_a_flaw_or_invalid_vectors_leave_no_figure_and_say_why(task: Task) -> None:
+def test_undefined_scores_say_why(task: Task) -> None:
     vectors = random_vectors(task)
-    flawed = task.measure(vectors, "too few sentences")
+    undefined = task.measure(vectors, "too few sentences")
     invalid = task.measure(torch.full_like(vectors, math.nan))
-    for measured in (flawed, invalid):
+    for measured in (undefined, invalid):
         assert all(math.isnan(value) for value in measured.scores.values())
         assert set(measured.reasons) == set(measured.scores)
         assert all(measured.reasons.values())
-    assert set(flawed.reasons.values()) == {"too few sentences"}
+    assert set(undefined.reasons.values()) == {"too few sentences"}
 
 
 def test_digests_tell_tasks_apart(task: Task, answers: Path) -> None:

@@ -41,7 +41,7 @@ def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path: Path) -> None
     trainer.test(trainer.lightning_module, make_data(), verbose=False)
     for each in (baseline, loaded):
         torch.testing.assert_close(each.map.transform(X), expected)
-    assert (baseline.map.name, baseline.map.flaw) == ("whitening", None)
+    assert (baseline.map.name, baseline.map.invalid_reason) == ("whitening", None)
     maps = [Whitening(2, 0.1), Whitening(), Whitening(3), Standardization()]
     keys = [WhiteningBaseline(each).state_key for each in maps]
     assert keys.index(baseline.state_key) == 0
