@@ -35,7 +35,7 @@ from flowbert.errors import (
     hear_warnings,
 )
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import Method, fit_map
+from flowbert.experiments.candidates import Candidate, fit_map
 from flowbert.experiments.spaces import analyze_results
 from flowbert.experiments.transfer import warn_of_transfer
 from flowbert.loggers import (
@@ -495,7 +495,7 @@ class Run:
                 self._save(methods)
             return self._compare(methods, "test")
 
-    def _fit_in_closed_form(self, template: AnyMap) -> Method:
+    def _fit_in_closed_form(self, template: AnyMap) -> Candidate:
         """The fitted map as a method."""
         self.trainer.loggers += make_named_loggers(self.log_to, self.folder)
         fitted, reason = fit_map(
@@ -508,7 +508,7 @@ class Run:
         if reason is not None:
             raise UserError(f"method: {self.method}: {reason}")
         seed = self.seed if fitted.seeded else self._seed_of_sample
-        return Method(self.method, fitted, True, self.corpus, seed)
+        return Candidate(self.method, fitted, True, self.corpus, seed)
 
     def _take_best(self) -> None:
         """Take the weights of the best figure on the development split, where one is looked at."""
@@ -573,21 +573,21 @@ class Run:
                 **options,
             )
 
-    def _trained_methods(self) -> list[Method]:
+    def _trained_methods(self) -> list[Candidate]:
         """The trained method, and the baseline before it."""
         if self.method == "flow":
             flow = Flow.from_module(self.module)
-            methods = [Method("flow", flow, True, self.corpus, self.seed)]
+            methods = [Candidate("flow", flow, True, self.corpus, self.seed)]
             if self.baseline is not None:
                 fitted = self.baseline.map
                 named = self.baseline.name, fitted, True, self.corpus
-                methods.insert(0, Method(*named, self._seed_of_sample))
+                methods.insert(0, Candidate(*named, self._seed_of_sample))
             return methods
         trained = self.module.trained_encoder().to(self.device)
         raw = Raw().fit(torch.zeros(1, trained.dim))
-        return [Method(self.method, raw, True, self.corpus, self.seed, trained)]
+        return [Candidate(self.method, raw, True, self.corpus, self.seed, trained)]
 
-    def _save(self, methods: Sequence[Method]) -> None:
+    def _save(self, methods: Sequence[Candidate]) -> None:
         """Save the maps with their int8 scales, or the trained encoder."""
         folder = self.folder / "model"
         if isinstance(self.data, TextDataModule):
@@ -601,7 +601,7 @@ class Run:
             models.append(Model(self.encoder, method.map, scale))
         save_models(models, folder)
 
-    def _compare(self, methods: Sequence[Method], split: str) -> Results:
+    def _compare(self, methods: Sequence[Candidate], split: str) -> Results:
         """Compare with the raw embeddings, and write results and page."""
         results = Results([], {})
         if not self.is_first:
@@ -610,7 +610,7 @@ class Run:
             others = [method for method in methods if method.name != "raw"]
             results = compare(
                 self.encoder,
-                [Method("raw", Raw()), *others],
+                [Candidate("raw", Raw()), *others],
                 tasks=self.task_names,
                 senteval=self.senteval,
                 split=split,

@@ -165,6 +165,6 @@ def test_mteb_measures_an_exported_folder_as_we_do(tmp_path: Path) -> None:
     model = transformers.SentenceTransformer(str(folder))
     result = mteb.evaluate(model, Sample(), cache=None, show_progress_bar=False)
     ours = compare(encoder, {"whitening": whitening}, bootstrap=0)
-    expected = ours.figure("whitening", "SAMPLE", aggregation="all")
+    expected = ours.score("whitening", "SAMPLE", aggregation="all")
     # Cosines of the folder differ by at most 1e-5, which exchanges few neighbours in rank.
     assert result.task_results[0].get_score() == pytest.approx(expected, abs=1e-4)

@@ -171,7 +171,7 @@ def test_the_best_weights_are_compared(tmp_path: Path) -> None:
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["global_step"] == 6
     assert read_checkpoint(last(tmp_path))["global_step"] == 12
-    assert results.figure("simcse", "SAMPLE") > 0
+    assert results.score("simcse", "SAMPLE") > 0
 
 
 class Spoil(Callback):

@@ -527,7 +527,7 @@ def read_checkpoint(path: Path) -> Any:
 
 def read_rows(path: Path) -> Any:
     content = json.loads(path.read_text())
-    return [{**row, "cell": ""} for row in content["rows"]]
+    return [{**row, "experiment": ""} for row in content["rows"]]
 
 
 def read_settings(path: Path) -> Any:
@@ -544,7 +544,7 @@ READERS: dict[str, Any] = {
 
 def read(path: Path) -> Any:
     """What a file says of a result; nothing of the options that made it."""
-    if ".cells" in str(path) or ".cache" in str(path):
+    if ".experiments" in str(path) or ".cache" in str(path):
         return ""
     if path.name.endswith(".json") and "rows" in json.loads(path.read_text()):
         return read_rows(path)
@@ -587,7 +587,7 @@ class Lines:
                 r"[0-9a-f]{8,}|\d{6,}[.\d]*", "#", str(path.relative_to(folder))
             ): path
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and ".cells" not in str(path)
+            if path.is_file() and ".experiments" not in str(path)
         }
         files = {
             name: "" if "#" in name else read(path) for name, path in names.items()

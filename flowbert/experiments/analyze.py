@@ -22,7 +22,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import fit_map, parse_methods
+from flowbert.experiments.candidates import fit_map, parse_candidates
 from flowbert.maps import Flow, check_map, invalid_reason_of
 from flowbert.progress import bar
 from flowbert.seeding import Stream
@@ -92,7 +92,7 @@ def analyze(
         )
     if limit < _FEWEST_MEASURED:
         raise UserError(f"limit: received {limit}; expected {_FEWEST_MEASURED} or more")
-    chosen = parse_methods(methods)
+    chosen = parse_candidates(methods)
     given = load_tasks(tasks, senteval, split=split) if tasks else []
     scored = [task for task in given if isinstance(task, STS)]
     if len(scored) < len(given):

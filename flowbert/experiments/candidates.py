@@ -1,4 +1,4 @@
-"""Methods of a comparison: maps to fit, fitted maps, models with their own encoder."""
+"""What is compared: maps to fit, fitted maps, models with their own encoder."""
 
 import secrets
 import warnings
@@ -42,8 +42,8 @@ _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
-    """A method of a comparison.
+class Candidate:
+    """A map or model that is compared.
 
     Attributes:
         name: Name in tables.
@@ -119,8 +119,8 @@ def _in_words(value: Any) -> Any:
     return " ".join(str(value).split())
 
 
-def parse_methods(methods: Any) -> list[Method]:
-    """Methods from names, estimators, models and folders of models.
+def parse_candidates(methods: Any) -> list[Candidate]:
+    """Candidates from names, estimators, models and folders of models.
 
     Args:
         methods: A comma-separated text, a list, or a dict from names in tables.
@@ -129,13 +129,15 @@ def parse_methods(methods: Any) -> list[Method]:
         UserError: If a name is unknown or given twice.
     """
     if isinstance(methods, Mapping):
-        parsed = [replace(_method(value), name=name) for name, value in methods.items()]
+        parsed = [
+            replace(_candidate(value), name=name) for name, value in methods.items()
+        ]
     else:
         values = methods
         if isinstance(methods, str):
             values = as_list(methods, "methods", paths=True)
-        parsed = [_method(value) for value in values]
-    names = [method.name for method in parsed]
+        parsed = [_candidate(value) for value in values]
+    names = [candidate.name for candidate in parsed]
     if len(set(names)) < len(names):
         raise UserError(
             f"methods: received {', '.join(names)}; expected each name once"
@@ -143,29 +145,29 @@ def parse_methods(methods: Any) -> list[Method]:
     return parsed
 
 
-def _method(value: Any) -> Method:
-    if isinstance(value, Method):
+def _candidate(value: Any) -> Candidate:
+    if isinstance(value, Candidate):
         return value
     if isinstance(value, str):
         return _named(value)
     if isinstance(value, Model):
         made = Raw() if value.map is None else value.map
         fitted = value.map is not None
-        return Method(value.map_name, made, fitted, "given", encoder=value.encoder)
+        return Candidate(value.map_name, made, fitted, "given", encoder=value.encoder)
     if is_sentence_transformer(value):
         encoder = LoadedSentenceTransformer(value)
         name = encoder.columns()["encoder"]
-        return Method(name, Raw(), False, "given", encoder=encoder)
+        return Candidate(name, Raw(), False, "given", encoder=encoder)
     return _estimator(value)
 
 
-def _named(text: str) -> Method:
-    """A method by name, or the model of a folder; a method's name is not taken for a folder's."""
+def _named(text: str) -> Candidate:
+    """A map by name, or the model of a folder; a method's name is not taken for a folder's."""
     if model_folder(text) is None:
         return _estimator(make_map(text), text)
     if not is_map(text):
         loaded = Model.load(text)
-        return replace(_method(loaded), name=f"{loaded.map_name} of {text}")
+        return replace(_candidate(loaded), name=f"{loaded.map_name} of {text}")
     warnings.warn(
         f"methods: {text} is taken as the method of that name; the folder is ./{text}",
         FlowbertWarning,
@@ -174,7 +176,7 @@ def _named(text: str) -> Method:
     return _estimator(make_map(text), text)
 
 
-def _estimator(value: Any, name: str | None = None) -> Method:
+def _estimator(value: Any, name: str | None = None) -> Candidate:
     steps = [_as_step(step) for step in steps_of(value)]
     if None in steps or not steps:
         raise UserError(
@@ -188,8 +190,8 @@ def _estimator(value: Any, name: str | None = None) -> Method:
     name = map_name(made) if name is None else name
     if isinstance(made, Raw) or not all(map(_is_fitted, steps)):
         check_unseeded(made)
-        return Method(name, made, token=token)
-    return Method(name, made, True, "given", token=token)
+        return Candidate(name, made, token=token)
+    return Candidate(name, made, True, "given", token=token)
 
 
 def _as_step(step: Any) -> Any:

@@ -24,11 +24,11 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.errors import FlowbertWarning, UserError, hear_warnings
-from flowbert.experiments.candidates import Method, parse_methods
+from flowbert.experiments.candidates import Candidate, parse_candidates
 from flowbert.experiments.intervals import add_intervals
-from flowbert.experiments.plan import draw_samples, plan_cells
+from flowbert.experiments.plan import draw_samples, plan_experiments
 from flowbert.experiments.results import Results
-from flowbert.experiments.run import compute
+from flowbert.experiments.run import run_experiments
 from flowbert.numbers import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.labels import given_labels, labels_of
@@ -93,7 +93,7 @@ def compare(
         seeds: Seeds of the flows, and of the subsets of ``max_sentences``.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Their seed.
-        output: ``results.json`` to write; finished cells are kept beside it and not computed
+        output: ``results.json`` to write; finished experiments are kept beside it and not computed
             again by the same code, versions, device and number of threads.
         cache: The embedding cache, or its folder.
         device: Device of the encoder.
@@ -106,12 +106,12 @@ def compare(
 
     Example:
         >>> results = compare(methods="raw,whitening", bootstrap=0)
-        >>> results.figure("whitening", "SAMPLE") > results.figure("raw", "SAMPLE")
+        >>> results.score("whitening", "SAMPLE") > results.score("raw", "SAMPLE")
         True
     """
     arguments = _in_words(locals())
     seeds = check_options(seeds, bootstrap, output)
-    chosen = parse_methods(methods)
+    chosen = parse_candidates(methods)
     sources = _sources(corpus)
     names = list(sources)
     _check_used(
@@ -165,9 +165,9 @@ def compare(
         learned = {
             task: labels_of(task, [task], given, drop_overlap) for task in measured
         }
-    cells = plan_cells(encoders, chosen, corpora, learned, seeds, samples)
+    experiments = plan_experiments(encoders, chosen, corpora, learned, seeds, samples)
     with hear_warnings() as heard:
-        results = compute(cells, cache, output, device)
+        results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = heard
     results.record["config"]["arguments"] = arguments
     add_intervals(results, bootstrap, bootstrap_seed)
@@ -235,7 +235,11 @@ def _is_named(task: str) -> bool:
 
 
 def _check_used(
-    methods: Sequence[Method], corpora: Sequence[str], *, bootstrap: int, **given: Any
+    methods: Sequence[Candidate],
+    corpora: Sequence[str],
+    *,
+    bootstrap: int,
+    **given: Any,
 ) -> None:
     """Refuse an option that nothing looks at; None is not given.
 

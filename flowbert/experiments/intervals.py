@@ -18,12 +18,12 @@ _METHOD = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervi
 
 
 def add_intervals(results: Results, resamples: int = 1000, seed: int = 0) -> None:
-    """Bootstrap every cell; add intervals, averages over tasks, differences and verdicts.
+    """Bootstrap every experiment; add intervals, averages over tasks, differences and verdicts.
 
     Methods on one task share their resamples, so that any two of them can be compared.
 
     Args:
-        results: Results whose :attr:`Results.items` hold each cell.
+        results: Results whose :attr:`Results.items` hold each experiment.
         resamples: Number of resamples; 0 for none, and no verdict.
         seed: Seed.
     """
@@ -60,13 +60,17 @@ def estimate_rows(results: Results, resamples: int, seed: int) -> list[Estimate]
     """The bootstrap estimate of each row of the frame, see :func:`add_intervals`."""
     replicates = {}
     for task, items in results.items.items():
-        finite = {cell: row for cell, row in items.items() if np.isfinite(row).all()}
+        finite = {
+            experiment: row
+            for experiment, row in items.items()
+            if np.isfinite(row).all()
+        }
         if resamples and finite:
             for metric, values in task.resample(finite, resamples, seed).items():
-                for cell, row in zip(finite, values, strict=True):
-                    replicates[cell, *metric] = row
+                for experiment, row in zip(finite, values, strict=True):
+                    replicates[experiment, *metric] = row
     missing = np.full(max(resamples, 1), np.nan)
-    rows = results.frame[["cell", "metric", "aggregation", "value"]]
+    rows = results.frame[["experiment", "metric", "aggregation", "value"]]
     return [
         Estimate(value, replicates.get(tuple(key), missing))
         for *key, value in rows.itertuples(index=False)
@@ -92,7 +96,7 @@ def _averages(pooled: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
         if count > 1 and len(complete):
             averages.append(_pool(complete, [*_METHOD, "aggregation"], "sum"))
     constant: dict[str, Any] = {"task": AVERAGE, "metric": "spearman", "seed": None}
-    return pd.concat(averages).assign(**constant, reason="", cell="")
+    return pd.concat(averages).assign(**constant, reason="", experiment="")
 
 
 def _comparisons(

@@ -1,4 +1,4 @@
-"""The cells of a comparison: one method on one task, fitted on one corpus with one seed."""
+"""What is computed: one candidate on one task, fitted on one corpus with one seed."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder, unchanged
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import Method
+from flowbert.experiments.candidates import Candidate
 from flowbert.io import digest
 from flowbert.maps import check_map
 from flowbert.tasks import Task
@@ -20,11 +20,11 @@ Samples = Mapping[tuple[str, int], Corpus]
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
-    """One method on one task, fitted on one corpus with one seed."""
+class Experiment:
+    """One candidate on one task, fitted on one corpus with one seed."""
 
     encoder: Encoder
-    method: Method
+    candidate: Candidate
     task: Task
     corpus: Corpus | None = None
     seed: int | None = None
@@ -32,14 +32,16 @@ class Cell:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """Identity of the encoder when the cell was planned."""
+        """Identity of the encoder when the experiment was planned."""
         return self.encoder.identity
 
     @cached_property
     def fit_key(self) -> str:
         """Digest of what decides the fitted map."""
         corpus = None if self.corpus is None else self.corpus.digest
-        return digest(self.identity, self.method.key, corpus, self._labels, self.seed)
+        return digest(
+            self.identity, self.candidate.key, corpus, self._labels, self.seed
+        )
 
     @cached_property
     def key(self) -> str:
@@ -57,15 +59,15 @@ class Cell:
 
     @property
     def lasting(self) -> bool:
-        """Whether the settings tell the cell from all others, also those of other processes."""
-        return self.method.token is None and getattr(self.encoder, "lasting", True)
+        """Whether the settings tell it from all others, also those of other processes."""
+        return self.candidate.token is None and getattr(self.encoder, "lasting", True)
 
     def settings(self) -> dict[str, Any]:
         """All settings in words."""
         corpus = self.corpus
         return {
             "encoder": {**self.encoder.describe(), "identity": self.identity},
-            "method": self.method.settings(),
+            "method": self.candidate.settings(),
             "corpus": None if corpus is None else corpus_settings(corpus),
             "labels": {"pairs": sum(map(len, self.labels)), "digest": self._labels},
             "seed": self.seed,
@@ -73,17 +75,19 @@ class Cell:
         }
 
     def columns(self) -> dict[str, Any]:
-        """Columns of the cell's rows."""
+        """Columns of the experiment's rows."""
         return {
             **self.encoder.columns(),
-            "method": self.method.name,
-            "corpus": self.method.corpus if self.corpus is None else self.corpus.name,
-            "seed": self.seed if self.method.seed is None else self.method.seed,
+            "method": self.candidate.name,
+            "corpus": self.candidate.corpus
+            if self.corpus is None
+            else self.corpus.name,
+            "seed": self.seed if self.candidate.seed is None else self.candidate.seed,
             "task": self.task.name,
             "split": self.task.split,
             "pairs": self.task.count,
-            "supervised": self.method.supervised,
-            "cell": self.key,
+            "supervised": self.candidate.supervised,
+            "experiment": self.key,
         }
 
 
@@ -111,63 +115,65 @@ def draw_samples(
 
 
 @unchanged()
-def plan_cells(
+def plan_experiments(
     encoders: Sequence[Encoder],
-    methods: Sequence[Method],
+    candidates: Sequence[Candidate],
     corpora: Mapping[Task, Sequence[Corpus]],
     labels: Mapping[Task, tuple[Subset, ...]],
     seeds: Sequence[int],
     samples: Samples | None = None,
-) -> list[Cell]:
-    """All cells, in the order of the tables; none twice.
+) -> list[Experiment]:
+    """All experiments, in the order of the tables; none twice.
 
     Args:
         encoders: Opened encoders.
-        methods: Methods.
+        candidates: What is compared.
         corpora: Corpora to fit on, by task.
-        labels: Labelled pairs of the supervised methods, by task.
-        seeds: Seeds of the methods that draw random numbers, and of the samples.
+        labels: Labelled pairs of the supervised candidates, by task.
+        seeds: Seeds of the candidates that draw random numbers, and of the samples.
         samples: What is fitted on in place of whole corpora, see :func:`draw_samples`.
 
     Raises:
-        UserError: If a method does not fit the size of an encoder's vectors, or two different cells
-            would have the same names.
+        UserError: If a candidate does not fit the size of an encoder's vectors, or two different
+            experiments would have the same names.
     """
-    for encoder, method in itertools.product(encoders, methods):
-        own = method.encoder or encoder
-        if method.needs_fit:
-            check_map(method.map, own.dim)
-        elif method.size not in (None, own.dim):
+    for encoder, candidate in itertools.product(encoders, candidates):
+        own = candidate.encoder or encoder
+        if candidate.needs_fit:
+            check_map(candidate.map, own.dim)
+        elif candidate.size not in (None, own.dim):
             raise UserError(
-                f"methods: {method.name}: was fitted on vectors of size {method.size}; expected "
-                f"one of size {own.dim}, that of {own.path}"
+                f"methods: {candidate.name}: was fitted on vectors of size {candidate.size}; "
+                f"expected one of size {own.dim}, that of {own.path}"
             )
-    cells = []
-    for encoder, task, method in itertools.product(encoders, corpora, methods):
-        if not method.needs_fit:
-            cells.append(Cell(method.encoder or encoder, method, task))
+    experiments = []
+    for encoder, task, candidate in itertools.product(encoders, corpora, candidates):
+        if not candidate.needs_fit:
+            experiments.append(
+                Experiment(candidate.encoder or encoder, candidate, task)
+            )
             continue
-        pairs = labels[task] if method.supervised else ()
+        pairs = labels[task] if candidate.supervised else ()
         for corpus, seed in itertools.product(corpora[task], seeds):
             drawn = (samples or {}).get((corpus.digest, seed), corpus)
-            random = method.seeded or drawn is not corpus
+            random = candidate.seeded or drawn is not corpus
             used = seed if random else None
-            cells.append(Cell(encoder, method, task, drawn, used, pairs))
-    return _distinct(cells)
+            experiments.append(Experiment(encoder, candidate, task, drawn, used, pairs))
+    return _distinct(experiments)
 
 
-def _distinct(cells: Sequence[Cell]) -> list[Cell]:
+def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:
     """Cells without repetitions; two that differ have different names in the table."""
-    known: dict[tuple[Any, ...], Cell] = {}
-    for cell in cells:
-        columns = cell.columns()
-        key = columns.pop("cell")
-        measured = (cell.task.kind, cell.task.metrics)
-        first = known.setdefault((*columns.values(), *measured), cell)
+    known: dict[tuple[Any, ...], Experiment] = {}
+    for experiment in experiments:
+        columns = experiment.columns()
+        key = columns.pop("experiment")
+        measured = (experiment.task.kind, experiment.task.metrics)
+        first = known.setdefault((*columns.values(), *measured), experiment)
         if first.key != key:
             names = ", ".join(f"{name} {value}" for name, value in columns.items())
             raise UserError(
-                f"compare: received two different cells called {names}; expected encoders, "
+                f"compare: received two different experiments called {names}; expected encoders, "
                 "methods and corpora with different names"
             )
     return list(known.values())

@@ -17,13 +17,13 @@ from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, check_device
 from flowbert.errors import UserError, check_used, choices, nearest
-from flowbert.experiments.candidates import parse_methods
+from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.copies import IS_COPY, OTHER_NAME, describe_copy
 from flowbert.experiments.estimates import Estimate, average
 from flowbert.experiments.intervals import estimate_rows
-from flowbert.experiments.plan import Cell, plan_cells
-from flowbert.experiments.run import compute
+from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.run import run_experiments
 from flowbert.io import write_atomically
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -110,8 +110,8 @@ def reproduce(
         seeds: Seeds of the flows; of several, the mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Their seed.
-        output: FILE.json for all results, and FILE.csv for what is returned; finished cells are
-            kept beside them and not computed again.
+        output: FILE.json for all results, and FILE.csv for what is returned; finished experiments
+            are kept beside them and not computed again.
         cache: The embedding cache, or its folder.
         device: Device of encoders and flows.
 
@@ -139,26 +139,28 @@ def reproduce(
         raise UserError(f"tasks: received {tasks}; the rows have no figure of them")
     measured = load_tasks(names, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
     plan = _Plan(measured, nli, seeds, device)
-    cells: dict[str, list[Cell]] = {}
+    experiments: dict[str, list[Experiment]] = {}
     failures = []
     for row in chosen.itertuples():
         try:
-            cells[row.id] = plan.cells(row)
+            experiments[row.id] = plan.experiments(row)
         except UserError as error:
             failures.append(str(error))
             chosen.loc[row.Index, "note"] = f"cannot be run: {error}"
-    if not cells:
+    if not experiments:
         raise UserError("; ".join(dict.fromkeys(failures)))
-    distinct = {cell.key: cell for own in cells.values() for cell in own}
-    results = compute(list(distinct.values()), cache, output, device)
+    distinct = {
+        experiment.key: experiment for own in experiments.values() for experiment in own
+    }
+    results = run_experiments(list(distinct.values()), cache, output, device)
     estimates = estimate_rows(results, bootstrap, bootstrap_seed)
     results.frame[["low", "high"]] = [estimate.interval for estimate in estimates]
     figures = results.frame.assign(estimate=estimates)
     figures = figures[figures["metric"] == "spearman"]
     lines: list[dict[str, Any]] = []
     for row in chosen.itertuples():
-        keys = [cell.key for cell in cells.get(row.id, [])]
-        own = figures[figures["cell"].isin(keys)]
+        keys = [experiment.key for experiment in experiments.get(row.id, [])]
+        own = figures[figures["experiment"].isin(keys)]
         own = own[own["aggregation"] == row.aggregation]
         lines += _compare(row, names, own)
     comparison = pd.DataFrame(lines)
@@ -236,7 +238,7 @@ class _Plan:
     def nli_corpus(self) -> Corpus:
         return load_corpus("nli", nli=self.nli)
 
-    def cells(self, row: Any) -> list[Cell]:
+    def experiments(self, row: Any) -> list[Experiment]:
         """Cells of a row, on the tasks that it has a figure of."""
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
@@ -245,9 +247,9 @@ class _Plan:
             if np.isfinite(getattr(row, task.name)):
                 corpus = self.nli_corpus if fits_nli else task.corpus("target")
                 corpora[task] = [corpus]
-        return plan_cells(
+        return plan_experiments(
             [encoder],
-            parse_methods([row.map]),
+            parse_candidates([row.map]),
             corpora,
             labels={},
             seeds=self.seeds,

@@ -31,7 +31,7 @@ COLUMNS: dict[str, Any] = {
     "pairs": int,
     "supervised": bool,
     "reason": str,
-    "cell": str,
+    "experiment": str,
 }
 """Columns of :attr:`Results.frame` and their types."""
 
@@ -58,7 +58,7 @@ class Results:
         frame: One row per figure (pandas), in long form. ``low`` and ``high`` are the ends of
             the 95% interval; the task ``average`` is the mean over the tasks of a split.
         record: As the argument.
-        items: Items ``(K,)`` of each cell (method on a task) by task, of a run in this process.
+        items: Items ``(K,)`` of each experiment by task, of a run in this process.
         vectors: Vectors of a sample of sentences by method, for the analysis of the run.
         sentences: The sentences of this sample.
     """
@@ -77,7 +77,7 @@ class Results:
         """Which method to use, a line for each group of comparable methods."""
         return list(self.record.get("verdicts", []))
 
-    def figure(
+    def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any
     ) -> float:
         """One figure; the mean over the seeds, NaN if one of them is.
@@ -97,7 +97,7 @@ class Results:
         rows = self.frame
         for name, value in chosen.items():
             if name not in rows:
-                raise UserError(f"figure: received {name!r}; {choices(COLUMNS, name)}")
+                raise UserError(f"score: received {name!r}; {choices(COLUMNS, name)}")
             if value not in set(rows[name]):
                 raise UserError(
                     f"{name}: received {value!r}; {choices(set(rows[name]), str(value))}"
@@ -107,7 +107,7 @@ class Results:
         if several:
             values = (f"{name} ({', '.join(rows[name].unique())})" for name in several)
             raise UserError(
-                f"figure: received {method} on {task}; expected one {' and one '.join(values)}"
+                f"score: received {method} on {task}; expected one {' and one '.join(values)}"
             )
         return float(rows["value"].mean(skipna=False))
 

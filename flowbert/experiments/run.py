@@ -1,4 +1,4 @@
-"""Computing the cells of a comparison: one pass for each backbone, one fit for each map."""
+"""Computing the experiments of a comparison: one pass for each backbone, one fit for each map."""
 
 import datetime
 import warnings
@@ -18,7 +18,7 @@ from flowbert.encoders import Encoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.candidates import fit_map
 from flowbert.experiments.environment import changed_entries, environment
-from flowbert.experiments.plan import Cell, corpus_settings
+from flowbert.experiments.plan import Experiment, corpus_settings
 from flowbert.experiments.results import Results, plain
 from flowbert.io import digest, load_tensors, save_tensors
 from flowbert.maps import (
@@ -31,7 +31,7 @@ from flowbert.maps import (
 )
 from flowbert.progress import bar
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, Measured, Task
+from flowbert.tasks import STS, Record, Task
 from flowbert.tasks.labels import embed_pairs
 from flowbert.tasks.measures import Floats
 from flowbert.vectors import EmbeddingCache, EmbeddingRows
@@ -39,25 +39,25 @@ from flowbert.vectors import EmbeddingCache, EmbeddingRows
 SAMPLE_SIZE = 1000
 """Sentences whose vectors are kept for the analysis of a comparison."""
 
-_KIND = "cell of a comparison"
+_KIND = "experiment of a comparison"
 
-Finished = tuple[Measured, Tensor | None]
-"""Figures of a cell, and vectors ``(S, k)`` of a sample of its sentences for the analysis."""
+Finished = tuple[Record, Tensor | None]
+"""Scores of an experiment, and vectors ``(S, k)`` of a sample of its sentences."""
 
 
-def compute(
-    cells: Sequence[Cell],
+def run_experiments(
+    experiments: Sequence[Experiment],
     cache: str | EmbeddingCache | None = None,
     output: str | Path | None = None,
     device: str | torch.device = "cpu",
 ) -> Results:
-    """Compute cells; each map is fitted once for all tasks that share its corpus.
+    """Compute experiments; each map is fitted once for all tasks that share its corpus.
 
     Args:
-        cells: The cells.
+        experiments: The experiments.
         cache: The embedding cache, or its folder.
-        output: File of results; finished cells are kept beside it, one file each, and taken from
-            there while code, versions, device and threads are the same.
+        output: File of results; finished experiments are kept beside it, one file each, and taken
+            from there while code, versions, device and threads are the same.
         device: Device on which flows are fitted.
     """
     if not isinstance(cache, EmbeddingCache):
@@ -65,53 +65,67 @@ def compute(
     here = environment(device)
     files: dict[str, Path] = {}
     if output is not None:
-        folder = Path(output).with_suffix(".cells")
+        folder = Path(output).with_suffix(".experiments")
         files = {
-            cell.key: folder / f"{cell.key}.safetensors"
-            for cell in cells
-            if cell.lasting
+            experiment.key: folder / f"{experiment.key}.safetensors"
+            for experiment in experiments
+            if experiment.lasting
         }
     finished = _read_all(files, here)
-    pending = [cell for cell in cells if cell.key not in finished]
+    pending = [
+        experiment for experiment in experiments if experiment.key not in finished
+    ]
     _encode(pending, cache)
-    by_fit: dict[str, list[Cell]] = defaultdict(list)
-    for cell in pending:
-        by_fit[cell.fit_key].append(cell)
-    sampled = _sampled(cells)
+    by_fit: dict[str, list[Experiment]] = defaultdict(list)
+    for experiment in pending:
+        by_fit[experiment.fit_key].append(experiment)
+    sampled = _sampled(experiments)
     embedded = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
         encoder = same[0].encoder
         if embedded is None or embedded.encoder is not encoder:
             embedded = _Embedded(encoder, cache)
         fitted, invalid_reason = _fit(same[0], embedded, device)
-        for cell in same:
-            vectors, sample = embedded.task(cell.task), None
+        for experiment in same:
+            vectors, sample = embedded.task(experiment.task), None
             if invalid_reason is None:
                 vectors = fitted.transform(vectors)
-                sample = vectors[_sample(cell.task)] if cell in sampled else None
-            finished[cell.key] = cell.task.measure(vectors, invalid_reason), sample
-            if cell.key in files:
-                _write(files[cell.key], *finished[cell.key], cell.settings(), here)
-    results = _results(cells, finished, here)
-    for cell in sampled:
-        results.sentences = [cell.task.sentences[row] for row in _sample(cell.task)]
-        _, sample = finished[cell.key]
+                sample = (
+                    vectors[_sample(experiment.task)] if experiment in sampled else None
+                )
+            finished[experiment.key] = (
+                experiment.task.measure(vectors, invalid_reason),
+                sample,
+            )
+            if experiment.key in files:
+                _write(
+                    files[experiment.key],
+                    *finished[experiment.key],
+                    experiment.settings(),
+                    here,
+                )
+    results = _results(experiments, finished, here)
+    for experiment in sampled:
+        results.sentences = [
+            experiment.task.sentences[row] for row in _sample(experiment.task)
+        ]
+        _, sample = finished[experiment.key]
         if sample is not None:
-            results.vectors[cell.method.name] = sample
+            results.vectors[experiment.candidate.name] = sample
     return results
 
 
-def _encode(cells: Sequence[Cell], cache: EmbeddingCache) -> None:
-    """Fill the cache with all sentences of the cells, one pass for each backbone."""
+def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
+    """Fill the cache with all sentences of the experiments, one pass for each backbone."""
     encoders: dict[str, dict[Encoder, None]] = defaultdict(dict)
     sentences: dict[str, set[str]] = defaultdict(set)
-    for cell in cells:
-        key = cell.encoder.pass_key
-        encoders[key][cell.encoder] = None
-        sentences[key].update(cell.task.sentences)
-        if cell.corpus is not None:
-            sentences[key].update(cell.corpus.sentences)
-        for subset in cell.labels:
+    for experiment in experiments:
+        key = experiment.encoder.pass_key
+        encoders[key][experiment.encoder] = None
+        sentences[key].update(experiment.task.sentences)
+        if experiment.corpus is not None:
+            sentences[key].update(experiment.corpus.sentences)
+        for subset in experiment.labels:
             sentences[key].update(subset.sentences1, subset.sentences2)
     for key, group in encoders.items():
         cache.fill(list(group), list(sentences[key]))
@@ -157,32 +171,36 @@ class _Embedded:
 
 
 def _fit(
-    cell: Cell, embedded: _Embedded, device: str | torch.device
+    experiment: Experiment, embedded: _Embedded, device: str | torch.device
 ) -> tuple[AnyMap, str | None]:
-    """The cell's map, and why it is undefined (None if it is not)."""
-    method = cell.method
+    """The experiment's map, and why it is undefined (None if it is not)."""
+    method = experiment.candidate
     if method.fitted:
         return method.map, invalid_reason_of(method.map)
-    if cell.corpus is None:
-        return Raw().fit(torch.zeros(1, cell.encoder.dim)), None
+    if experiment.corpus is None:
+        return Raw().fit(torch.zeros(1, experiment.encoder.dim)), None
     affine = isinstance(method.map, AffineMap)
     return fit_map(
         method.map,
-        embedded.rows(cell.corpus),
-        moments=embedded.moments(cell.corpus) if affine else None,
-        pairs=embedded.pairs(cell.labels),
-        seed=cell.seed,
+        embedded.rows(experiment.corpus),
+        moments=embedded.moments(experiment.corpus) if affine else None,
+        pairs=embedded.pairs(experiment.labels),
+        seed=experiment.seed,
         device=device,
     )
 
 
-def _sampled(cells: Sequence[Cell]) -> list[Cell]:
-    """The first cell of each method on the first STS task: their vectors are analyzed."""
-    tasks = [cell.task for cell in cells if isinstance(cell.task, STS)]
-    first: dict[str, Cell] = {}
-    for cell in cells:
-        if cell.task in tasks[:1]:
-            first.setdefault(cell.method.name, cell)
+def _sampled(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The first experiment of each method on the first STS task: their vectors are analyzed."""
+    tasks = [
+        experiment.task
+        for experiment in experiments
+        if isinstance(experiment.task, STS)
+    ]
+    first: dict[str, Experiment] = {}
+    for experiment in experiments:
+        if experiment.task in tasks[:1]:
+            first.setdefault(experiment.candidate.name, experiment)
     return list(first.values())
 
 
@@ -192,15 +210,17 @@ def _sample(task: Task) -> NDArray[np.int64]:
 
 
 def _results(
-    cells: Sequence[Cell], finished: Mapping[str, Finished], here: Mapping[str, Any]
+    experiments: Sequence[Experiment],
+    finished: Mapping[str, Finished],
+    here: Mapping[str, Any],
 ) -> Results:
-    """Rows of all cells, and of what is no method but stands in the same table."""
+    """Rows of all experiments, and of what is no method but stands in the same table."""
     rows = []
     items: dict[Task, dict[str, Floats]] = defaultdict(dict)
-    for cell in cells:
-        measured, _ = finished[cell.key]
-        items[cell.task][cell.key] = measured.items
-        rows += _rows(cell.columns(), measured)
+    for experiment in experiments:
+        measured, _ = finished[experiment.key]
+        items[experiment.task][experiment.key] = measured.items
+        rows += _rows(experiment.columns(), measured)
     for task, own in items.items():
         for name, values in task.references.items():
             key = digest(task.digest, name)
@@ -214,22 +234,22 @@ def _results(
                 "split": task.split,
                 "pairs": task.count,
                 "supervised": False,
-                "cell": key,
+                "experiment": key,
             }
             rows += _rows(columns, task.measured(values, task.score(values)))
-    encoders = dict.fromkeys(cell.encoder for cell in cells)
+    encoders = dict.fromkeys(experiment.encoder for experiment in experiments)
     record = {
         **here,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "encoders": [encoder.describe() for encoder in encoders],
-        "config": _settings(cells),
+        "config": _settings(experiments),
     }
     results = Results(rows, record)
     results.items = dict(items)
     return results
 
 
-def _rows(columns: Mapping[str, Any], measured: Measured) -> list[dict[str, Any]]:
+def _rows(columns: Mapping[str, Any], measured: Record) -> list[dict[str, Any]]:
     rows = []
     for (metric, aggregation), value in measured.scores.items():
         row = {**columns, "metric": metric, "aggregation": aggregation, "value": value}
@@ -237,41 +257,41 @@ def _rows(columns: Mapping[str, Any], measured: Measured) -> list[dict[str, Any]
     return rows
 
 
-def _settings(cells: Sequence[Cell]) -> dict[str, Any]:
-    """All settings of the cells in words; what they share stands once, by its digest."""
+def _settings(experiments: Sequence[Experiment]) -> dict[str, Any]:
+    """All settings of the experiments in words; what they share stands once, by its digest."""
     encoders: dict[str, Any] = {}
     corpora: dict[str, Any] = {}
     tasks: dict[str, Any] = {}
     methods: dict[str, Any] = {}
     listed = {}
-    for cell in cells:
-        settings = cell.settings()
+    for experiment in experiments:
+        settings = experiment.settings()
         encoder = digest(settings["encoder"])
         encoders[encoder] = settings["encoder"]
-        methods[cell.method.name] = settings["method"]
-        tasks[cell.task.digest] = settings["task"]
-        if cell.corpus is not None:
-            corpora[cell.corpus.digest] = corpus_settings(cell.corpus)
-        listed[cell.key] = {
+        methods[experiment.candidate.name] = settings["method"]
+        tasks[experiment.task.digest] = settings["task"]
+        if experiment.corpus is not None:
+            corpora[experiment.corpus.digest] = corpus_settings(experiment.corpus)
+        listed[experiment.key] = {
             "encoder": encoder,
-            "method": cell.method.name,
-            "corpus": None if cell.corpus is None else cell.corpus.digest,
+            "method": experiment.candidate.name,
+            "corpus": None if experiment.corpus is None else experiment.corpus.digest,
             "labels": settings["labels"],
-            "seed": cell.seed,
-            "task": cell.task.digest,
+            "seed": experiment.seed,
+            "task": experiment.task.digest,
         }
     return {
         "encoders": encoders,
         "methods": methods,
         "corpora": corpora,
         "tasks": tasks,
-        "cells": listed,
+        "experiments": listed,
     }
 
 
 def _write(
     file: Path,
-    measured: Measured,
+    measured: Record,
     sample: Tensor | None,
     settings: Mapping[str, Any],
     here: Mapping[str, Any],
@@ -296,7 +316,7 @@ def _write(
 def _read_all(
     files: Mapping[str, Path], here: Mapping[str, Any]
 ) -> dict[str, Finished]:
-    """Finished cells by key; those of another code or environment are left out, which is said."""
+    """Finished experiments by key, but for those of another environment, which is said."""
     finished: dict[str, Finished] = {}
     changed: dict[str, None] = {}
     count = 0
@@ -315,13 +335,13 @@ def _read_all(
             scores[metric, aggregation] = np.nan if value is None else value
             if reason:
                 reasons[metric, aggregation] = reason
-        measured = Measured(tensors["items"].numpy(), scores, reasons)
+        measured = Record(tensors["items"].numpy(), scores, reasons)
         finished[key] = measured, tensors.get("sample")
     if count:
         folder = next(iter(files.values())).parent
         warnings.warn(
-            f"{folder}: {count} finished cells are computed again, as they were computed with "
-            f"another {', '.join(changed)}",
+            f"{folder}: {count} finished experiments are computed again, as they were computed "
+            f"with another {', '.join(changed)}",
             FlowbertWarning,
             stacklevel=3,
         )

@@ -30,11 +30,13 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     pairs = {}
     for task, items in results.items.items():
         if isinstance(task, STS):
-            own = measured[measured["cell"].isin(list(items))]
+            own = measured[measured["experiment"].isin(list(items))]
             cosines = {
-                method: items[cell]
-                for method, cell in zip(own["method"], own["cell"], strict=True)
-                if np.isfinite(items[cell]).all()
+                method: items[experiment]
+                for method, experiment in zip(
+                    own["method"], own["experiment"], strict=True
+                )
+                if np.isfinite(items[experiment]).all()
             }
             pairs[f"{task.name} {task.split}"] = task.gold, cosines
     setting = {}

@@ -13,7 +13,7 @@ from flowbert.data.sts import SAMPLE, load_sts
 from flowbert.data.tables import is_table
 from flowbert.errors import UserError, choices
 from flowbert.tasks.answers import AnswerRanking
-from flowbert.tasks.base import AVERAGE, Measured, Task
+from flowbert.tasks.base import AVERAGE, Record, Task
 from flowbert.tasks.measures import alignment, mean_cosine, spearman, uniformity
 from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.probe import Probe
@@ -32,9 +32,9 @@ __all__ = [
     "STS",
     "AnswerRanking",
     "Lexical",
-    "Measured",
     "Pairs",
     "Probe",
+    "Record",
     "Task",
     "alignment",
     "load_task",

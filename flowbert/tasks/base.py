@@ -29,7 +29,7 @@ _BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cac
 
 
 @dataclass(frozen=True)
-class Measured:
+class Record:
     """Figures of one method on one task.
 
     Attributes:
@@ -133,22 +133,22 @@ class Task(ABC):
         """Items of what is no method but stands in the same table, such as the gold score."""
         return {}
 
-    def measure(self, vectors: Tensor, invalid_reason: str | None = None) -> Measured:
+    def measure(self, vectors: Tensor, invalid_reason: str | None = None) -> Record:
         """All figures of vectors ``(M, k)``; NaN with ``invalid_reason`` where there is one."""
         if invalid_reason is None and not bool(vectors.isfinite().all()):
             invalid_reason = "embeddings are NaN or infinite"
         if invalid_reason is not None:
             items = np.full(self.count, math.nan)
             missing = dict.fromkeys(self.metrics, math.nan)
-            return Measured(items, missing, dict.fromkeys(missing, invalid_reason))
+            return Record(items, missing, dict.fromkeys(missing, invalid_reason))
         items = self.items(vectors)
         return self.measured(items, self.score(items) | self.extras(vectors, items))
 
-    def measured(self, items: Floats, scores: dict[Metric, float]) -> Measured:
+    def measured(self, items: Floats, scores: dict[Metric, float]) -> Record:
         """Figures with the reasons of those that are NaN."""
         missing = [metric for metric, value in scores.items() if math.isnan(value)]
         reasons = {metric: self.reason(items, metric) for metric in missing}
-        return Measured(items, scores, reasons)
+        return Record(items, scores, reasons)
 
     def resample(
         self, items: Mapping[str, Floats], resamples: int = 1000, seed: int = 0

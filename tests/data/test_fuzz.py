@@ -217,7 +217,7 @@ def test_results_checkpoints_and_kept_cells(run: Path, tmp_path: Path) -> None:
         else:
             compare(methods="raw,zca", **options)
 
-    cells = sorted(output.with_suffix(".cells").iterdir())
+    cells = sorted(output.with_suffix(".experiments").iterdir())
     expected = [Results.load(output).frame["value"].tolist()]
 
     def checked(file: Path) -> None:

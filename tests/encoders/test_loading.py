@@ -35,7 +35,7 @@ from flowbert.encoders import (
 )
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.experiments.candidates import parse_methods
+from flowbert.experiments.candidates import parse_candidates
 from flowbert.io import digest
 from flowbert.maps import Whitening
 from flowbert.model import Model
@@ -224,9 +224,9 @@ def test_a_run_of_any_name_is_a_model(
     assert np.array_equal(Model.load(name).encode(SENTENCES), expected)
     assert np.array_equal(encode(SENTENCES, model=name), expected)
     check("encode", ["--model", name, "--output", "v.npy"])
-    assert len(parse_methods(f"raw,./{name},whitening")) == 3
+    assert len(parse_candidates(f"raw,./{name},whitening")) == 3
     if name not in ("last", "*"):
-        assert len(parse_methods(f"raw,{name},whitening")) == 3
+        assert len(parse_candidates(f"raw,{name},whitening")) == 3
 
 
 # ------------------------------------------------------------- encoders trained here

@@ -97,5 +97,5 @@ def test_vectors(method: str, way: Callable[[Lab, str], Floats], lab: Lab) -> No
     (items,) = lab.results[method].items.values()
     cosines = lab.task.items(vectors)
     frame = lab.results[method].frame
-    (cell,) = set(frame.loc[frame["method"] == method, "cell"])
+    (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

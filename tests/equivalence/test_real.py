@@ -69,6 +69,6 @@ def test_vectors(method: str, way: Callable[[Lab, str], Floats], real_lab: Lab) 
         return
     (items,) = real_lab.results[method].items.values()
     frame = real_lab.results[method].frame
-    (cell,) = set(frame.loc[frame["method"] == method, "cell"])
+    (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
     cosines = real_lab.task.items(vectors)
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

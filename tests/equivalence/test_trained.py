@@ -212,5 +212,5 @@ def test_vectors(
     cosines = trainings.lab.task.items(way(trainings, method))
     results = trainings.results[method]
     (items,) = results.items.values()
-    (cell,) = set(results.frame.loc[results.frame["method"] == method, "cell"])
+    (cell,) = set(results.frame.loc[results.frame["method"] == method, "experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

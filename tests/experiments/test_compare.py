@@ -19,8 +19,8 @@ from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import Method, parse_methods
-from flowbert.experiments.plan import Cell, plan_cells
+from flowbert.experiments.candidates import Candidate, parse_candidates
+from flowbert.experiments.plan import Experiment, plan_experiments
 from flowbert.experiments.results import COLUMNS
 from flowbert.experiments.spaces import analyze_results
 from flowbert.maps import make_map
@@ -62,7 +62,7 @@ def test_figures_are_those_of_a_direct_computation(tmp_path: Path) -> None:
         # Vectors in float32, 2 ** -24 relative, and directions whose variance is 1e-6 of the
         # largest (a factor of 1e3) move cosines by 1e-4; they differ by about 1e-3 from one
         # pair to the next, so that few of the 1000 ranks move, by 1.
-        assert results.figure(method, "SAMPLE") == pytest.approx(expected, abs=1e-4)
+        assert results.score(method, "SAMPLE") == pytest.approx(expected, abs=1e-4)
 
 
 def test_each_sentence_is_encoded_once(
@@ -87,11 +87,11 @@ def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     fits: list[str] = []
     fit = COMPARING._fit
 
-    def counted(cell: Cell, *others: Any) -> Any:
+    def counted(experiment: Experiment, *others: Any) -> Any:
         if len(fits) == count:
             raise StoppedError
-        fits.append(f"{cell.method.name} {cell.task.name}")
-        return fit(cell, *others)
+        fits.append(f"{experiment.candidate.name} {experiment.task.name}")
+        return fit(experiment, *others)
 
     monkeypatch.setattr(COMPARING, "_fit", counted)
     return fits
@@ -137,7 +137,7 @@ def test_another_method_leaves_the_kept_cells(
 
 def test_a_damaged_cell_is_named(output: Path, pairs: list[str]) -> None:
     run(WordSums(), "raw", tasks=pairs[0], output=output)
-    (file,) = output.with_suffix(".cells").iterdir()
+    (file,) = output.with_suffix(".experiments").iterdir()
     file.write_bytes(file.read_bytes()[:-1] + b"\xff")
     with pytest.raises(UserError, match=f"{file.name}: damaged"):
         run(WordSums(), "raw", tasks=pairs[0], output=output)
@@ -146,24 +146,27 @@ def test_a_damaged_cell_is_named(output: Path, pairs: list[str]) -> None:
 def test_keys_of_cells() -> None:
     task = load_task("SAMPLE")
     labels = tuple(task.labels())
-    flow = Method("flow", make_map("flow"))
-    wider = Method("flow", make_map("flow:width=16"))
+    flow = Candidate("flow", make_map("flow"))
+    wider = Candidate("flow", make_map("flow:width=16"))
     corpus = Corpus("a", ("one", "two"))
-    base: dict[str, Any] = {"encoder": WordSums(), "method": flow, "task": task}
+    base: dict[str, Any] = {"encoder": WordSums(), "candidate": flow, "task": task}
     base |= {"corpus": corpus, "seed": 0}
     changes: list[dict[str, Any]] = [
         {},
         {"encoder": WordSums(seed=1)},
-        {"method": wider},
+        {"candidate": wider},
         {"task": load_task("SAMPLE", split="dev")},
         {"corpus": Corpus("a", ("one", "three"))},
         {"seed": 1},
         {"labels": labels},
     ]
-    keys = [Cell(**base | change).key for change in changes]
+    keys = [Experiment(**base | change).key for change in changes]
     assert len(set(keys)) == len(keys)
-    renamed = {"method": Method("b", flow.map), "corpus": Corpus("b", ("one", "two"))}
-    assert Cell(**base | renamed).key == keys[0]
+    renamed = {
+        "candidate": Candidate("b", flow.map),
+        "corpus": Corpus("b", ("one", "two")),
+    }
+    assert Experiment(**base | renamed).key == keys[0]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,9 @@ def test_cells_of_other_code_or_environment_are_computed_again(
     monkeypatch.setattr(COMPARING, "environment", lambda _: here)
     fits = stop_at(99, monkeypatch)
     name = {"versions": "torch", "missing": "source"}.get(changed, changed)
-    with pytest.warns(FlowbertWarning, match=rf"4 finished cells .* another {name}$"):
+    with pytest.warns(
+        FlowbertWarning, match=rf"4 finished experiments .* another {name}$"
+    ):
         again = run(WordSums(), tasks=pairs, output=output)
     assert len(fits) == 3  # raw is one map for both tasks
     pd.testing.assert_frame_equal(again.frame, first.frame)
@@ -235,13 +240,13 @@ def test_every_setting_stands_in_the_results_in_words(
     corpora = [each["name"] for each in config["corpora"].values()]
     assert corpora == [corpus] * 2  # a sample for each seed
     frame = Results.load(output).frame
-    assert set(frame["cell"]) == set(config["cells"])
-    seeds = {cell["seed"] for cell in config["cells"].values()}
+    assert set(frame["experiment"]) == set(config["experiments"])
+    seeds = {each["seed"] for each in config["experiments"].values()}
     assert seeds == {None, 3, 4}
-    for cell in config["cells"].values():
-        assert cell["encoder"] in config["encoders"]
-        assert cell["task"] in config["tasks"]
-        assert cell["corpus"] is None or cell["corpus"] in config["corpora"]
+    for each in config["experiments"].values():
+        assert each["encoder"] in config["encoders"]
+        assert each["task"] in config["tasks"]
+        assert each["corpus"] is None or each["corpus"] in config["corpora"]
 
 
 def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
@@ -251,9 +256,9 @@ def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
     assert flows["seed"].tolist() == [0, 1]
     assert flows["value"].nunique() == 2
     assert spearman.query("method == 'raw'")["seed"].isna().all()
-    assert results.figure(FLOW, "one") == pytest.approx(flows["value"].mean())
+    assert results.score(FLOW, "one") == pytest.approx(flows["value"].mean())
     one = run(encoder, FLOW, tasks=pairs[0], seeds=1)
-    assert one.figure(FLOW, "one") == flows["value"].iloc[1]
+    assert one.score(FLOW, "one") == flows["value"].iloc[1]
 
 
 def test_maps_learn_from_what_they_are_given(
@@ -269,7 +274,7 @@ def test_maps_learn_from_what_they_are_given(
     fitted: Any = make_map(removal).fit(rows, pairs=(left, right, other.gold))
     vectors = torch.from_numpy(fitted.transform(encoder.encode(task.sentences)))
     expected = task.measure(vectors).scores["spearman", "wmean"]
-    assert results.figure(removal, "one") == expected
+    assert results.score(removal, "one") == expected
     frame = results.frame.set_index("method")["supervised"]
     assert frame[removal].all()
     assert not frame["raw"].any()
@@ -354,17 +359,17 @@ def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
     assert spearman["corpus"].tolist() == names
     assert spearman["value"].nunique() == len(names)
     small = run(encoder, "whitening", corpus=file, max_sentences=300)
-    assert small.figure("whitening", "SAMPLE") == spearman["value"].iloc[-1]
+    assert small.score("whitening", "SAMPLE") == spearman["value"].iloc[-1]
     smaller = run(encoder, "whitening", corpus=file, max_sentences=100)
-    assert smaller.figure("whitening", "SAMPLE") != spearman["value"].iloc[-1]
+    assert smaller.score("whitening", "SAMPLE") != spearman["value"].iloc[-1]
 
 
 def test_nothing_is_planned_twice(encoder: WordSums) -> None:
     task = load_task("SAMPLE")
-    own = Method("own", make_map("raw"), encoder=WordSums(1))
-    methods = [*parse_methods({"raw": "raw", "one": "zca", "two": "zca"}), own]
+    own = Candidate("own", make_map("raw"), encoder=WordSums(1))
+    methods = [*parse_candidates({"raw": "raw", "one": "zca", "two": "zca"}), own]
     corpora = {task: [task.corpus("target"), task.corpus("train_only")]}
-    cells = plan_cells([encoder, WordSums(2)], methods, corpora, {}, [0])
+    cells = plan_experiments([encoder, WordSums(2)], methods, corpora, {}, [0])
     # Raw once and both names of ZCA for each corpus, under two encoders; the model once.
     assert len(cells) == 2 * (1 + 2 * 2) + 1
 

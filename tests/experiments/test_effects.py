@@ -10,8 +10,8 @@ from experiments.small import WordSums, write_corpus, write_pairs
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import parse_methods
-from flowbert.experiments.plan import plan_cells
+from flowbert.experiments.candidates import parse_candidates
+from flowbert.experiments.plan import plan_experiments
 from flowbert.maps import Flow, Truncation, Whitening, make_map
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
@@ -94,15 +94,15 @@ def test_each_seed_draws_its_own_sample(pairs: list[str], tmp_path: Path) -> Non
     assert whole.frame["seed"].isna().all()  # nothing was drawn
     both = run("raw,whitening", **options, max_sentences=100, seeds=[0, 1])
     figures = [
-        run("whitening", **options, max_sentences=100, seeds=seed).figure(
+        run("whitening", **options, max_sentences=100, seeds=seed).score(
             "whitening", "one"
         )
         for seed in (0, 1)
     ]
     assert figures[0] != figures[1]
-    own = [both.figure("whitening", "one", seed=seed) for seed in (0, 1)]
+    own = [both.score("whitening", "one", seed=seed) for seed in (0, 1)]
     assert own == figures
-    assert both.figure("whitening", "one") == pytest.approx(np.mean(figures))
+    assert both.score("whitening", "one") == pytest.approx(np.mean(figures))
 
 
 @pytest.mark.parametrize("name", ["average", "alignment", "uniformity"])
@@ -116,9 +116,11 @@ def test_no_task_has_the_name_of_another_column(name: str, tmp_path: Path) -> No
 def test_two_encoders_of_one_name_are_refused() -> None:
     encoders = [WordSums(), WordSums(dim=5)]
     (task,) = load_tasks("SAMPLE")
-    methods, corpora = parse_methods("raw"), {task: [task.corpus("target")]}
-    with pytest.raises(UserError, match=r"two different cells called .* word-sums-0"):
-        plan_cells(encoders, methods, corpora, {}, [0])
+    methods, corpora = parse_candidates("raw"), {task: [task.corpus("target")]}
+    with pytest.raises(
+        UserError, match=r"two different experiments called .* word-sums-0"
+    ):
+        plan_experiments(encoders, methods, corpora, {}, [0])
 
 
 def test_a_folder_does_not_shadow_a_method(
@@ -130,9 +132,9 @@ def test_a_folder_does_not_shadow_a_method(
     monkeypatch.chdir(tmp_path)
     with pytest.warns(FlowbertWarning, match=r"taken as the method .* \./whitening"):
         taken = run("whitening", tasks=pairs[0])
-    assert taken.figure("whitening", "one") == run(
+    assert taken.score("whitening", "one") == run(
         [make_map("whitening")], tasks=pairs[0]
-    ).figure("whitening", "one")
+    ).score("whitening", "one")
     folder = run("./whitening", tasks=pairs[0])
     assert set(folder.frame["method"]) == {"truncation of ./whitening"}
 
@@ -140,26 +142,24 @@ def test_a_folder_does_not_shadow_a_method(
 def test_a_figure_is_of_one_setting(pairs: list[str], tmp_path: Path) -> None:
     corpora = ["target", write_corpus(tmp_path / "own.txt", 300)]
     results = run("raw,whitening", tasks=pairs[0], corpus=corpora)
-    with pytest.raises(
-        UserError, match=r"figure: .* one corpus \(target, .*own\.txt\)"
-    ):
-        results.figure("whitening", "one")
+    with pytest.raises(UserError, match=r"score: .* one corpus \(target, .*own\.txt\)"):
+        results.score("whitening", "one")
     rows = results.frame.query("method == 'whitening' and metric == 'spearman'")
     for corpus in corpora:
         own = rows[(rows["corpus"] == corpus) & (rows["aggregation"] == "wmean")]
-        figure = results.figure("whitening", "one", corpus=corpus)
+        figure = results.score("whitening", "one", corpus=corpus)
         assert [figure] == own["value"].tolist()
-    with pytest.raises(UserError, match=r"figure: received 'corpora'.*corpus"):
-        results.figure("whitening", "one", corpora="target")
+    with pytest.raises(UserError, match=r"score: received 'corpora'.*corpus"):
+        results.score("whitening", "one", corpora="target")
     results.frame.loc[results.frame["method"] == "raw", "value"] = np.nan
-    assert np.isnan(results.figure("raw", "one"))
+    assert np.isnan(results.score("raw", "one"))
 
 
 def test_splits_are_not_averaged() -> None:
     results = run("raw", split=["dev", "test"])
     with pytest.raises(UserError, match=r"one split \(dev, test\)"):
-        results.figure("raw", "SAMPLE")
-    assert results.figure("raw", "SAMPLE", split="dev") != results.figure(
+        results.score("raw", "SAMPLE")
+    assert results.score("raw", "SAMPLE", split="dev") != results.score(
         "raw", "SAMPLE", split="test"
     )
 
@@ -168,8 +168,8 @@ def test_a_seed_without_a_figure_leaves_no_mean(pairs: list[str]) -> None:
     results = run(f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
     frame = results.frame
     frame.loc[(frame["method"] == FLOW) & (frame["seed"] == 1), "value"] = np.nan
-    assert np.isnan(results.figure(FLOW, "one"))
-    assert np.isfinite(results.figure(FLOW, "one", seed=0))
+    assert np.isnan(results.score(FLOW, "one"))
+    assert np.isfinite(results.score(FLOW, "one", seed=0))
     assert np.isnan(
         results.table().loc[("word-sums-0", "words", "sum", "target", FLOW)]
     ).all()

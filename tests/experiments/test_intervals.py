@@ -13,11 +13,11 @@ from experiments.small import WordSums
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import parse_methods
+from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.estimates import Estimate, average, verdict
 from flowbert.experiments.intervals import add_intervals
-from flowbert.experiments.plan import plan_cells
-from flowbert.experiments.run import compute
+from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
 from flowbert.vectors import EmbeddingCache
 
@@ -96,8 +96,8 @@ def results_of(tasks: list[STS], methods: str = "raw,standardization") -> Result
     corpora: dict[Task, list[Corpus]] = {}
     for task in tasks:
         corpora[task] = [task.corpus("target")]
-    cells = plan_cells([WordSums()], parse_methods(methods), corpora, {}, [0])
-    return compute(cells, EmbeddingCache(False), None, torch.device("cpu"))
+    cells = plan_experiments([WordSums()], parse_candidates(methods), corpora, {}, [0])
+    return run_experiments(cells, EmbeddingCache(False), None, torch.device("cpu"))
 
 
 def drawn_again(task: STS, items: dict[str, Floats], resamples: int) -> Floats:
@@ -123,7 +123,9 @@ def test_intervals_are_those_of_naive_resampling() -> None:
     resamples = 1500
     add_intervals(results, resamples)
     frame = results.frame.query("aggregation == 'wmean'").set_index("method")
-    items = {name: results.items[task][cell] for name, cell in frame["cell"].items()}
+    items = {
+        name: results.items[task][cell] for name, cell in frame["experiment"].items()
+    }
     naive = drawn_again(task, items, resamples)
     (line,) = results.verdicts
     cells = results.record["differences"]["tiny spearman"]["cells"]
@@ -169,7 +171,7 @@ def test_a_method_that_fails_on_a_task_has_no_average() -> None:
     broken = results.frame["method"].eq("standardization") & results.frame["task"].eq(
         "b"
     )
-    for cell in results.frame[broken]["cell"].unique():
+    for cell in results.frame[broken]["experiment"].unique():
         results.items[tasks[1]][cell] = np.full(30, np.nan)
     results.frame.loc[broken, "value"] = np.nan
     add_intervals(results, 20)

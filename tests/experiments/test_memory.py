@@ -35,7 +35,7 @@ def test_pairs_in_memory_are_those_of_a_file(kind: str, pairs: list[str]) -> Non
     own = Pairs(FIRST, SECOND, SCORES)
     given = {"pairs": own, "list": [own], "frame": frame[::1]}[kind]
     figures = [
-        run(tasks=tasks).frame.drop(columns=["task", "cell"])
+        run(tasks=tasks).frame.drop(columns=["task", "experiment"])
         for tasks in (given, pairs[0])
     ]
     pd.testing.assert_frame_equal(*figures)
@@ -98,12 +98,12 @@ def test_transformers_do_here_what_they_do_alone(
         np.array(alone.transform(encoder.encode(task.sentences)))
     )
     expected = task.measure(vectors).scores["spearman", "wmean"]
-    assert results.figure("own", "one") == expected
+    assert results.score("own", "one") == expected
     assert set(results.frame["corpus"]) == {
         "given" if fitted or isinstance(transformer, Normalizer) else "target"
     }
     assert not list(
-        output.with_suffix(".cells").glob("*")
+        output.with_suffix(".experiments").glob("*")
     )  # nobody could tell them apart
 
 
@@ -123,11 +123,9 @@ def test_a_changed_transformer_is_measured_anew(
 ) -> None:
     pca = PCA(n_components=2).fit(WordSums().encode(FIRST))
     output = tmp_path / "results.json"
-    first = run({"own": pca}, tasks=pairs[0], output=output).figure("own", "one")
+    first = run({"own": pca}, tasks=pairs[0], output=output).score("own", "one")
     pca.components_ = pca.components_ * np.array([[1.0], [0.01]])
-    assert (
-        run({"own": pca}, tasks=pairs[0], output=output).figure("own", "one") != first
-    )
+    assert run({"own": pca}, tasks=pairs[0], output=output).score("own", "one") != first
 
 
 @pytest.mark.filterwarnings("ignore:.*sentence.transformers.*")
@@ -150,17 +148,17 @@ def test_sentence_transformers_are_compared_as_they_are(
 
     whitening = Whitening(n_components=8)
     as_encoder = compare(model, ["raw", whitening], **options)
-    assert as_encoder.figure("raw", "one") == pytest.approx(measured(), abs=1e-6)
+    assert as_encoder.score("raw", "one") == pytest.approx(measured(), abs=1e-6)
     expected = pytest.approx(measured(whitening), abs=1e-4)
-    assert as_encoder.figure("whitening-8", "one") == expected
+    assert as_encoder.score("whitening-8", "one") == expected
     as_method = compare(WordSums(), ["raw", model], **options)
     name = Path(model[0].auto_model.name_or_path).name
-    assert as_method.figure(name, "one") == as_encoder.figure("raw", "one")
+    assert as_method.score(name, "one") == as_encoder.score("raw", "one")
     # A changed object is another one.
     with torch.no_grad():
         next(model.parameters()).mul_(torch.linspace(0, 3, 128))
-    again = compare(model, "raw", **options).figure("raw", "one")
+    again = compare(model, "raw", **options).score("raw", "one")
     assert again == pytest.approx(measured(), abs=1e-6)
-    assert again != as_encoder.figure("raw", "one")
+    assert again != as_encoder.score("raw", "one")
     names = [path.name for path in (tmp_path / "cache").glob("*")]
     assert len(names) <= 1  # the vectors of WordSums alone are in files

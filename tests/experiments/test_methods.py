@@ -13,7 +13,7 @@ from experiments.small import WordSums
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.candidates import Method, fit_map, parse_methods
+from flowbert.experiments.candidates import Candidate, fit_map, parse_candidates
 from flowbert.maps import Flow, Whitening, make_map
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
@@ -25,23 +25,23 @@ X = rows(100, 6)
 def test_names_and_estimators() -> None:
     whitening = Whitening(n_components=3, shrinkage=0.1)
     pipeline = make_pipeline(Whitening(n_components=4), Flow(epochs=1))
-    methods = parse_methods(["raw", whitening, pipeline, "learned-removal-2"])
+    methods = parse_candidates(["raw", whitening, pipeline, "learned-removal-2"])
     names = ["raw", "whitening-3:shrinkage=0.1", "whitening-4+flow:epochs=1"]
     assert [method.name for method in methods] == [*names, "learned-removal-2"]
     assert [method.needs_fit for method in methods] == [False, True, True, True]
     assert [method.seeded for method in methods] == [False, False, True, False]
     assert [method.supervised for method in methods] == [False, False, False, True]
-    named = parse_methods({"mine": whitening, "theirs": "whitening"})
+    named = parse_candidates({"mine": whitening, "theirs": "whitening"})
     assert [method.name for method in named] == ["mine", "theirs"]
-    assert [method.name for method in parse_methods(" raw , zca")] == ["raw", "zca"]
-    assert parse_methods(methods) == methods
+    assert [method.name for method in parse_candidates(" raw , zca")] == ["raw", "zca"]
+    assert parse_candidates(methods) == methods
 
 
 def test_long_names_are_no_files() -> None:
     parameters = Flow().get_params().items()
     options = [f"{name}={value}" for name, value in parameters if value is not None]
     flow = ":".join(["flow", *options])
-    (method,) = parse_methods([f"{flow}+{flow}"])
+    (method,) = parse_candidates([f"{flow}+{flow}"])
     assert len(method.name) > 255  # more than a file name may have
     assert method.seeded
 
@@ -49,11 +49,11 @@ def test_long_names_are_no_files() -> None:
 def test_keys_are_of_parameters_and_fitted_values() -> None:
     estimators: list[Any] = ["whitening", "whitening:shrinkage=0.1", "zca"]
     estimators += [Whitening().fit(X), Whitening().fit(X[:50])]
-    keys = [parse_methods({"name": each})[0].key for each in estimators]
+    keys = [parse_candidates({"name": each})[0].key for each in estimators]
     assert len(set(keys)) == len(keys)
     # Names and seeds are no part of a key: a cell has its own seed.
-    assert parse_methods({"other": Whitening().fit(X)})[0].key == keys[3]
-    assert Method("a", Flow(random_state=1)).key == Method("b", Flow()).key
+    assert parse_candidates({"other": Whitening().fit(X)})[0].key == keys[3]
+    assert Candidate("a", Flow(random_state=1)).key == Candidate("b", Flow()).key
 
 
 @pytest.mark.parametrize("kind", ["map", "pipeline", "model", "folder", "encoder"])
@@ -82,7 +82,7 @@ def test_fitted_methods_are_used_as_they_are(
     vectors = torch.from_numpy(cache.embed(own, task.sentences))
     mapped = vectors if kind == "encoder" else fitted.transform(vectors)
     (row,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
-    np.testing.assert_array_equal(items[row["cell"]], task.items(mapped))
+    np.testing.assert_array_equal(items[row["experiment"]], task.items(mapped))
     assert row["corpus"] == "given"
     assert row["encoder"] == own.columns()["encoder"]
     assert results.record["encoders"] == [own.describe()]
@@ -136,5 +136,5 @@ def test_fits_without_meaning_have_a_reason() -> None:
 )
 def test_what_is_no_method_is_named(methods: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        parse_methods(methods)
+        parse_candidates(methods)
     assert "\n" not in str(caught.value)

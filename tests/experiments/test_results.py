@@ -120,9 +120,9 @@ def test_damaged_files_are_user_errors_or_readable(saved: Path) -> None:
 def test_figures_by_their_columns(results: Results) -> None:
     frame = results.frame.query("aggregation == 'wmean' and task == 'one'")
     flows = frame[frame["method"] == FLOW]["value"].to_list()
-    assert results.figure(FLOW, "one") == pytest.approx(np.mean(flows))
-    assert results.figure(FLOW, "one", seed=1) == flows[1]
-    alignment = results.figure("raw", "one", "alignment")
+    assert results.score(FLOW, "one") == pytest.approx(np.mean(flows))
+    assert results.score(FLOW, "one", seed=1) == flows[1]
+    alignment = results.score("raw", "one", "alignment")
     assert 0 < alignment < 4
     for arguments, received in (
         (("raww", "one"), "method: received 'raww'.*'raw'"),
@@ -130,9 +130,9 @@ def test_figures_by_their_columns(results: Results) -> None:
         (("raw", "one", "spearmen"), "metric: received 'spearmen'"),
     ):
         with pytest.raises(UserError, match=received):
-            results.figure(*arguments)
+            results.score(*arguments)
     with pytest.raises(UserError, match="split: received 'dev'"):
-        results.figure("raw", "one", split="dev")
+        results.score("raw", "one", split="dev")
 
 
 def test_tables(results: Results) -> None:

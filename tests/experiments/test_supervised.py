@@ -33,7 +33,7 @@ def test_all_ways_give_one_figure(
     results = compare(
         encoder, method, tasks=pairs[0], labels=pairs[1], bootstrap=0, cache=cache
     )
-    expected = results.figure(method, "one")
+    expected = results.score(method, "one")
     task = load_task(pairs[0])
     labels = labels_of(task, [task], given_labels(pairs[1]))
     labelled = embed_pairs(encoder.encode, labels)

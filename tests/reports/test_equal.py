@@ -193,7 +193,7 @@ def test_the_table_of_results_is_the_frame(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    ["0123abcd", {"arguments": {"seeds": [0, 1]}, "cells": {"a": {}}}],
+    ["0123abcd", {"arguments": {"seeds": [0, 1]}, "experiments": {"a": {}}}],
     ids=str,
 )
 def test_settings_of_older_and_of_present_results_are_read(
@@ -202,6 +202,6 @@ def test_settings_of_older_and_of_present_results_are_read(
     Results(random_rows(0), {"config": config}).save(tmp_path / "results.json")
     settings = read_run(tmp_path / "results.json").settings["value"].to_dict()
     expected = {"config": "0123abcd"}
-    if isinstance(config, dict):  # what each cell is made of is for programs
+    if isinstance(config, dict):  # what each experiment is made of is for programs
         expected = {"config.seeds": "[0, 1]"}
     assert settings == expected
