@@ -165,7 +165,7 @@ def counted(walk: Walk) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
         WALK.clear()
 
 
