@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,81 @@ def test_no_dead_code() -> None:
         if name not in used and not HOOKS.fullmatch(name)
     }
     assert dead == set()
+
+
+# File names that stand for one thing in two rooms: what it is.
+SHARED_FILES = {
+    "__init__.py": "what a room shows",
+    "base.py": "the base class of a room",
+    "sts.py": "scored pairs, which data/ reads and tasks/ measures on",
+    "answers.py": "questions with answers, which data/ reads and tasks/ measures on",
+    "flow.py": "the flow, which methods/ trains and which is a map in maps/",
+}
+# Private constants that have one meaning in each file: which.
+SHARED_CONSTANTS = {"_KIND": "what a file holds, as its metadata say"}
+
+# Names that still stand for two things; none may be added.
+DOUBLES = set(
+    re.findall(
+        r"\S+",
+        """
+    BINS BLOCK_ROWS Batch COLUMNS Chain FEWEST FORMATS Features Floats LAYERS MAPS MODULES
+    NEIGHBOURS POOLINGS RANK_TOLERANCE Run SAMPLE SPLITS TASKS TRAINED _BLOCK _DTYPES _LAYOUTS
+    _MOST _OPTIONS _OWN _PLAIN _POOLINGS _RESAMPLES _SETTING _SETTINGS _SOURCES _TEXT _VALIDATED
+    _VALIDATION _WORDS cosines files.py folder.py frames.py hub.py hub_name options.py
+    settings.py spaces.py tables.py vectors.py words.py
+    """,
+    )
+)
+
+
+def definitions() -> dict[str, dict[str, ast.stmt]]:
+    """Module-level functions, classes and constants: each name, by file."""
+    found: dict[str, dict[str, ast.stmt]] = {}
+    for path, tree in TREES.items():
+        file = str(path.relative_to(PACKAGE))
+        for node in tree.body:
+            names = []
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names = [node.name]
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = (
+                    node.targets if isinstance(node, ast.Assign) else [node.target]
+                )
+                names = [each.id for each in targets if isinstance(each, ast.Name)]
+            for name in names:
+                if not name.startswith("__"):
+                    found.setdefault(name, {})[file] = node
+    return found
+
+
+def stands_twice(name: str, nodes: Collection[ast.stmt]) -> bool:
+    """Whether a name of several files is one too many.
+
+    The name of a private function is for its file alone, unless two are the same function.
+    """
+    if name.startswith("_") and all(
+        isinstance(each, ast.FunctionDef) for each in nodes
+    ):
+        return len({ast.dump(each) for each in nodes}) < len(nodes)
+    return name not in SHARED_CONSTANTS and len(nodes) > 1
+
+
+def doubles() -> set[str]:
+    """Names of functions, classes, constants and files that stand for two things."""
+    names = {
+        name
+        for name, places in definitions().items()
+        if stands_twice(name, places.values())
+    }
+    rooms = [f"{path.name}.py" for path in PACKAGE.iterdir() if path.is_dir()]
+    files = Counter([*rooms, *(path.name for path in SOURCES)])
+    twice = {file for file, count in files.items() if count > 1}
+    return names | (twice - SHARED_FILES.keys())
+
+
+def test_a_name_stands_for_one_thing() -> None:
+    assert doubles() - DOUBLES == set()
 
 
 def test_the_public_names() -> None:
