@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.harness import Row, Setting
+from flowbert.arrays import Floats
 from flowbert.data.sts import STSData, Subset
 from flowbert.tasks import STS
 
 PAIRS = 1379  # of STS-B's test split
 RESAMPLES, PEER_RESAMPLES = 10_000, 200
-Floats = NDArray[np.float64]
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from flowbert.arrays import Floats
 
 TIMES = (1, 4, 16)
 SENTENCES = 25  # one sentence is encoded for so many vectors: an encoder takes longer
 FLOW_BATCH = 512
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     EncoderOptions,
@@ -22,8 +22,6 @@ from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.progress import bar
 from flowbert.vectors import check_output, open_vectors, write_vectors
-
-Floats = NDArray[np.float32]
 
 _BLOCK = 8192
 

@@ -6,11 +6,9 @@ from typing import Any
 import huggingface_hub
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from flowbert.arrays import Floats
 from flowbert.maps import LabelledPairs
-
-Floats = NDArray[np.float64]
 
 
 def rows(count: int = 200, dim: int = 6, seed: int = 0) -> Floats:

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flowbert"
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
-    *("__init__", "errors", "numbers", "progress", "seeding", "threads"),
+    *("__init__", "errors", "arrays", "numbers", "progress", "seeding", "threads"),
     *("spec", "io", "folders"),
     *("data", "encoders", "flows", "vectors", "tasks"),
     *("training", "methods", "maps", "model"),

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from flowbert.tasks.measures import Floats
+from flowbert.arrays import Floats
 
 BANDS = 5
 BINS = 50

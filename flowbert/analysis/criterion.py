@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
+from flowbert.arrays import Floats
 from flowbert.seeding import Stream
-from flowbert.tasks.measures import Array, Floats, unit_rows
+from flowbert.tasks.measures import Array, unit_rows
 
 DELETED = 0.4
 """Share of the words that a view lacks."""

@@ -7,7 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from flowbert.tasks.measures import Array, Floats, to_rows
+from flowbert.arrays import Floats
+from flowbert.tasks.measures import Array, to_rows
 
 RAW = "raw"
 NEIGHBOURS = 5

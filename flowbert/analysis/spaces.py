@@ -11,11 +11,11 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from flowbert.analysis.neighbours import nearest_neighbours
+from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import (
     Array,
-    Floats,
     mean_cosine,
     to_rows,
     uniformity,

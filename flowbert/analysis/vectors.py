@@ -14,7 +14,8 @@ from flowbert.analysis.frames import Analysis
 from flowbert.analysis.lengths import norm_correlations, word_lengths
 from flowbert.analysis.neighbours import RAW, sentence_neighbours
 from flowbert.analysis.spaces import corpus_map, space_measures, spectrum
-from flowbert.tasks.measures import Floats, to_rows
+from flowbert.arrays import Floats
+from flowbert.tasks.measures import to_rows
 
 DRAWN_SENTENCES = 400
 DRAWN_DIMENSIONS = 256

@@ -5,12 +5,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flowbert.arrays import Floats
 from flowbert.errors import UserError
 
-Floats = NDArray[np.float32]
 T = TypeVar("T")
 
 _found: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.base import Floats
 from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
 from flowbert.encoders.files import (
     FolderSettings,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
-from flowbert.encoders.base import Encoder, Floats
+from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.files import loading, locate, read_settings
 from flowbert.encoders.settings import constants, module_settings

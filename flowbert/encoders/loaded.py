@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowbert.encoders.base import Floats
+from flowbert.arrays import Floats
 
 
 class LoadedSentenceTransformer:

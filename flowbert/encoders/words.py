@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.files import stream_lines
-from flowbert.encoders.base import Floats
 from flowbert.encoders.pooling import parse_pooling
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, fingerprint_text, recall, recall_digest

@@ -21,6 +21,7 @@ from flowbert.analysis.criterion import (
     resample_weights,
     sentences_with_views,
 )
+from flowbert.arrays import Floats
 from flowbert.data.corpus import NAMED, Corpus, load_corpus
 from flowbert.data.hub import hub_name
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
@@ -29,7 +30,6 @@ from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import invalid_reason_of, make_map
 from flowbert.progress import bar
-from flowbert.tasks.measures import Floats
 from flowbert.vectors import EmbeddingCache
 
 LAYERS = ("embedding_last", "first_last", "last")

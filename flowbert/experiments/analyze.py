@@ -13,6 +13,7 @@ from flowbert.analysis.lengths import word_lengths
 from flowbert.analysis.spaces import check_kind
 from flowbert.analysis.vectors import analyze_vectors
 from flowbert.analysis.words import token_frames
+from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     Encoder,
@@ -27,7 +28,6 @@ from flowbert.maps import Flow, check_map, invalid_reason_of
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_tasks
-from flowbert.tasks.measures import Floats
 from flowbert.vectors import EmbeddingCache
 
 FEWEST = 200

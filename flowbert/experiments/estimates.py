@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flowbert.tasks.measures import Floats
+from flowbert.arrays import Floats
 
 _TAIL = (1 - 0.95) / 2
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.io import read_json, write_atomically, write_json
 from flowbert.tasks import Task
-from flowbert.tasks.bootstrap import Floats
 
 COLUMNS: dict[str, Any] = {
     "encoder": str,

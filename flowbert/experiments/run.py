@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
@@ -33,7 +34,6 @@ from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
 from flowbert.tasks.labels import embed_pairs
-from flowbert.tasks.measures import Floats
 from flowbert.vectors import EmbeddingCache, EmbeddingRows
 
 SAMPLE_SIZE = 1000

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flowbert.arrays import Floats
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io import load_tensors, save_tensors
-
-Floats = NDArray[np.float32]
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 _BYTES = ("int8", "uint8")

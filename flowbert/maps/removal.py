@@ -5,17 +5,15 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.maps.base import AffineMap, LabelledPairs, check_rows
 from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
 from flowbert.numbers import is_number
-
-Floats = NDArray[np.float64]
 
 _MOST_DIRECTIONS = 100
 # scipy's defaults stop where the last digits change.

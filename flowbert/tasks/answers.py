@@ -7,10 +7,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.answers import AnswerData
 from flowbert.io import digest, sentences_digest
 from flowbert.tasks.base import Metric, Task, cosines
-from flowbert.tasks.bootstrap import Counts, Floats
+from flowbert.tasks.bootstrap import Counts
 
 
 class AnswerRanking(Task):

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
-from flowbert.tasks.bootstrap import Counts, Floats, draw_counts
+from flowbert.tasks.bootstrap import Counts, draw_counts
 from flowbert.tasks.measures import unit_rows
 from flowbert.threads import in_threads
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flowbert.arrays import Floats
 from flowbert.seeding import Stream
 
 Counts = NDArray[np.int32]
 """How often each unit is drawn in each resample, ``(R, units)``."""
-Floats = NDArray[np.float64]
 
 
 def draw_counts(strata: Sequence[int], resamples: int, stream: Stream) -> Counts:

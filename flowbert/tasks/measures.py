@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.seeding import Stream
 from flowbert.threads import MAX_WORKERS, in_threads
 
 Array = Tensor | NDArray[Any]
-Floats = NDArray[np.float64]
-
 ROUNDING = 1e-6
 """Standard deviation, relative to the vectors' size, below which a dimension holds rounding alone:
 a dead dimension of an encoder has 2e-8, one in use 7e-4 or more."""

@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.entailment import EntailmentData
 from flowbert.data.nli import LABELS
 from flowbert.io import digest, sentences_digest
 from flowbert.tasks.base import Metric, Task
-from flowbert.tasks.bootstrap import Counts, Floats
+from flowbert.tasks.bootstrap import Counts
 from flowbert.tasks.measures import varying
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
 from flowbert.numbers import is_count, is_number
 from flowbert.tasks.base import Metric, Task, cosines
-from flowbert.tasks.bootstrap import Counts, Floats, ResampledSpearman
+from flowbert.tasks.bootstrap import Counts, ResampledSpearman
 from flowbert.tasks.measures import (
     alignment,
     mean_cosine,

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
-
-Floats = NDArray[np.float32]
 
 _BLOCK = 8192  # rows in memory at once
 _LIKELIHOOD_SAMPLE = (
@@ -34,7 +32,7 @@ class Rows(Dataset[Any]):
         shape: ``(n, D)``.
     """
 
-    def __init__(self, source: Any, index: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, source: Any, index: Indices | None = None) -> None:
         count, dim = source.shape
         self._source = source
         self._index = np.arange(count) if index is None else index
@@ -60,7 +58,7 @@ class Rows(Dataset[Any]):
         for start in range(0, len(self), size):
             yield self[np.arange(start, min(start + size, len(self)))]
 
-    def sample(self, size: int, stream: Stream) -> NDArray[np.int64]:
+    def sample(self, size: int, stream: Stream) -> Indices:
         """Numbers of at most ``size`` of them, drawn without replacement."""
         return stream.rng().permutation(len(self))[:size]
 
@@ -135,7 +133,7 @@ class RowsDataModule(BatchDataModule):
                 f"{name or 'rows'}: received {len(fitting)} to fit on; expected at least 2"
             )
 
-    def _split(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _split(self) -> tuple[Indices, Indices]:
         """Numbers of the rows to fit on and of those held out."""
         count = len(self.all_rows)
         numbers = np.arange(count)

@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from flowbert.encoders.base import Encoder, Floats, unchanged
+from flowbert.arrays import Floats, Indices
+from flowbert.encoders.base import Encoder, unchanged
 from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, load_tensors, map_array, release_pages, save_tensors
 from flowbert.progress import bar
-
-Indices = NDArray[np.int64]
 
 BLOCK_ROWS = 4096
 """Sentences per file; an interruption loses at most one."""

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.io import digest_stream, map_array, release_pages, write_atomically
-
-Floats = NDArray[np.float32]
 
 FORMATS = (".npy", ".safetensors", ".parquet")
 BLOCK_ROWS = 8192

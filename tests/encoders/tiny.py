@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
-from flowbert.encoders.base import Floats
+from flowbert.arrays import Floats
 
 WORDS = [
     "a",

@@ -11,7 +11,6 @@ import pytest
 from equivalence.ways import (
     FIGURES,
     VECTORS,
-    Floats,
     Lab,
     by_validate,
     differences,
@@ -20,6 +19,7 @@ from equivalence.ways import (
     sentence_transformers,
     unless_refused,
 )
+from flowbert.arrays import Floats
 from flowbert.exports import FORMATS
 from flowbert.maps import MAPS, map_names
 

@@ -11,12 +11,12 @@ from equivalence.test_maps import TOLERANCE
 from equivalence.ways import (
     FIGURES,
     VECTORS,
-    Floats,
     Lab,
     differences,
     may_refuse,
     unless_refused,
 )
+from flowbert.arrays import Floats
 from flowbert.encoders import EncoderOptions
 
 # None that learns from labels: some of the benchmark's train pairs are among its test pairs.

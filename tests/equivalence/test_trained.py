@@ -10,13 +10,13 @@ from pytorch_lightning import Trainer, seed_everything
 
 from equivalence.ways import (
     TRAINER,
-    Floats,
     Interrupt,
     Lab,
     differences,
     rows_of,
     unless_refused,
 )
+from flowbert.arrays import Floats
 from flowbert.cli import main
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoding import encode

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from pytorch_lightning import Callback
 
+from flowbert.arrays import Floats
 from flowbert.cli import main
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import SPLITS, sample_pairs
@@ -31,8 +31,6 @@ from flowbert.maps import load_map, make_map, save_map, steps_of
 from flowbert.model import Model
 from flowbert.tasks import STS, load_task
 from flowbert.vectors import EmbeddingCache
-
-Floats = NDArray[np.floating[Any]]
 
 TRAINER: dict[str, Any] = {
     "accelerator": "cpu",

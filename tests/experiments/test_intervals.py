@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from experiments.small import WordSums
+from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
 from flowbert.experiments import Results, compare
@@ -21,7 +21,6 @@ from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
 from flowbert.vectors import EmbeddingCache
 
-Floats = NDArray[np.float64]
 SPREAD = np.linspace(-1, 1, 201)
 
 

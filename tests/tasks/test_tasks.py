@@ -9,6 +9,7 @@ import pytest
 import sklearn.metrics
 import torch
 
+from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.tasks import (
     STS,
@@ -20,7 +21,6 @@ from flowbert.tasks import (
     load_tasks,
     spearman,
 )
-from flowbert.tasks.bootstrap import Floats
 
 # A question without any answer is left out of MAP and MRR, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*questions have no answer")

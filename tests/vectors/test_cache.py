@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from encoders.tiny import SENTENCES, TOLERANCE
+from flowbert.arrays import Floats
 from flowbert.encoders import AveragedLayers, SentenceEncoder, encode_variants
-from flowbert.encoders.base import Floats
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache, cache
 
