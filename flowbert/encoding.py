@@ -78,20 +78,29 @@ def encode(
     received = [value is not None for value in (sentences, input, vectors)]
     if sum(received) != 1:
         raise UserError(
-            f"input: received {sum(received)} of sentences, input and vectors; expected one"
+            f"received {sum(received)} of sentences, input and vectors; expected one",
+            argument="input",
         )
     if column is not None and sentences is not None:
-        raise UserError(f"column: received {column!r}; expected none with sentences")
+        raise UserError(
+            argument="column", received=column, expected="none with sentences"
+        )
     if vectors is not None and encoder not in ("builtin-sample", EncoderOptions()):
-        raise UserError(f"encoder: received {encoder!r}; expected none with vectors")
+        raise UserError(
+            argument="encoder", received=encoder, expected="none with vectors"
+        )
     if vectors is not None and devices > 1:
-        raise UserError(f"devices: received {devices}; expected 1 with vectors")
+        raise UserError(argument="devices", received=devices, expected="1 with vectors")
     if model is None and method not in (None, "raw"):
-        raise UserError(f"method: received {method!r} without a model; expected raw")
+        raise UserError(
+            f"received {method!r} without a model; expected raw", argument="method"
+        )
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
     if devices > 1 and not is_plain:
         raise UserError(
-            f"devices: received {devices}; expected 1, or an output ending in .npy in float32"
+            argument="devices",
+            received=devices,
+            expected="1, or an output ending in .npy in float32",
         )
     texts: Sequence[str] | None = None
     if vectors is not None:
@@ -101,8 +110,9 @@ def encode(
         size = getattr(fitted.map, "n_features_in_", rows.shape[1])
         if rows.shape[1] != size:
             raise UserError(
-                f"vectors: received vectors of size {rows.shape[1]}; expected {size}, as those "
-                f"that {model} was fitted on"
+                f"received vectors of size {rows.shape[1]}; expected {size}, as those "
+                f"that {model} was fitted on",
+                argument="vectors",
             )
         embed: Callable[[Any], Any] = fitted.transform
     else:
@@ -151,8 +161,9 @@ def _open_model(
     moved = None if options == EncoderOptions() else str(options.path)
     if options not in (EncoderOptions(), EncoderOptions(options.path)):
         raise UserError(
-            f"encoder: received {options}; expected its path alone beside a model, which has "
-            "the settings of the fit"
+            f"received {options}; expected its path alone beside a model, which has "
+            "the settings of the fit",
+            argument="encoder",
         )
     check_device(device)
     fitted = Model.load(model, method, encoder=moved)

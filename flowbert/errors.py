@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Number
+from pathlib import PurePath
 from typing import Any
 
 
@@ -11,10 +13,42 @@ class UserError(ValueError):
 
     The message is one line that names the file or option, the value received and what is expected.
     The command line prints it without a stack trace and exits with code 2.
+
+    Args:
+        message: What is wrong; None for what was received and what is expected.
+        argument: Name of the argument, which the message begins with; None if it is about none.
+        received: Value of the argument.
+        expected: What is allowed instead.
+
+    Attributes:
+        argument: Name of the argument, or None.
+
+    Example:
+        >>> str(UserError(argument="seed", received=-1, expected="0 or more"))
+        'seed: received -1; expected 0 or more'
+        >>> str(UserError("is fitted in closed form", argument="method"))
+        'method: is fitted in closed form'
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        argument: str | None = None,
+        received: Any = None,
+        expected: str = "",
+    ) -> None:
+        if message is None:
+            message = f"received {_shown(received)}; expected {expected}"
+        if argument is not None:
+            message = f"{argument}: {message}"
         super().__init__(" ".join(message.split()))
+        self.argument = argument
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: text between quotes; numbers of numpy and paths as they are read."""
+    return str(value) if isinstance(value, Number | PurePath) else repr(value)
 
 
 _LISTENERS: list[list[str]] = []
@@ -49,16 +83,16 @@ def nearest(names: Iterable[str], received: str) -> str:
 
 
 def choices(allowed: Iterable[str], received: str) -> str:
-    """List the allowed names, with the nearest ones: ``"expected a, b (did you mean 'a'?)"``."""
+    """List the allowed names, with the nearest ones: ``"a, b (did you mean 'a'?)"``."""
     names = list(allowed)
-    return f"expected {', '.join(names)}{nearest(names, received)}"
+    return f"{', '.join(names)}{nearest(names, received)}"
 
 
 def check_choice(argument: str, received: str, allowed: Collection[str]) -> None:
     """Raise a UserError for a name that is not allowed."""
     if received not in allowed:
         raise UserError(
-            f"{argument}: received {received!r}; {choices(allowed, received)}"
+            argument=argument, received=received, expected=choices(allowed, received)
         )
 
 
@@ -73,7 +107,8 @@ def check_used(given: Mapping[str, Any], used: Collection[str], where: str) -> N
     for name, value in given.items():
         if value is not None and name not in used:
             raise UserError(
-                f"{name}: received {value!r}, which has no effect on {where}; expected none"
+                f"received {value!r}, which has no effect on {where}; expected none",
+                argument=name,
             )
 
 

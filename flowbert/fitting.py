@@ -297,8 +297,9 @@ class Run:
         saved = self._saved.get("corpus", self.settings["corpus"])
         if saved["digest"] != self.digest:
             raise UserError(
-                f"corpus: received {self.corpus!r} for {self.ckpt_path}, which was fitted on other "
-                f"sentences or vectors ({saved['name']!r}); expected the same ones"
+                f"received {self.corpus!r} for {self.ckpt_path}, which was fitted on other "
+                f"sentences or vectors ({saved['name']!r}); expected the same ones",
+                argument="corpus",
             )
 
     def _check_encoder(self, identity: dict[str, Any] | None) -> None:
@@ -316,7 +317,8 @@ class Run:
                 "vectors" if each is None else "sentences" for each in (saved, identity)
             )
             raise UserError(
-                f"ckpt_path: {self.ckpt_path} was fitted on {fitted}; received {here}"
+                f"{self.ckpt_path} was fitted on {fitted}; received {here}",
+                argument="ckpt_path",
             )
 
     def _make_baseline(self, text: str) -> WhiteningBaseline:
@@ -328,8 +330,12 @@ class Run:
         made = make_map(text)
         if any(step.seeded or step.name == "raw" for step in steps_of(made)):
             raise UserError(
-                f"baseline: received {text!r}; expected a map that is fitted in closed form, or "
-                "none (raw is compared anyway)"
+                argument="baseline",
+                received=text,
+                expected=(
+                    "a map that is fitted in closed form, or "
+                    "none (raw is compared anyway)"
+                ),
             )
         if not _supervised(made):
             return WhiteningBaseline(made)
@@ -340,8 +346,9 @@ class Run:
         """Labelled pairs of the first task, as in a comparison on it."""
         if not self.tasks:
             raise UserError(
-                f"{argument}: received {text!r}, which learns from the labelled pairs of a task; "
-                "expected another map with vectors"
+                f"received {text!r}, which learns from the labelled pairs of a task; "
+                "expected another map with vectors",
+                argument=argument,
             )
         return labels_of(self.tasks[0], self.tasks)
 
@@ -443,7 +450,8 @@ class Run:
         self.encoder = open_encoder(self.options, self.sentences, self.device)
         if not isinstance(self.encoder, SentenceEncoder):
             raise UserError(
-                f"encoder: received {self.encoder.path}; expected a transformer to train"
+                f"received {self.encoder.path}; expected a transformer to train",
+                argument="encoder",
             )
         self._check_encoder(self.encoder.identity)
         trained = SentenceEncoder(
@@ -506,7 +514,7 @@ class Run:
             device=self.device,
         )
         if reason is not None:
-            raise UserError(f"method: {self.method}: {reason}")
+            raise UserError(f"{self.method}: {reason}", argument="method")
         seed = self.seed if fitted.seeded else self._seed_of_sample
         return Candidate(self.method, fitted, True, self.corpus, seed)
 
@@ -559,8 +567,9 @@ class Run:
         """Call the Trainer."""
         if self.module is None:
             raise UserError(
-                f"method: received {self.method}, which is fitted without a Trainer; expected "
-                f"{', '.join(MODULES)}"
+                f"received {self.method}, which is fitted without a Trainer; expected "
+                f"{', '.join(MODULES)}",
+                argument="method",
             )
         if self.is_first:
             self.trainer.loggers += make_loggers(self.log_to, self.folder)
@@ -692,13 +701,15 @@ def saved_settings(method: str, path: str | Path) -> dict[str, Any]:
     kind = MODULES.get(method)
     if kind is None or content["module"] != kind.__name__:
         raise UserError(
-            f"ckpt_path: {path} is of {content['module']}; expected one of method {method}"
+            f"{path} is of {content['module']}; expected one of method {method}",
+            argument="ckpt_path",
         )
     settings = content.get("settings")
     if not isinstance(settings, dict) or not {"encoder", "corpus"} <= settings.keys():
         raise UserError(
-            f"ckpt_path: {path} does not say which encoder and corpus it was fitted on; expected a "
-            "checkpoint that fit of this version wrote"
+            f"{path} does not say which encoder and corpus it was fitted on; expected a "
+            "checkpoint that fit of this version wrote",
+            argument="ckpt_path",
         )
     return settings
 
@@ -726,8 +737,8 @@ def adopt(
             adopted[name] = value
         elif describe(adopted[name]) != value:
             raise UserError(
-                f"{'seed' if name == 'seed' else full}: received {adopted[name]!r} for {path}; "
-                f"expected {value!r}, as saved"
+                f"received {adopted[name]!r} for {path}; expected {value!r}, as saved",
+                argument="seed" if name == "seed" else full,
             )
     return adopted
 

@@ -96,7 +96,7 @@ class Model:
         texts = as_sentences(sentences)
         size = _BLOCK if batch_size is None else batch_size
         if size < 1:
-            raise UserError(f"batch_size: received {size}; expected 1 or more")
+            raise UserError(argument="batch_size", received=size, expected="1 or more")
         output = Output(truncate_dim, normalize_embeddings, precision)
         output.check(self.dim, self.scale)
         starts = tqdm(range(0, len(texts), size), disable=not show_progress_bar)
@@ -159,17 +159,21 @@ class Model:
         if folder is None:
             if method not in (None, "raw"):
                 raise UserError(
-                    f"method: received {method!r}; {path} is an encoder without maps"
+                    f"received {method!r}; {path} is an encoder without maps",
+                    argument="method",
                 )
             if encoder is not None:
                 raise UserError(
-                    f"encoder: received {encoder!r}; expected none, as {path} is an encoder itself"
+                    argument="encoder",
+                    received=encoder,
+                    expected=f"none, as {path} is an encoder itself",
                 )
             return cls(load_encoder(str(path)))
         content = _read_encoder(folder)
         if not content["encoder"]:
             raise UserError(
-                f"model: {path} was fitted on vectors; expected vectors, not sentences"
+                f"{path} was fitted on vectors; expected vectors, not sentences",
+                argument="model",
             )
         fitted, scale = load_fitted(folder, method)
         settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
@@ -210,8 +214,9 @@ def save_models(
     keep = keep and (folder / ENCODER).is_file()
     if keep and digest(_read_encoder(folder)["identity"]) != digest(identity):
         raise UserError(
-            f"folder: received {folder}, which holds a model of another encoder; expected a new "
-            "folder"
+            f"received {folder}, which holds a model of another encoder; expected a new "
+            "folder",
+            argument="folder",
         )
     with write_folder_atomically(folder) as temporary:
         if keep:
@@ -287,7 +292,7 @@ def find_model(path: str | Path) -> Path:
     folder = model_folder(path)
     if folder is None:
         raise UserError(
-            f"model: received {path}; expected the folder of a finished fit"
+            f"received {path}; expected the folder of a finished fit", argument="model"
         )
     return folder
 
@@ -308,7 +313,9 @@ def load_fitted(
     files = sorted(folder.glob("*.safetensors"))
     saved = [file.stem for file in files if file.name != WEIGHTS_FILE]
     if method is None and "flow" not in saved and len(saved) > 1:
-        raise UserError(f"method: received none; expected one of {', '.join(saved)}")
+        raise UserError(
+            f"received none; expected one of {', '.join(saved)}", argument="method"
+        )
     name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
     if name not in ("raw", *saved):
         # Tables name a map with its parameters.
@@ -317,7 +324,9 @@ def load_fitted(
         }
         name = named.get(name, name)
     if name not in ("raw", *saved):
-        raise UserError(f"method: received {name!r}; {choices(['raw', *saved], name)}")
+        raise UserError(
+            argument="method", received=name, expected=choices(["raw", *saved], name)
+        )
     file, scale = folder / f"{name}.safetensors", folder / f"{name}{_SCALE}"
     encoder = digest(_read_encoder(folder)["identity"])
     return (

@@ -36,7 +36,8 @@ class Spec:
         for option in self.options:
             if option not in names:
                 raise UserError(
-                    f"{self.text}: received the option {option!r}; {choices(names, option)}"
+                    f"{self.text}: received the option {option!r}; "
+                    f"expected {choices(names, option)}"
                 )
         arguments = dict(self.options)
         if self.number is not None:
@@ -72,13 +73,15 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
     if name not in known and (match := re.fullmatch(r"(.+)-([0-9]+)", name)):
         name, number = match[1], int(match[2])
     if name not in known:
-        raise UserError(f"{argument}: received {text!r}; {choices(known, name)}")
+        raise UserError(argument=argument, received=text, expected=choices(known, name))
     options: dict[str, Any] = {}
     for option in written:
         key, equals, value = option.partition("=")
         if not equals or key in options:
             raise UserError(
-                f"{argument}: received {text!r}; expected each option once, as name=value"
+                argument=argument,
+                received=text,
+                expected="each option once, as name=value",
             )
         options[key] = _value(value)
     return Spec(text.strip(), name, number, options)

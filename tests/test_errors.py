@@ -1,16 +1,47 @@
 """Messages for users."""
 
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
-from flowbert.errors import UserError, choices, nearest
+from flowbert.errors import FlowbertWarning, UserError, choices, nearest
 
 
 def test_a_message_is_one_line() -> None:
     assert (
         str(UserError("a.json: row 1:\n  no\tvalue\r\n")) == "a.json: row 1: no value"
     )
-    with pytest.raises(ValueError, match="seed"):
-        raise UserError("seed: received -1; expected at least 0")
+    with pytest.raises(ValueError, match="seed: received -1; expected at least 0"):
+        raise UserError(argument="seed", received=-1, expected="at least 0")
+
+
+@pytest.mark.parametrize(
+    ("received", "shown"),
+    [("a b", "'a b'"), (np.float32(0.5), "0.5"), (Path("a"), "a"), (None, "None")],
+)
+def test_what_is_received_is_readable(received: Any, shown: str) -> None:
+    error = UserError(argument="name", received=received, expected="another")
+    assert str(error) == f"name: received {shown}; expected another"
+
+
+ERRORS = [
+    UserError("a.json: no such file"),
+    UserError("is fitted in closed form", argument="method"),
+    UserError(argument="seed", received=lambda: 0, expected="a number"),
+    FlowbertWarning("something"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_errors_pass_between_processes(error: Exception) -> None:
+    for other in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert type(other) is type(error)
+        assert str(other) == str(error)
+        assert vars(other) == vars(error)
 
 
 def test_similar_names_are_suggested() -> None:
@@ -18,5 +49,5 @@ def test_similar_names_are_suggested() -> None:
     assert nearest(allowed, "whitenning") == " (did you mean 'whitening'?)"
     assert nearest(allowed, "xyz") == ""
     assert choices(iter(allowed), "flo") == (
-        "expected whitening, zca, flow (did you mean 'flow'?)"
+        "whitening, zca, flow (did you mean 'flow'?)"
     )

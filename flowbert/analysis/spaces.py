@@ -197,10 +197,11 @@ def check_kind(kind: str) -> None:
         UserError: If the kind is unknown, or its package is not installed.
     """
     if kind not in MAPS:
-        raise UserError(f"map: received {kind!r}; {choices(MAPS, kind)}")
+        raise UserError(argument="map", received=kind, expected=choices(MAPS, kind))
     if kind == "umap" and importlib.util.find_spec("umap") is None:
         raise UserError(
-            "map: received 'umap', which is not installed; expected: pip install 'flowbert[umap]'"
+            "received 'umap', which is not installed; expected: pip install 'flowbert[umap]'",
+            argument="map",
         )
 
 

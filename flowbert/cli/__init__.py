@@ -51,7 +51,7 @@ def main(args: Sequence[str] | None = None) -> None:
     elif command == "--version":
         print(__version__)
     elif command not in COMMANDS:
-        _fail(f"command: received {command!r}; {choices(COMMANDS, command)}")
+        _fail(f"command: received {command!r}; expected {choices(COMMANDS, command)}")
     else:
         _run(command, words)
 
@@ -68,6 +68,7 @@ def _help() -> str:
 def _run(command: str, words: Sequence[str]) -> None:
     names: list[str] = []
     try:
+        names = option_names(command, "flow")
         line = check(command, words)
         names = option_names(command, line.method)
         with warnings.catch_warnings():
@@ -78,7 +79,7 @@ def _run(command: str, words: Sequence[str]) -> None:
             import_module("flowbert.cli.commands").run(command, line)
             sys.stdout.flush()
     except UserError as error:
-        _fail(_name_option(str(error), names))
+        _fail(_name_option(error, names))
     except BrokenPipeError:
         # What reads the output, such as head, has enough; a flush at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -91,16 +92,18 @@ def _run(command: str, words: Sequence[str]) -> None:
         raise SystemExit(130) from None
 
 
-def _name_option(message: str, names: Sequence[str]) -> str:
-    """Begin a message with the option of the argument that it begins with."""
-    argument, colon, rest = message.partition(":")
+def _name_option(error: UserError, names: Sequence[str]) -> str:
+    """The message of an error, with the option in place of its argument."""
+    message = str(error).replace(" ckpt_path=", " --ckpt_path ")
+    argument = error.argument
+    if argument is None:
+        return message
     endings = [name for name in names if name.endswith(f".{argument}")]
     # ``method`` of a fit is one of ``methods``.
     for name in [argument, *endings, argument.removesuffix("s")]:
-        if name in names:
-            message = f"--{name}{colon}{rest}"
-            break
-    return message.replace(" ckpt_path=", " --ckpt_path ")
+        if name in names or any(each.startswith(f"{name}.") for each in names):
+            return f"--{name}{message.removeprefix(argument)}"
+    return message
 
 
 def _fail(message: str) -> None:

@@ -59,7 +59,7 @@ def run(command: str, line: CommandLine) -> None:
         print(explain(config.explain))
         return
     if command == "encode" and options["output"] is None:
-        raise UserError("output: received nothing; expected a file to write")
+        raise UserError("received nothing; expected a file to write", argument="output")
     if isinstance(options.get("encoder"), dict):
         options["encoder"] = EncoderOptions(**options["encoder"])
     if options.get("device") == "auto":
@@ -99,7 +99,8 @@ def _train(
     """Fit, or measure a checkpoint."""
     if command != "fit" and config.ckpt_path is None:
         raise UserError(
-            f"ckpt_path: received nothing; expected a checkpoint to {command}"
+            f"received nothing; expected a checkpoint to {command}",
+            argument="ckpt_path",
         )
     made = _given(parser.instantiate_classes(config).as_dict(), line.given)
     made["encoder"] = EncoderOptions(**made.get("encoder", {}))

@@ -97,7 +97,7 @@ def _check_spec(text: str, argument: str, known: Options) -> None:
     try:
         spec.arguments(options, sizes[0] if sizes else None)
     except UserError as error:
-        raise UserError(f"{argument}: {error}") from error
+        raise UserError(str(error), argument=argument) from error
 
 
 def check_layers(value: str, argument: str) -> None:
@@ -105,7 +105,9 @@ def check_layers(value: str, argument: str) -> None:
     for name in as_list(value, argument):
         if name not in (*LAYERS, *SETS_OF_LAYERS) and not _is_number(name):
             raise UserError(
-                f"{argument}: received {value!r}; {choices(LAYERS, name)}, or numbers such as 1,12"
+                argument=argument,
+                received=value,
+                expected=f"{choices(LAYERS, name)}, or numbers such as 1,12",
             )
 
 
@@ -134,7 +136,7 @@ def check_exists(value: str, argument: str) -> None:
         try:
             check_file(Path(value).expanduser())
         except UserError as error:
-            raise UserError(f"{argument}: {error}") from error
+            raise UserError(str(error), argument=argument) from error
 
 
 def _exists(path: str) -> bool:
@@ -143,12 +145,11 @@ def _exists(path: str) -> bool:
     )  # False for text too long for a path
 
 
-def check_values(options: Mapping[str, Any], positional: str | None = None) -> None:
+def check_values(options: Mapping[str, Any]) -> None:
     """Check values of options by their names; lists of a configuration item by item.
 
     Args:
         options: Values by the names of options.
-        positional: The one that is given without its name.
 
     Raises:
         UserError: For a name, an option of a map or a pooling, or an encoder that there is not.
@@ -158,7 +159,7 @@ def check_values(options: Mapping[str, Any], positional: str | None = None) -> N
         for value in given if isinstance(given, list) else [given]:
             # A list on the line is for the parser.
             if isinstance(value, str) and not value.startswith("["):
-                check(value, name if name == positional else f"--{name}")
+                check(value, name)
 
 
 _CHECKS: dict[str, Callable[[str, str], None]] = {

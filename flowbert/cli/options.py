@@ -138,12 +138,12 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
             rest.append(f"--{option}" if value is None else f"--{option}={value}")
     for name in _FILES:
         if name in names and isinstance(options.get(name), str):
-            _check_path(options[name], f"--{name}")
+            _check_path(options[name], name)
     if command in POSITIONAL:
         options[POSITIONAL[command]] = [x for name, x in given if name is None]
     # Elsewhere it is a map of a run, of any name.
     options["method"] = method if command in TRAINED else None
-    check_values(options, POSITIONAL.get(command))
+    check_values(options)
     flags = dict(named)
     return CommandLine(
         [*(f"--config={path}" for path in configs), *rest],
@@ -196,7 +196,7 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
 def _config_file(name: str | None) -> Path:
     """A file, or one of the configurations that come with the package."""
     if name is None:
-        raise UserError("--config: received nothing; expected a YAML file")
+        raise UserError("received nothing; expected a YAML file", argument="config")
     path = Path(name).expanduser()
     shipped = {file.stem: file for file in (_PACKAGE / "configs").glob("*.yaml")}
     if path.exists() or path.suffix:
@@ -204,8 +204,9 @@ def _config_file(name: str | None) -> Path:
         return path
     if name not in shipped:
         raise UserError(
-            f"--config: received {name!r}; expected a YAML file, or one of "
-            + choices(sorted(shipped), name).removeprefix("expected ")
+            argument="config",
+            received=name,
+            expected=f"a YAML file, or one of {choices(sorted(shipped), name)}",
         )
     return shipped[name]
 
@@ -236,7 +237,7 @@ def _flatten(
             yield name, value
 
 
-def _check_path(value: str, where: str) -> None:
+def _check_path(value: str, argument: str) -> None:
     """Look for a file whose name looks like a path; lists, globs and other names pass."""
     path = Path(value).expanduser()
     looks = value.startswith(("/", "./", "../", "~")) or len(path.suffix) > 2
@@ -245,7 +246,7 @@ def _check_path(value: str, where: str) -> None:
         try:
             check_file(path)
         except UserError as error:
-            raise UserError(f"{where}: {error}") from error
+            raise UserError(str(error), argument=argument) from error
 
 
 def option_names(command: str, method: str = "flow") -> list[str]:

@@ -106,7 +106,7 @@ class Parser(jsonargparse.ArgumentParser):
         for option in self.never_none:
             if config.get(option, self) is None:
                 expected = self._expected(option)
-                raise UserError(f"--{option}: received null; expected {expected}")
+                raise UserError(f"received null; expected {expected}", argument=option)
         return config
 
     def _check_number(self, word: str) -> None:
@@ -120,26 +120,30 @@ class Parser(jsonargparse.ArgumentParser):
         of_text = any(hint is str or str in get_args(hint) for hint in hints)
         if not of_text and re.fullmatch(r"[-+.\d]*\d_[\d_.e]*", value):
             expected = self._expected(option)
-            raise UserError(f"--{option}: received {value}; expected {expected}")
+            raise UserError(f"received {value}; expected {expected}", argument=option)
 
     def error(self, message: str, ex: Exception | None = None) -> Any:
         """Raise a UserError in the form ``--option: received X; expected Y``."""
-        raise UserError(self._explain(message)) from ex
+        raise self._explained(message) from ex
 
-    def _explain(self, message: str) -> str:
+    def _explained(self, message: str) -> UserError:
         found = re.search(r'[Kk]ey "([^"]+)"', message)
         value = re.findall(r"(?:Given value|Got value): ?(.*)", message)
         required = re.search(r'"([^"]+)" is required', message)
         file = re.search("Unable to load config '(.*?)'", message)
         if required:
-            return f"--{required[1]}: received nothing; expected a value"
+            return UserError("received nothing; expected a value", argument=required[1])
         if found and value:
-            return f"--{found[1]}: received {value[-1]}; expected {self._expected(found[1])}"
-        if found and file:
-            return (
-                f"--{found[1]}: received {file[1]}; expected a YAML file of its options"
+            expected = self._expected(found[1])
+            return UserError(
+                f"received {value[-1]}; expected {expected}", argument=found[1]
             )
-        return message.removeprefix("argument ")
+        if found and file:
+            return UserError(
+                f"received {file[1]}; expected a YAML file of its options",
+                argument=found[1],
+            )
+        return UserError(message.removeprefix("argument "))
 
     def _expected(self, option: str) -> str:
         words: list[str] = []
@@ -294,7 +298,7 @@ def help_text(parser: Parser, group: str = "") -> str:
         else:
             shown.append(action.dest)
     if group and not shown:
-        raise UserError(f"--help: received {group!r}; expected nothing, or trainer")
+        raise UserError(argument="help", received=group, expected="nothing, or trainer")
     for each in parser._action_groups:
         if each.title and each.title.startswith("Customize"):
             each.title = "trainer"

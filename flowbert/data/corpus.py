@@ -78,8 +78,9 @@ class Corpus:
         """
         if self.starts is None:
             raise UserError(
-                f"corpus: received {self.name!r}, whose sentences do not follow each other; "
-                "expected files of texts, with a blank line between documents"
+                f"received {self.name!r}, whose sentences do not follow each other; "
+                "expected files of texts, with a blank line between documents",
+                argument="corpus",
             )
         starts = set(self.starts)
         numbers = [
@@ -87,8 +88,9 @@ class Corpus:
         ]
         if not numbers:
             raise UserError(
-                f"corpus: received {self.name!r}, of which no sentence follows another one of the "
-                "same document"
+                f"received {self.name!r}, of which no sentence follows another one of the "
+                "same document",
+                argument="corpus",
             )
         return numbers
 
@@ -100,7 +102,9 @@ class Corpus:
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` occurrences, drawn without replacement, in their order."""
         if size < 1:
-            raise UserError(f"max_sentences: received {size}; expected 1 or more")
+            raise UserError(
+                argument="max_sentences", received=size, expected="1 or more"
+            )
         if size >= len(self):
             return self
         drawn = Stream(seed, "subset").python().sample(range(len(self)), size)
@@ -153,8 +157,9 @@ def load_corpus(
         texts, has_columns = texts_in_memory(source, column)
         if texts and all(map(_is_source, texts[:_LOOKED_AT])):
             raise UserError(
-                f"corpus: received the sentences {reprlib.repr(texts)}, which are names or files; "
-                f"expected sentences, or one text {','.join(texts[:2])!r}"
+                f"received the sentences {reprlib.repr(texts)}, which are names or files; "
+                f"expected sentences, or one text {','.join(texts[:2])!r}",
+                argument="corpus",
             )
         corpus = Corpus.of_texts(IN_MEMORY, [texts])
     if corpus.name != "nli" and nli != "hub":
@@ -180,7 +185,8 @@ def _load_named(
     if name in ("target", "train_only"):
         if task is None:
             raise UserError(
-                f"corpus: received {name!r} without a task; expected one, or files"
+                f"received {name!r} without a task; expected one, or files",
+                argument="corpus",
             )
         splits = ["train"] if name == "train_only" else None
         return Corpus.of(name, load_sts(task, senteval).sentences(splits)), False
@@ -195,7 +201,9 @@ def _load_named(
         return Corpus.of_texts(name, [_texts(rows)]), True
     if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(
-            f"corpus: received {name!r}; {choices(NAMED, name)}, hub:NAME, or files"
+            argument="corpus",
+            received=name,
+            expected=f"{choices(NAMED, name)}, hub:NAME, or files",
         )
     texts = []
     has_columns = False

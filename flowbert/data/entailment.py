@@ -41,7 +41,8 @@ def load_entailment(source: str, senteval: str | Path | None = None) -> Entailme
     if source == "SICKR":
         if senteval is None:
             raise UserError(
-                "senteval: received nothing; expected a SentEval folder for SICKR"
+                "received nothing; expected a SentEval folder for SICKR",
+                argument="senteval",
             )
         parts = read_sick(Path(senteval).expanduser(), source, "entailment_judgment")
         splits = {split: labelled_pairs([rows]) for split, _, rows in parts}
@@ -52,7 +53,8 @@ def load_entailment(source: str, senteval: str | Path | None = None) -> Entailme
     else:
         allowed = choices(["SICKR", SAMPLE], source.upper())
         raise UserError(
-            f"tasks: received {source!r} for entailment; {allowed}, or a file"
+            f"received {source!r} for entailment; expected {allowed}, or a file",
+            argument="tasks",
         )
     if len(set(splits["train"].labels)) < 2:
         raise UserError(

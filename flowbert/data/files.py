@@ -35,7 +35,7 @@ def as_list(
         items = _split_paths(value) if paths else value.split(",")
     names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not names:
-        raise UserError(f"{argument}: received {value!r}; expected one name or more")
+        raise UserError(argument=argument, received=value, expected="one name or more")
     return names
 
 

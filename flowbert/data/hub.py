@@ -36,11 +36,15 @@ def hub_options(source: str) -> tuple[str, dict[str, str]]:
     options = dict(given)
     if len(options) < len(given) or not all(options.values()):
         raise UserError(
-            f"corpus: received {source!r}; expected each option once, as option=value"
+            argument="corpus",
+            received=source,
+            expected="each option once, as option=value",
         )
     for option in options:
         if option not in _OPTIONS:
-            raise UserError(f"corpus: received {source!r}; {choices(_OPTIONS, option)}")
+            raise UserError(
+                argument="corpus", received=source, expected=choices(_OPTIONS, option)
+            )
     return name, options
 
 
@@ -71,8 +75,12 @@ def fetch_encoder(
     # Not a name, no such model or revision, private, offline and not cached, no space left, ...
     except Exception as error:
         raise UserError(
-            f"{argument}: received {name!r}; expected a folder, a file of word vectors, or a model "
-            f"on the hub or in its cache ({first_line(error)})"
+            argument=argument,
+            received=name,
+            expected=(
+                "a folder, a file of word vectors, or a model "
+                f"on the hub or in its cache ({first_line(error)})"
+            ),
         ) from error
     return Path(fetched)
 

@@ -33,7 +33,8 @@ def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], 
         (column,) = choose_columns(names, layouts, Path("corpus"))
         if names.count(column) > 1:
             raise UserError(
-                f"corpus: has {names.count(column)} columns {column!r}; expected one"
+                f"has {names.count(column)} columns {column!r}; expected one",
+                argument="corpus",
             )
         is_frame = hasattr(source, "iloc")
         source = source.iloc[:, names.index(column)] if is_frame else source[column]
@@ -41,8 +42,9 @@ def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], 
     is_vector = getattr(source, "ndim", 0) == 1
     if not is_list and not is_vector:
         raise UserError(
-            f"corpus: received {_describe(source)}; expected a name, files, a list of sentences, "
-            "a pandas Series or DataFrame, or a datasets.Dataset"
+            f"received {_describe(source)}; expected a name, files, a list of sentences, "
+            "a pandas Series or DataFrame, or a datasets.Dataset",
+            argument="corpus",
         )
     return _checked(source), names is not None
 
@@ -68,7 +70,8 @@ def _checked(values: Iterable[Any]) -> list[str]:
     for number, value in enumerate(values, start=1):
         if not isinstance(value, str):
             raise UserError(
-                f"corpus: sentence {number} is {reprlib.repr(value)}; expected text"
+                f"sentence {number} is {reprlib.repr(value)}; expected text",
+                argument="corpus",
             )
         texts.append(value.encode(errors="replace").decode().strip())
     return texts

@@ -33,11 +33,13 @@ def without_overlap(
         kept.append(subset.where(np.array([pair not in known for pair in pairs], bool)))
     total = sum(map(len, labels))
     overlap = total - sum(map(len, kept))
-    message = f"labels: {overlap} of {total} pairs are measured in {where}"
+    message = f"{overlap} of {total} pairs are measured in {where}"
     if overlap and not drop:
-        raise UserError(f"{message}; expected other labels, or drop_overlap")
+        raise UserError(
+            f"{message}; expected other labels, or drop_overlap", argument="labels"
+        )
     if overlap:
-        warnings.warn(f"{message} and left out", FlowbertWarning, stacklevel=2)
+        warnings.warn(f"labels: {message} and left out", FlowbertWarning, stacklevel=2)
     return [subset for subset in kept if len(subset)]
 
 

@@ -134,7 +134,8 @@ class STSData:
         """
         if name not in self.splits:
             raise UserError(
-                f"split: received {name!r} of the task {self.name}; {choices(self.splits, name)}"
+                f"received {name!r} of the task {self.name}; expected {choices(self.splits, name)}",
+                argument="split",
             )
         return self.splits[name]
 
@@ -195,17 +196,21 @@ def load_sts(
         columns = columns or _COLUMNS
         if len(set(columns)) != 3:
             raise UserError(
-                f"columns: received {', '.join(columns)}; expected 3 different names"
+                f"received {', '.join(columns)}; expected 3 different names",
+                argument="columns",
             )
         path = Path(name).expanduser()
         name = path.name.split(".")[0]
         parts: Iterable[Part] = [("test", name, read_table(path, columns))]
     elif name not in TASKS:
         allowed = choices([*TASKS, SAMPLE], name.upper())
-        raise UserError(f"tasks: received {name!r}; {allowed}, or a file")
+        raise UserError(
+            argument="tasks", received=name, expected=f"{allowed}, or a file"
+        )
     elif senteval is None:
         raise UserError(
-            f"senteval: received nothing; expected a folder or hub for {name}"
+            f"received nothing; expected a folder or hub for {name}",
+            argument="senteval",
         )
     else:
         hub = hub_name(senteval)
@@ -229,7 +234,8 @@ def _limits(score_range: Sequence[float]) -> tuple[float, float]:
     ]
     if len(values) != 2 or len(numbers) != 2 or numbers[0] >= numbers[1]:
         raise UserError(
-            f"score_range: received {values}; expected two numbers, the lower one first"
+            f"received {values}; expected two numbers, the lower one first",
+            argument="score_range",
         )
     return numbers[0], numbers[1]
 

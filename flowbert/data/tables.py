@@ -88,7 +88,7 @@ class Row:
         """
         value = str(self.values[column]).strip().lower()
         if value not in meaning:
-            raise self.error(column, choices(meaning, value))
+            raise self.error(column, f"expected {choices(meaning, value)}")
         return meaning[value]
 
 
@@ -118,7 +118,7 @@ def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
     reader = FORMATS.get(_extension(path))
     if reader is None:
         raise UserError(
-            f"{path}: received {path.suffix!r}; {choices(FORMATS, path.suffix)}"
+            f"{path}: received {path.suffix!r}; expected {choices(FORMATS, path.suffix)}"
         )
     check_file(path)
     records = reader(path)

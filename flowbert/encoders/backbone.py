@@ -85,7 +85,9 @@ class Backbone(nn.Module):
             UserError: If it cannot be loaded, or weights or the vocabulary are missing.
         """
         if dtype not in DTYPES:
-            raise UserError(f"dtype: received {dtype!r}; {choices(DTYPES, dtype)}")
+            raise UserError(
+                argument="dtype", received=dtype, expected=choices(DTYPES, dtype)
+            )
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
         with loading(path):
@@ -145,7 +147,7 @@ class Backbone(nn.Module):
         most = self.longest or _MOST
         if not least <= length <= most:
             raise UserError(
-                f"max_length: received {length}; expected {least} to {most}"
+                argument="max_length", received=length, expected=f"{least} to {most}"
             )
         return length
 
@@ -236,8 +238,9 @@ def _check_config(path: str, config: Any) -> None:
     is_encoder = hasattr(config, "hidden_size") and hasattr(config, "num_hidden_layers")
     if config.is_encoder_decoder or not is_encoder:
         raise UserError(
-            f"encoder: received {path!r} of type {config.model_type!r}; expected a text encoder "
-            "such as BERT"
+            f"received {path!r} of type {config.model_type!r}; expected a text encoder "
+            "such as BERT",
+            argument="encoder",
         )
     config.output_hidden_states = (
         False  # exported folders set it; here each call asks for them
@@ -249,11 +252,13 @@ def _check_weights(path: str, network: Any, missing: set[str], pooler: bool) -> 
     others = sorted(missing - of_pooler)
     if others:
         raise UserError(
-            f"encoder: received {path!r}, which lacks {len(others)} weights, first {others[0]!r}"
+            f"received {path!r}, which lacks {len(others)} weights, first {others[0]!r}",
+            argument="encoder",
         )
     if pooler and (getattr(network, "pooler", None) is None or of_pooler):
         raise UserError(
-            f"pooling: received cls_pooler; expected another one, as {path!r} has no pooler"
+            f"received cls_pooler; expected another one, as {path!r} has no pooler",
+            argument="pooling",
         )
 
 
@@ -270,14 +275,17 @@ def _check_vocabulary(path: str, tokenizer: Any, size: int) -> None:
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # Without tokenizer files transformers makes up a tokenizer of special tokens.
         raise UserError(
-            f"encoder: received {path!r}, whose tokenizer files are missing"
+            f"received {path!r}, whose tokenizer files are missing", argument="encoder"
         )
     if len(tokenizer) > size:
         raise UserError(
-            f"encoder: received {path!r}, whose tokenizer has {len(tokenizer)} tokens and its "
-            f"weights only {size}"
+            f"received {path!r}, whose tokenizer has {len(tokenizer)} tokens and its "
+            f"weights only {size}",
+            argument="encoder",
         )
     if tokenizer.pad_token_id is None:
         raise UserError(
-            f"encoder: received {path!r}; expected a tokenizer with a padding or end token"
+            argument="encoder",
+            received=path,
+            expected="a tokenizer with a padding or end token",
         )

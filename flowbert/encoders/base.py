@@ -88,23 +88,27 @@ def as_sentences(value: Any) -> list[str]:
     # A data frame is iterated by the names of its columns.
     if unordered or hasattr(value, "columns") or not hasattr(value, "__iter__"):
         received = type(value).__name__
-        raise UserError(f"sentences: received {received}; expected a list of strings")
+        raise UserError(
+            f"received {received}; expected a list of strings", argument="sentences"
+        )
     sentences: list[str] = []
     for number, text in enumerate(value):
         if not isinstance(text, str):
             shown = f"{type(text).__name__} {str(text)[:40]!r}"
             raise UserError(
-                f"sentences: received {shown} at position {number}; expected text"
+                f"received {shown} at position {number}; expected text",
+                argument="sentences",
             )
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise UserError(
-                f"sentences: received {text[:40]!r} at position {number}; expected valid text"
+                f"received {text[:40]!r} at position {number}; expected valid text",
+                argument="sentences",
             ) from error
         sentences.append(str(text))
     if not sentences:
-        raise UserError("sentences: received none; expected at least one")
+        raise UserError("received none; expected at least one", argument="sentences")
     return sentences
 
 
@@ -130,5 +134,6 @@ def check_same_encoder(
             )
     if differences:
         raise UserError(
-            f"encoder: received another one than the {what} was fitted on: {', '.join(differences)}"
+            f"received another one than the {what} was fitted on: {', '.join(differences)}",
+            argument="encoder",
         )

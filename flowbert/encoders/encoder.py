@@ -168,11 +168,14 @@ class SentenceEncoder(nn.Module):
         if pooling.name == POOLER:
             if self.layers != (self.num_layers,):
                 raise UserError(
-                    f"layers: received {list(self.layers)}; expected last with {text}"
+                    argument="layers",
+                    received=list(self.layers),
+                    expected=f"last with {text}",
                 )
             if getattr(self.backbone.network, "pooler", None) is None:
                 raise UserError(
-                    f"pooling: received {text!r}, without which the encoder was loaded"
+                    f"received {text!r}, without which the encoder was loaded",
+                    argument="pooling",
                 )
         if pooling.name not in COUNTED:
             self.counted = False
@@ -257,7 +260,8 @@ class SentenceEncoder(nn.Module):
                 row = {name: columns[name][number] for name in names}
                 if not row["input_ids"]:
                     raise UserError(
-                        f"sentences: received {sentence!r}, which has no tokens"
+                        f"received {sentence!r}, which has no tokens",
+                        argument="sentences",
                     )
                 yield row
 
@@ -265,8 +269,9 @@ class SentenceEncoder(nn.Module):
         """Count the tokens of sentences, every occurrence of a sentence."""
         if not len(sentences):
             raise UserError(
-                f"pooling: received {pooling!r} without sentences to count tokens over; expected "
-                "a fitted model, count_over, or zipf"
+                f"received {pooling!r} without sentences to count tokens over; expected "
+                "a fitted model, count_over, or zipf",
+                argument="pooling",
             )
         size = vocabulary_size(self.backbone.tokenizer)
         occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
@@ -450,8 +455,9 @@ def encode_variants(
     if not finite.all():
         sentence = sentences[int(finite.argmin())]
         raise UserError(
-            f"dtype: received {first.describe()['dtype']}, in which the vector of {sentence!r} is "
-            "not finite; expected float32"
+            f"received {first.describe()['dtype']}, in which the vector of {sentence!r} is "
+            "not finite; expected float32",
+            argument="dtype",
         )
     return list(result)
 

@@ -129,12 +129,13 @@ class FolderSettings(NamedTuple):
             used["prompt"].encode()
         except UnicodeEncodeError as error:
             raise UserError(
-                f"prompt: received {used['prompt']!r}; expected valid text"
+                argument="prompt", received=used["prompt"], expected="valid text"
             ) from error
         if used["prompt"] and not self.pools_prompt:
             raise UserError(
-                f"prompt: received {used['prompt']!r}; expected none, as {path} leaves it out of "
-                "its pooling"
+                argument="prompt",
+                received=used["prompt"],
+                expected=(f"none, as {path} leaves it out of its pooling"),
             )
         reasons = []
         for name in ("layers", "pooling", "prompt") if self.trained else ():
@@ -165,10 +166,12 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
     folder = sample_encoder_path() if path == SAMPLE else Path(path).expanduser()
     if path and folder.exists():
         if not folder.is_dir():
-            raise UserError(f"encoder: received the file {path!r}; expected its folder")
+            raise UserError(
+                f"received the file {path!r}; expected its folder", argument="encoder"
+            )
         if revision is not None:
             raise UserError(
-                f"revision: received {revision!r}; expected none for a folder"
+                argument="revision", received=revision, expected="none for a folder"
             )
         if (folder / TRAINED).is_dir():
             folder = folder / TRAINED
@@ -243,8 +246,9 @@ def _pooling_mode(file: Path, content: dict[str, Any]) -> str:
     mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
     if not isinstance(mode, str) or mode not in _POOLINGS:
         raise UserError(
-            f"pooling: {file} has {mode!r}; expected one of {', '.join(_POOLINGS)}, or a pooling "
-            "of your own"
+            f"{file} has {mode!r}; expected one of {', '.join(_POOLINGS)}, or a pooling "
+            "of your own",
+            argument="pooling",
         )
     return _POOLINGS[mode]
 
@@ -314,7 +318,8 @@ def loading(path: str) -> Iterator[None]:
     # transformers, tokenizers and safetensors raise a dozen types for files they cannot read.
     except Exception as error:
         raise UserError(
-            f"encoder: received {path!r}; it cannot be loaded: {first_line(error)}"
+            f"received {path!r}; it cannot be loaded: {first_line(error)}",
+            argument="encoder",
         ) from error
 
 

@@ -39,8 +39,9 @@ class SentenceTransformerFolder(nn.Module):
             from sentence_transformers import SentenceTransformer
         except ImportError:
             raise UserError(
-                f"encoder: received {path!r}, whose modules need sentence-transformers: "
-                "pip install 'flowbert[export]'"
+                f"received {path!r}, whose modules need sentence-transformers: "
+                "pip install 'flowbert[export]'",
+                argument="encoder",
             ) from None
         files = locate(path, revision)
         with loading(path):
@@ -131,8 +132,9 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         )
     if "max_words" in given:
         raise UserError(
-            f"max_words: received {given['max_words']}; expected none, as {path} is no file of "
-            "word vectors"
+            argument="max_words",
+            received=given["max_words"],
+            expected=(f"none, as {path} is no file of word vectors"),
         )
     if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
         files = locate(path, given.get("revision"))
@@ -147,5 +149,5 @@ def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
     for name in (*settings, "dtype"):
         if given.get(name, "float32") != "float32":
             raise UserError(
-                f"{name}: received {given[name]!r}; expected none for {kind}"
+                argument=name, received=given[name], expected=f"none for {kind}"
             )

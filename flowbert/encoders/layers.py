@@ -54,7 +54,7 @@ def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
     layers = tuple(_index(number, num_layers) for number in _numbers(spec))
     if not layers or len(set(layers)) < len(layers):
         raise UserError(
-            f"layers: received {spec!r}; expected at least one layer, each once"
+            argument="layers", received=spec, expected="at least one layer, each once"
         )
     return layers
 
@@ -69,15 +69,21 @@ def _numbers(spec: LayerSpec) -> list[int]:
     except (TypeError, ValueError):
         allowed = choices(LAYER_NAMES, str(spec))
         raise UserError(
-            f"layers: received {spec!r}; {allowed}, or numbers such as 1,12"
+            argument="layers",
+            received=spec,
+            expected=f"{allowed}, or numbers such as 1,12",
         ) from None
 
 
 def _index(number: int, num_layers: int) -> int:
     if not -num_layers - 1 <= number <= num_layers:
         raise UserError(
-            f"layers: received {number}; expected 0 (embedding layer) to {num_layers} (last block),"
-            f" or -1 (last block) to {-num_layers - 1}"
+            argument="layers",
+            received=number,
+            expected=(
+                f"0 (embedding layer) to {num_layers} (last block),"
+                f" or -1 (last block) to {-num_layers - 1}"
+            ),
         )
     return number % (num_layers + 1)
 

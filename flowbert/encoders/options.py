@@ -82,7 +82,9 @@ def check_device(device: torch.device | str) -> None:
     # Without CUDA in torch it is an AssertionError.
     except (RuntimeError, AssertionError) as error:
         raise UserError(
-            f"device: received {str(device)!r}; expected one that is here ({first_line(error)})"
+            argument="device",
+            received=str(device),
+            expected=f"one that is here ({first_line(error)})",
         ) from error
 
 
@@ -99,7 +101,8 @@ def open_encoder(
     encoders = open_encoders(options, count_over, device)
     if len(encoders) != 1:
         raise UserError(
-            f"encoder: received {len(encoders)} of path, layers and pooling; expected one"
+            f"received {len(encoders)} of path, layers and pooling; expected one",
+            argument="encoder",
         )
     return encoders[0]
 

@@ -152,7 +152,9 @@ def parse_pooling(text: str) -> Pooling:
         else:
             allowed = type(value) in (int, float) and 0 < value <= _LARGEST
         if not allowed:
-            raise UserError(f"pooling: received {text!r}; {name} cannot be {value}")
+            raise UserError(
+                f"received {text!r}; {name} cannot be {value}", argument="pooling"
+            )
     return Pooling(spec.name, options | given)
 
 

@@ -89,7 +89,9 @@ def weigh_tokens(
     weights[special] = 0.0
     if cls:
         if tokenizer.cls_token_id is None:
-            raise UserError(f"pooling: received cls={cls}; the tokenizer has no [CLS]")
+            raise UserError(
+                f"received cls={cls}; the tokenizer has no [CLS]", argument="pooling"
+            )
         weights[tokenizer.cls_token_id] = cls
     return weights.float()
 

@@ -77,10 +77,14 @@ class WordVectors:
             or "half" in pooling
         ):
             raise UserError(
-                f"pooling: received {pooling!r}; expected mean or sif for word vectors"
+                argument="pooling",
+                received=pooling,
+                expected="mean or sif for word vectors",
             )
         if max_words is not None and max_words < 1:
-            raise UserError(f"max_words: received {max_words}; expected 1 or more")
+            raise UserError(
+                argument="max_words", received=max_words, expected="1 or more"
+            )
         self.words, self.vectors = _read(Path(path).expanduser(), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)
@@ -104,8 +108,9 @@ class WordVectors:
         counts = Counter(word for text in count_over for word in self._split(text))
         if not counts:
             raise UserError(
-                f"pooling: received {str(self.pooling)!r} without sentences to count words over; "
-                "expected a fitted model, count_over, or mean"
+                f"received {str(self.pooling)!r} without sentences to count words over; "
+                "expected a fitted model, count_over, or mean",
+                argument="pooling",
             )
         a, total = self.pooling.options["a"], counts.total()
         weights = [a / (a + counts[word] / total) for word in self.words]

@@ -145,13 +145,14 @@ def advise(
         ('embedding_last', 'zipf')
     """
     if limit < FEWEST:
-        raise UserError(f"limit: received {limit}; expected {FEWEST} or more")
+        raise UserError(argument="limit", received=limit, expected=f"{FEWEST} or more")
     loaded = load_corpus(corpus, nli=nli, column=column)
     useful = Corpus(loaded.name, sentences_with_views(loaded.sentences))
     if len(useful) < FEWEST:
         raise UserError(
-            f"corpus: received {len(useful)} distinct sentences of {WORDS} words or more; "
-            f"expected {FEWEST} or more"
+            f"received {len(useful)} distinct sentences of {WORDS} words or more; "
+            f"expected {FEWEST} or more",
+            argument="corpus",
         )
     if isinstance(encoder, str):
         encoder = EncoderOptions(encoder)
@@ -205,12 +206,16 @@ def _open(
         for name in ("layers", "pooling"):
             if (value := getattr(encoder, name)) is not None:
                 raise UserError(
-                    f"encoder.{name}: received {value!r}; expected none, as advise chooses it"
+                    argument=f"encoder.{name}",
+                    received=value,
+                    expected="none, as advise chooses it",
                 )
         encoder = replace(encoder, pooling="mean")
     opened = open_encoder(encoder, device=device)
     if not isinstance(opened, SentenceEncoder):
-        raise UserError(f"encoder: received {opened.path}; expected one with layers")
+        raise UserError(
+            f"received {opened.path}; expected one with layers", argument="encoder"
+        )
     return opened
 
 

@@ -88,20 +88,25 @@ def analyze(
     check_kind(map)
     if output is not None and not str(output).endswith(_SUFFIX):
         raise UserError(
-            f"output: received {output}; expected a file ending in {_SUFFIX}"
+            f"received {output}; expected a file ending in {_SUFFIX}", argument="output"
         )
     if limit < _FEWEST_MEASURED:
-        raise UserError(f"limit: received {limit}; expected {_FEWEST_MEASURED} or more")
+        raise UserError(
+            argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
+        )
     chosen = parse_candidates(methods)
     given = load_tasks(tasks, senteval, split=split) if tasks else []
     scored = [task for task in given if isinstance(task, STS)]
     if len(scored) < len(given):
-        raise UserError(f"tasks: received {tasks}; expected pairs with gold scores")
+        raise UserError(
+            f"received {tasks}; expected pairs with gold scores", argument="tasks"
+        )
     loaded = load_corpus(corpus, nli=nli, column=column)
     distinct = list(dict.fromkeys(loaded.sentences))
     if len(distinct) < FEWEST:
         raise UserError(
-            f"corpus: received {len(distinct)} distinct sentences; expected {FEWEST} or more"
+            f"received {len(distinct)} distinct sentences; expected {FEWEST} or more",
+            argument="corpus",
         )
     opened = open_encoder(encoder, loaded.sentences, device)
     for method in chosen:
@@ -109,7 +114,8 @@ def analyze(
             check_same_encoder(method.encoder.identity, opened.identity, method.name)
         if method.needs_fit and method.supervised:
             raise UserError(
-                f"methods: received {method.name}, which learns from labels; expected others"
+                f"received {method.name}, which learns from labels; expected others",
+                argument="methods",
             )
         if method.needs_fit:
             check_map(method.map, opened.dim)
@@ -132,7 +138,7 @@ def analyze(
         if not method.fitted:
             fitted, invalid_reason = fit_map(method.map, x, seed=seed, device=device)
         if invalid_reason is not None:
-            raise UserError(f"methods: {method.name}: {invalid_reason}")
+            raise UserError(f"{method.name}: {invalid_reason}", argument="methods")
         vectors[method.name] = fitted.transform(y)
         for task, (_, cosines) in zip(scored, pairs.values(), strict=True):
             rows = torch.from_numpy(cache.embed(opened, task.sentences))

@@ -140,7 +140,7 @@ def parse_candidates(methods: Any) -> list[Candidate]:
     names = [candidate.name for candidate in parsed]
     if len(set(names)) < len(names):
         raise UserError(
-            f"methods: received {', '.join(names)}; expected each name once"
+            f"received {', '.join(names)}; expected each name once", argument="methods"
         )
     return parsed
 
@@ -180,7 +180,9 @@ def _estimator(value: Any, name: str | None = None) -> Candidate:
     steps = [_as_step(step) for step in steps_of(value)]
     if None in steps or not steps:
         raise UserError(
-            f"methods: received {value!r}; expected maps, transformers of scikit-learn and models"
+            argument="methods",
+            received=value,
+            expected="maps, transformers of scikit-learn and models",
         )
     foreign = any(isinstance(step, Foreign) for step in steps)
     made: AnyMap = value
@@ -219,8 +221,9 @@ def check_unseeded(unfitted: AnyMap) -> None:
         for name, expected in (("random_state", "seeds"), ("accelerator", "device")):
             if getattr(step, name) != getattr(defaults, name):
                 raise UserError(
-                    f"methods: received {name}={getattr(step, name)!r}; expected the argument "
-                    f"{expected} instead"
+                    f"received {name}={getattr(step, name)!r}; expected the argument "
+                    f"{expected} instead",
+                    argument="methods",
                 )
 
 

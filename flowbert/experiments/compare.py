@@ -190,16 +190,20 @@ def check_options(
         UserError: If an argument is wrong.
     """
     if output is not None and Path(output).suffix != ".json":
-        raise UserError(f"output: received {output}; expected a file ending in .json")
+        raise UserError(
+            f"received {output}; expected a file ending in .json", argument="output"
+        )
     if not is_count(bootstrap, 0, math.inf):
-        raise UserError(f"bootstrap: received {bootstrap!r}; expected 0 or more")
+        raise UserError(argument="bootstrap", received=bootstrap, expected="0 or more")
     numbers = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     if not numbers:
-        raise UserError("seeds: received none; expected one or more")
+        raise UserError("received none; expected one or more", argument="seeds")
     whole = all(is_count(number, 0, math.inf) for number in numbers)
     if not whole or len(set(numbers)) < len(numbers):
         raise UserError(
-            f"seeds: received {seeds!r}; expected different whole numbers of at least 0"
+            argument="seeds",
+            received=seeds,
+            expected="different whole numbers of at least 0",
         )
     return [int(number) for number in numbers]
 
@@ -270,7 +274,8 @@ def _check_used(
         used, expected = users[name]
         if value is not None and not used:
             raise UserError(
-                f"{name}: received {value!r}, which has no effect here; expected {expected}"
+                f"received {value!r}, which has no effect here; expected {expected}",
+                argument=name,
             )
 
 
@@ -290,8 +295,9 @@ def _sources(corpus: Any) -> dict[str, Any]:
             name = item.name
         if name in sources:
             raise UserError(
-                f"corpus: received two called {name!r}; expected names of their own, as in "
-                "Corpus.of(name, sentences)"
+                f"received two called {name!r}; expected names of their own, as in "
+                "Corpus.of(name, sentences)",
+                argument="corpus",
             )
         sources[name] = item
     return sources

@@ -143,8 +143,11 @@ def plan_experiments(
             check_map(candidate.map, own.dim)
         elif candidate.size not in (None, own.dim):
             raise UserError(
-                f"methods: {candidate.name}: was fitted on vectors of size {candidate.size}; "
-                f"expected one of size {own.dim}, that of {own.path}"
+                (
+                    f"{candidate.name}: was fitted on vectors of size {candidate.size}; "
+                    f"expected one of size {own.dim}, that of {own.path}"
+                ),
+                argument="methods",
             )
     experiments = []
     for encoder, task, candidate in itertools.product(encoders, corpora, candidates):

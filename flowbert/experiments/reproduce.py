@@ -131,12 +131,16 @@ def reproduce(
     names = as_list(tasks, "tasks")
     for name in names:
         if name not in TASKS:
-            raise UserError(f"tasks: received {name!r}; {choices(TASKS, name)}")
+            raise UserError(
+                argument="tasks", received=name, expected=choices(TASKS, name)
+            )
     chosen = _place_encoder(_select(rows), encoder)
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
     names = [name for name in names if chosen[name].notna().any()]
     if not names:
-        raise UserError(f"tasks: received {tasks}; the rows have no figure of them")
+        raise UserError(
+            f"received {tasks}; the rows have no figure of them", argument="tasks"
+        )
     measured = load_tasks(names, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
     plan = _Plan(measured, nli, seeds, device)
     experiments: dict[str, list[Experiment]] = {}
@@ -199,8 +203,9 @@ def _select(rows: str | Sequence[str] | None) -> pd.DataFrame:
         if not matches:
             names = [*known["source"].unique(), *known["id"]]
             raise UserError(
-                f"rows: received {name!r}; expected an id, its beginning, or a pattern"
-                f"{nearest(names, name)}"
+                argument="rows",
+                received=name,
+                expected=(f"an id, its beginning, or a pattern{nearest(names, name)}"),
             )
         chosen.update(matches)
     return known[known["id"].isin(chosen)]
@@ -217,7 +222,11 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
         own = rows[rows["encoder"].eq(encoder) | rows["path"].eq(encoder)]
         if own.empty:
             allowed = choices(rows["encoder"].unique(), encoder)
-            raise UserError(f"encoder: received {encoder!r}; {allowed} for these rows")
+            raise UserError(
+                argument="encoder",
+                received=encoder,
+                expected=f"{allowed} for these rows",
+            )
         return own
     uses = {path: describe_copy(encoder, path) for path in rows["path"].unique()}
     use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
@@ -258,14 +267,15 @@ class _Plan:
     def _encoder(self, row: Any) -> Encoder:
         if row.trained and not (row.by_id and row.context):
             raise UserError(
-                "encoder: received none that was trained for this row; expected its run "
-                "folder, and the id of the row"
+                "received none that was trained for this row; expected its run "
+                "folder, and the id of the row",
+                argument="encoder",
             )
         is_file = Path(row.opened).expanduser().is_file()
         if is_file == bool(row.path):
             kind = "an encoder" if row.path else "a text file of word vectors"
             received = repr(row.opened) if row.opened else "nothing"
-            raise UserError(f"encoder: received {received}; expected {kind}")
+            raise UserError(f"received {received}; expected {kind}", argument="encoder")
         if is_file:
             return WordVectors(row.opened)
         key = (row.opened, row.pooling)

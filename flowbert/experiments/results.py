@@ -97,17 +97,22 @@ class Results:
         rows = self.frame
         for name, value in chosen.items():
             if name not in rows:
-                raise UserError(f"score: received {name!r}; {choices(COLUMNS, name)}")
+                raise UserError(
+                    argument="score", received=name, expected=choices(COLUMNS, name)
+                )
             if value not in set(rows[name]):
                 raise UserError(
-                    f"{name}: received {value!r}; {choices(set(rows[name]), str(value))}"
+                    argument=name,
+                    received=value,
+                    expected=choices(set(rows[name]), str(value)),
                 )
             rows = rows[rows[name] == value]
         several = [name for name in _APART if rows[name].nunique() > 1]
         if several:
             values = (f"{name} ({', '.join(rows[name].unique())})" for name in several)
             raise UserError(
-                f"score: received {method} on {task}; expected one {' and one '.join(values)}"
+                f"received {method} on {task}; expected one {' and one '.join(values)}",
+                argument="score",
             )
         return float(rows["value"].mean(skipna=False))
 

@@ -100,8 +100,9 @@ def check_results(results: Results, encoder: Encoder) -> None:
     known = config.get("encoders") if isinstance(config, dict) else None
     if not isinstance(known, dict):
         raise UserError(
-            "results: received figures that do not say of which encoder they are; expected a file "
-            "that compare of this version has written"
+            "received figures that do not say of which encoder they are; expected a file "
+            "that compare of this version has written",
+            argument="results",
         )
     identity = encoder.identity
     if not any(
@@ -109,8 +110,9 @@ def check_results(results: Results, encoder: Encoder) -> None:
         for each in known.values()
     ):
         raise UserError(
-            f"results: received figures of other encoders; expected those of {encoder.path}, with "
-            "the settings of the model"
+            f"received figures of other encoders; expected those of {encoder.path}, with "
+            "the settings of the model",
+            argument="results",
         )
 
 
@@ -131,8 +133,9 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     random = trained or any(step.seeded for step in steps_of(model.map or Raw()))
     if random and not own:
         raise UserError(
-            f"results: received those of another run for {model.map_name}, whose training draws "
-            "random numbers; expected those of its own"
+            f"received those of another run for {model.map_name}, whose training draws "
+            "random numbers; expected those of its own",
+            argument="results",
         )
     if trained:
         found = [name for name in names if name in TRAINING]
@@ -143,7 +146,8 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
         found = [name for name in names if _canonical(name) == wanted]
     if len(found) != 1:
         raise UserError(
-            f"results: received {', '.join(names)}; expected one of them to be the model's"
+            f"received {', '.join(names)}; expected one of them to be the model's",
+            argument="results",
         )
     return str(found[0])
 
@@ -178,8 +182,9 @@ def _figures(results: Results, encoder: Encoder, method: str) -> list[dict[str, 
     if len(several):
         row = several.iloc[0]
         raise UserError(
-            f"results: received several figures of {row['method']} on {row['task']}; expected one, "
-            "of one encoder, seed and corpus"
+            f"received several figures of {row['method']} on {row['task']}; expected one, "
+            "of one encoder, seed and corpus",
+            argument="results",
         )
     records: list[dict[str, Any]] = rows.to_dict("records")
     return records

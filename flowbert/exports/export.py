@@ -116,11 +116,14 @@ def export(
     missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
     if missing:
         raise UserError(
-            f"format: received {format}; expected pip install {' '.join(missing)}"
+            f"received {format}; expected pip install {' '.join(missing)}",
+            argument="format",
         )
     to = Path(to)
     if to.exists():
-        raise UserError(f"to: received {to}, which exists; expected a new folder")
+        raise UserError(
+            f"received {to}, which exists; expected a new folder", argument="to"
+        )
     own = trained = False
     if isinstance(model, Model):
         opened = model
@@ -133,7 +136,9 @@ def export(
     measured = None if results is None else Results.load(results)
     precision = opened.encoder.describe().get("dtype", "float32")
     if precision != "float32":
-        raise UserError(f"model: received an encoder in {precision}; expected float32")
+        raise UserError(
+            f"received an encoder in {precision}; expected float32", argument="model"
+        )
     name = opened.map_name
     if measured is not None and len(measured.frame) > 0:
         if not own:
@@ -146,8 +151,9 @@ def export(
         difference = _largest_difference(folder, opened, chosen.encode)
         if not difference <= chosen.tolerance:
             raise UserError(
-                f"to: received vectors whose cosines differ by {difference:.1e} from the model's; "
-                f"expected at most {chosen.tolerance:.0e}, and nothing is written"
+                f"received vectors whose cosines differ by {difference:.1e} from the model's; "
+                f"expected at most {chosen.tolerance:.0e}, and nothing is written",
+                argument="to",
             )
         card = model_card(
             opened,

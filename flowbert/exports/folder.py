@@ -181,7 +181,8 @@ def _flows(fitted: AnyMap | None) -> list[Flow]:
 
 def _refused(received: str, expected: str) -> UserError:
     return UserError(
-        f"format: received sentence-transformers for {received}; expected {expected}"
+        f"received sentence-transformers for {received}; expected {expected}",
+        argument="format",
     )
 
 

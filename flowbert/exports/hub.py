@@ -70,6 +70,10 @@ def _one_line(name: str, done: str = "") -> Iterator[None]:
     # Names, tokens, rights and connections fail with a dozen unrelated types.
     except Exception as error:
         raise UserError(
-            f"push_to: received {name!r}; expected owner/name on the hub, online, and a token that "
-            f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)}){done}"
+            argument="push_to",
+            received=name,
+            expected=(
+                "owner/name on the hub, online, and a token that "
+                f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)}){done}"
+            ),
         ) from error

@@ -42,26 +42,31 @@ def import_whitening(
         (32,)
     """
     if scale <= 0:
-        raise UserError(f"scale: received {scale}; expected a number above 0")
+        raise UserError(argument="scale", received=scale, expected="a number above 0")
     folder = Path(output) / "model"
     if folder.exists():
         raise UserError(
-            f"output: received {output}, which holds a model; expected a new folder"
+            f"received {output}, which holds a model; expected a new folder",
+            argument="output",
         )
     if isinstance(encoder, EncoderOptions):
         for name in ("layers", "pooling"):
             if getattr(encoder, name) is None:
-                raise UserError(f"{name}: received none; expected those of the kernel")
+                raise UserError(
+                    "received none; expected those of the kernel", argument=name
+                )
     fitted = KernelMap.read(source, scale)
     opened = open_encoders(encoder)
     if len(opened) != 1:
         raise UserError(
-            f"encoder: received {len(opened)} of layers and pooling; expected one"
+            f"received {len(opened)} of layers and pooling; expected one",
+            argument="encoder",
         )
     if fitted.n_features_in_ != opened[0].dim:
         raise UserError(
-            f"source: received a kernel for vectors of size {fitted.n_features_in_}; expected "
-            f"{opened[0].dim}, as of the encoder"
+            f"received a kernel for vectors of size {fitted.n_features_in_}; expected "
+            f"{opened[0].dim}, as of the encoder",
+            argument="source",
         )
     model = Model(opened[0], fitted)
     model.save(folder)

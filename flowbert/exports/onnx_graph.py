@@ -139,7 +139,9 @@ class _Affine(nn.Module):
 
 
 def _refused(received: str, expected: str) -> UserError:
-    return UserError(f"format: received onnx for {received}; expected {expected}")
+    return UserError(
+        f"received onnx for {received}; expected {expected}", argument="format"
+    )
 
 
 @contextmanager

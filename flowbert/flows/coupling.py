@@ -81,7 +81,9 @@ class Coupling(Bijection):
     def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
         super().__init__()
         if dim < 2:
-            raise UserError(f"dim: received {dim}; expected at least 2 for a coupling")
+            raise UserError(
+                argument="dim", received=dim, expected="at least 2 for a coupling"
+            )
         changed = dim // 2
         self.net = CouplingNet(dim - changed, hidden_dim, self.outputs * changed, seed)
 

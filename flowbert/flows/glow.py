@@ -260,12 +260,14 @@ class Glow(Bijection):
 def _check_arguments(config: dict[str, Any]) -> None:
     for name in ("dim", "levels", "depth", "width"):
         if config[name] < 1:
-            raise UserError(f"{name}: received {config[name]}; expected at least 1")
+            raise UserError(argument=name, received=config[name], expected="at least 1")
     dim, levels = config["dim"], config["levels"]
     most = max(1, (dim - 1).bit_length())
     if levels > most:
         raise UserError(
-            f"levels: received {levels}; expected 1 to {most} for vectors of size {dim}"
+            argument="levels",
+            received=levels,
+            expected=f"1 to {most} for vectors of size {dim}",
         )
     for name, known in (
         ("mixing", MIXINGS),
@@ -274,7 +276,9 @@ def _check_arguments(config: dict[str, Any]) -> None:
     ):
         if config[name] not in known:
             raise UserError(
-                f"{name}: received {config[name]!r}; {choices(known, config[name])}"
+                argument=name,
+                received=config[name],
+                expected=choices(known, config[name]),
             )
 
 

@@ -48,7 +48,9 @@ class LULinear(Bijection):
         super().__init__()
         if init not in MIXING_INITS:
             raise UserError(
-                f"mixing_init: received {init!r}; {choices(MIXING_INITS, init)}"
+                argument="mixing_init",
+                received=init,
+                expected=choices(MIXING_INITS, init),
             )
         permutation, triangles, diagonal = _initial_factors(dim, init, seed)
         self.triangles = nn.Parameter(triangles)

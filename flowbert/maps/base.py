@@ -69,7 +69,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Raise a UserError for the parameter ``name`` unless it is valid."""
         if not valid:
             raise UserError(
-                f"{name}: received {getattr(self, name)!r}; expected {expected}"
+                argument=name, received=getattr(self, name), expected=f"{expected}"
             )
 
     def check_pairs(self, pairs: LabelledPairs | None) -> None:

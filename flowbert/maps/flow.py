@@ -104,7 +104,8 @@ class Flow(Map):
         self.check("steps", valid, "a whole number of at least 1")
         if epochs is not None and steps is not None:
             raise UserError(
-                f"steps: received {steps} and epochs {epochs}; expected one of them"
+                f"received {steps} and epochs {epochs}; expected one of them",
+                argument="steps",
             )
         FlowModule(dim, **self.module_parameters())
         return dim

@@ -147,8 +147,9 @@ class Output(NamedTuple):
         if scale.unit is None or (self.truncate_dim or whole) < whole:
             what = "truncated and scaled" if scale.unit else "scaled"
             raise UserError(
-                f"precision: received {self.precision} for vectors that are {what} to length 1, "
-                "of which the model has no ranges; expected float32, or vectors as they are"
+                f"received {self.precision} for vectors that are {what} to length 1, "
+                "of which the model has no ranges; expected float32, or vectors as they are",
+                argument="precision",
             )
         return scale.unit
 
@@ -164,7 +165,9 @@ def check_precision(precision: str) -> None:
     """Raise a UserError for a precision that there is not."""
     if precision not in PRECISIONS:
         raise UserError(
-            f"precision: received {precision!r}; {choices(PRECISIONS, str(precision))}"
+            argument="precision",
+            received=precision,
+            expected=choices(PRECISIONS, str(precision)),
         )
 
 
@@ -175,7 +178,9 @@ def _check_size(value: Any, dim: int) -> None:
         valid = False
     if not valid:
         raise UserError(
-            f"truncate_dim: received {value!r}; expected a whole number from 1 to {dim}, or none"
+            argument="truncate_dim",
+            received=value,
+            expected=f"a whole number from 1 to {dim}, or none",
         )
 
 
@@ -211,7 +216,8 @@ def quantize(
     if ranges is None:
         if len(vectors) < 2:
             raise UserError(
-                f"precision: received {precision} for one vector; expected a model with a scale"
+                f"received {precision} for one vector; expected a model with a scale",
+                argument="precision",
             )
         warnings.warn(
             f"precision: {precision} without a saved scale takes the ranges of these vectors",

@@ -107,7 +107,9 @@ def check_map(unfitted: AnyMap, dim: int) -> None:
         try:
             dim = step.output_dim(dim)
         except (UserError, TypeError) as error:
-            raise UserError(f"methods: {_step_name(step)}: {error}") from error
+            raise UserError(
+                f"{_step_name(step)}: {error}", argument="methods"
+            ) from error
 
 
 def invalid_reason_of(fitted: AnyMap) -> str | None:
@@ -174,7 +176,7 @@ def load_map(path: str | Path, encoder: str | None = None) -> AnyMap:
     for number, record in enumerate(metadata["steps"]):
         if record["name"] not in MAPS:
             raise UserError(
-                f"{path}: holds {record['name']!r}; {choices(MAPS, record['name'])}"
+                f"{path}: holds {record['name']!r}; expected {choices(MAPS, record['name'])}"
             )
         step = MAPS[record["name"]](**record["parameters"])
         prefix = f"{number}."

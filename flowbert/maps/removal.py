@@ -136,7 +136,9 @@ class LearnedRemoval(AffineMap):
         left, right, scores = pairs
         target = np.asarray(scores, dtype=np.float64)
         if not np.isfinite(target).all() or len(np.unique(target)) < 2:
-            raise UserError("labels: expected at least two different finite scores")
+            raise UserError(
+                "expected at least two different finite scores", argument="labels"
+            )
         directions, center = self._directions(moments), self._center(moments)
         checked = [check_rows(x, "pairs") for x in (left, right)]
         rows = [

@@ -99,7 +99,8 @@ class MaskedReplacement:
 
         if path is None:
             raise UserError(
-                "mlm_path: received nothing; expected a masked language model for positive mlm"
+                "received nothing; expected a masked language model for positive mlm",
+                argument="mlm_path",
             )
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
@@ -113,12 +114,13 @@ class MaskedReplacement:
             )
         except (OSError, ValueError) as error:
             raise UserError(
-                f"mlm_path: {path} cannot be read: {first_line(error)}"
+                f"{path} cannot be read: {first_line(error)}", argument="mlm_path"
             ) from error
         if report["missing_keys"] or self._tokenizer.mask_token is None:
             raise UserError(
-                f"mlm_path: received {path}; expected a masked language model with prediction "
-                "layers and a mask token"
+                f"received {path}; expected a masked language model with prediction "
+                "layers and a mask token",
+                argument="mlm_path",
             )
         self._model: Any = model.eval()
         self._rate = rate

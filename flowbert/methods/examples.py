@@ -242,7 +242,8 @@ def _nli_triples(nli: str) -> Examples:
     triples = load_nli(nli).triples()
     if not triples:
         raise UserError(
-            f"nli: received {nli}; expected premises with both an entailment and a contradiction"
+            f"received {nli}; expected premises with both an entailment and a contradiction",
+            argument="nli",
         )
     return Examples("NLI triples", tuple(zip(*triples, strict=True)))
 

@@ -64,7 +64,9 @@ class InfoNCE(ContrastiveLoss):
     ) -> None:
         super().__init__()
         if not temperature > 0:
-            raise UserError(f"temperature: received {temperature}; expected above 0")
+            raise UserError(
+                argument="temperature", received=temperature, expected="above 0"
+            )
         self.temperature = temperature
         self.hard_negative_weight = hard_negative_weight
 
@@ -75,8 +77,9 @@ class InfoNCE(ContrastiveLoss):
         count, device = len(first), first.device
         if count < 2 and hard is None:
             raise UserError(
-                f"batch_size: received a batch of {count}, which has no negatives; "
-                "expected at least 2"
+                f"received a batch of {count}, which has no negatives; "
+                "expected at least 2",
+                argument="batch_size",
             )
         with torch.autocast(device.type, enabled=False):
             anchors = functional.normalize(first.float())

@@ -84,7 +84,8 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
     network: Any = backbone.network
     if backbone.tokenizer.mask_token_id is None:
         raise UserError(
-            f"encoder: received {encoder.path!r}, whose tokenizer has no mask token"
+            f"received {encoder.path!r}, whose tokenizer has no mask token",
+            argument="encoder",
         )
     starts_at_random = True
     with quiet(), Stream(seed, "network").torch():
@@ -108,8 +109,9 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
                 model = AutoModelForMaskedLM.from_config(network.config)  # type: ignore[no-untyped-call]
         except ValueError as error:
             raise UserError(
-                f"encoder: received {encoder.path!r} of type {network.config.model_type!r}; "
-                "expected a masked language model such as BERT"
+                f"received {encoder.path!r} of type {network.config.model_type!r}; "
+                "expected a masked language model such as BERT",
+                argument="encoder",
             ) from error
     setattr(model, model.base_model_prefix, network)
     model.tie_weights()

@@ -69,7 +69,8 @@ class MLMModule(TrainedModule):
         super().__init__(encoder, **shared)
         if str(encoder.pooling) == "cls_pooler":
             raise UserError(
-                "pooling: received cls_pooler, a layer that is not trained; expected another one"
+                "received cls_pooler, a layer that is not trained; expected another one",
+                argument="pooling",
             )
         predictor, self.starts_at_random = predictor_above(
             encoder, self.hparams["seed"]
@@ -78,8 +79,12 @@ class MLMModule(TrainedModule):
         output = self.predictor.get_output_embeddings()
         if cosreg_weight and output.weight is not self._word_embeddings():
             raise UserError(
-                f"cosreg_weight: received {cosreg_weight}; expected 0 for {encoder.path}, whose "
-                "word embeddings are not its output layer"
+                argument="cosreg_weight",
+                received=cosreg_weight,
+                expected=(
+                    f"0 for {encoder.path}, whose "
+                    "word embeddings are not its output layer"
+                ),
             )
         if head_only:
             given = {"cosreg_weight": cosreg_weight or None}
@@ -140,7 +145,8 @@ def _continuing_ids(encoder: SentenceEncoder) -> Tensor:
     ]
     if not ids:
         raise UserError(
-            f"whole_words: received true; expected false for {encoder.path}, whose tokenizer has "
-            f"no pieces marked {_CONTINUES!r}"
+            f"received true; expected false for {encoder.path}, whose tokenizer has "
+            f"no pieces marked {_CONTINUES!r}",
+            argument="whole_words",
         )
     return torch.tensor(sorted(ids))

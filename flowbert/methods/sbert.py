@@ -70,7 +70,8 @@ class SBERTModule(TrainedModule):
         objective = self.hparams["objective"]
         if (len(examples.columns), kind) != needed[objective]:
             raise UserError(
-                f"objective: received {objective!r}, which cannot train on {examples.name}"
+                f"received {objective!r}, which cannot train on {examples.name}",
+                argument="objective",
             )
 
     def batch_loss(self, batch: Batch) -> Tensor:

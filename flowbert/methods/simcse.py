@@ -122,8 +122,9 @@ class SimCSEModule(TrainedModule):
         rates = dropout_rates(self.encoder)
         if examples.needs_dropout and max(rates, default=0.0) == 0:
             raise UserError(
-                "dropout: received 0, with which a sentence and its positive are equal; expected "
-                "0.1, or another positive (crop, word_deletion, ...)"
+                "received 0, with which a sentence and its positive are equal; expected "
+                "0.1, or another positive (crop, word_deletion, ...)",
+                argument="dropout",
             )
 
     def on_train_start(self) -> None:
@@ -181,13 +182,15 @@ def _check_pooler(encoder: SentenceEncoder) -> None:
     """Check that a head can become the encoder's pooler."""
     if str(encoder.pooling) != "cls" or encoder.layers != (encoder.num_layers,):
         raise UserError(
-            f"head: received 'mlp' with pooling {encoder.pooling} and layers "
+            f"received 'mlp' with pooling {encoder.pooling} and layers "
             f"{list(encoder.layers)}; expected pooling cls and layers last, as it becomes the "
-            "encoder's pooler"
+            "encoder's pooler",
+            argument="head",
         )
     kind = type(encoder.backbone.network)
     if "add_pooling_layer" not in inspect.signature(kind.__init__).parameters:
         raise UserError(
-            f"head: received 'mlp'; expected mlp_train_only or none, as {kind.__name__} has no "
-            "pooler"
+            f"received 'mlp'; expected mlp_train_only or none, as {kind.__name__} has no "
+            "pooler",
+            argument="head",
         )

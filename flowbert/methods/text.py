@@ -81,8 +81,12 @@ class TextDataModule(BatchDataModule):
         self.fitted, self.held = split_held_out(examples.columns[0], held_out, seed)
         if len(self.fitted) < batch_size:
             raise UserError(
-                f"batch_size: received {batch_size}; expected at most {len(self.fitted)}, the "
-                f"examples of {examples.name} to train on"
+                argument="batch_size",
+                received=batch_size,
+                expected=(
+                    f"at most {len(self.fitted)}, the "
+                    f"examples of {examples.name} to train on"
+                ),
             )
 
     def lengths(self) -> Numbers:

@@ -58,8 +58,9 @@ class TrainedModule(TrainingModule):
             raise ValueError("encoder: received a frozen one; expected frozen=False")
         if encoder.backbone.dtype != torch.float32:
             raise UserError(
-                f"dtype: received {encoder.backbone.dtype}; expected float32, with precision "
-                "bf16-mixed or 16-mixed for speed"
+                f"received {encoder.backbone.dtype}; expected float32, with precision "
+                "bf16-mixed or 16-mixed for speed",
+                argument="dtype",
             )
         if dropout is not None:
             set_dropout(encoder, dropout)
@@ -80,8 +81,9 @@ class TrainedModule(TrainingModule):
         self.check_examples(datamodule.examples)
         if self.encoder.backbone.dtype != torch.float32:
             raise UserError(
-                f"precision: received {self.trainer.precision}; expected 32-true, bf16-mixed or "
-                "16-mixed where an encoder is trained"
+                f"received {self.trainer.precision}; expected 32-true, bf16-mixed or "
+                "16-mixed where an encoder is trained",
+                argument="precision",
             )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:

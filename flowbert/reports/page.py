@@ -71,10 +71,14 @@ def report(
     given = [runs] if isinstance(runs, str | Path) else runs
     paths = list(dict.fromkeys(Path(run).resolve() for run in given))
     if not paths:
-        raise UserError("runs: received none; expected run folders or files of results")
+        raise UserError(
+            "received none; expected run folders or files of results", argument="runs"
+        )
     page = _page(paths) if output is None else Path(output)
     if page.suffix != ".html":
-        raise UserError(f"output: received {output}; expected a file ending in .html")
+        raise UserError(
+            f"received {output}; expected a file ending in .html", argument="output"
+        )
     figures = page.with_suffix(".figures")
     if page.name == "report.html":
         figures = page.with_name("figures")
@@ -103,7 +107,8 @@ def _check_own(page: Path) -> None:
     """Refuse to replace a page of something else."""
     if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
         raise UserError(
-            f"output: received {page}, which is no page of flowbert; expected another file"
+            f"received {page}, which is no page of flowbert; expected another file",
+            argument="output",
         )
 
 

@@ -75,8 +75,11 @@ def read_run(path: Path) -> Run:
     elif config.is_file():
         results = Results([], {"verdicts": [_UNFINISHED]})
     else:
-        message = f"runs: received {path}; expected a run folder or a file of results"
-        raise UserError(message)
+        raise UserError(
+            argument="runs",
+            received=path,
+            expected="a run folder or a file of results",
+        )
     options: dict[str, Any] = _load(config, _read_options, {})
     command = ""
     if config.is_file():

@@ -114,7 +114,8 @@ def load_tasks(
             present = [name for name in splits if name in data.splits]
             if not present:
                 raise UserError(
-                    f"split: {data.name} has no {splits[0]!r}; {choices(data.splits, '')}"
+                    f"{data.name} has no {splits[0]!r}; expected {choices(data.splits, '')}",
+                    argument="split",
                 )
             for name in present:
                 if kind == "sts":
@@ -126,12 +127,14 @@ def load_tasks(
         key = (task.kind, task.name, task.split, task.metrics)
         if key in known:
             raise UserError(
-                f"tasks: two are called {task.name!r}; expected different file names"
+                f"two are called {task.name!r}; expected different file names",
+                argument="tasks",
             )
         if task.name in RESERVED:
             raise UserError(
-                f"tasks: received one called {task.name!r}; expected another name, as tables have "
-                "a column of this one"
+                f"received one called {task.name!r}; expected another name, as tables have "
+                "a column of this one",
+                argument="tasks",
             )
         known.add(key)
     return loaded
@@ -159,7 +162,9 @@ def _parse(item: Any) -> tuple[str, Any]:
         return "sts", item
     if not isinstance(item, str):
         raise UserError(
-            f"tasks: received {item!r}; expected names, files, Pairs or data frames"
+            argument="tasks",
+            received=item,
+            expected="names, files, Pairs or data frames",
         )
     prefix, _, rest = item.partition(":")
     return (prefix, rest) if prefix in KINDS else ("sts", item)
@@ -191,8 +196,9 @@ def _check_used(sources: Sequence[tuple[str, Any]], **given: Any) -> None:
         used, expected = users[name]
         if value is not None and not used:
             raise UserError(
-                f"{name}: received {value!r}, which has no effect on these tasks; expected "
-                f"{expected}"
+                f"received {value!r}, which has no effect on these tasks; expected "
+                f"{expected}",
+                argument=name,
             )
 
 

@@ -102,7 +102,8 @@ class Task(ABC):
             return Corpus.of(name, chain.from_iterable(texts.values()))
         if "train" not in texts:
             raise UserError(
-                f"corpus: received {name!r}; the task {self.name} has no train split"
+                f"received {name!r}; the task {self.name} has no train split",
+                argument="corpus",
             )
         return Corpus.of(name, texts["train"])
 

@@ -48,8 +48,9 @@ def labels_of(
         labels = without_overlap(labels, other.pairs(), where, drop_overlap)
     if not labels:
         raise UserError(
-            f"labels: received none to learn from for {task.name} {task.split}; expected labelled "
-            "pairs that are not measured"
+            f"received none to learn from for {task.name} {task.split}; expected labelled "
+            "pairs that are not measured",
+            argument="labels",
         )
     return tuple(labels)
 

@@ -48,8 +48,9 @@ class Pairs:
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
             raise UserError(
-                f"tasks: received a data frame without {', '.join(missing)}; "
-                f"expected the columns {', '.join(COLUMNS)}"
+                f"received a data frame without {', '.join(missing)}; "
+                f"expected the columns {', '.join(COLUMNS)}",
+                argument="tasks",
             )
         return cls(*(frame[name].tolist() for name in COLUMNS))
 
@@ -95,5 +96,6 @@ class Pairs:
 
     def _error(self, what: str, received: Any, expected: str) -> UserError:
         return UserError(
-            f"tasks: {self.name}: {what}: received {received!r}; expected {expected}"
+            f"{self.name}: {what}: received {received!r}; expected {expected}",
+            argument="tasks",
         )

@@ -202,13 +202,19 @@ def check_measures(positive_above: Any, uniformity_limit: Any) -> None:
     """Raise a UserError for options of :class:`STS` that are not allowed."""
     if not is_number(positive_above, 0, 1) or positive_above == 1:
         raise UserError(
-            f"positive_above: received {positive_above!r}; expected a share of the score range, "
-            "at least 0 and below 1 (0.8 of 0 to 5 is 4)"
+            argument="positive_above",
+            received=positive_above,
+            expected=(
+                "a share of the score range, "
+                "at least 0 and below 1 (0.8 of 0 to 5 is 4)"
+            ),
         )
     limit = uniformity_limit
     if limit is not None and not is_count(limit, 2, np.inf):
         raise UserError(
-            f"uniformity_limit: received {limit!r}; expected a whole number of at least 2"
+            argument="uniformity_limit",
+            received=limit,
+            expected="a whole number of at least 2",
         )
 
 

@@ -63,7 +63,7 @@ def check_limits(**values: Any) -> None:
             allows, expected = LIMITS[name]
             infinite = isinstance(value, float) and not math.isfinite(value)
             if infinite or not allows(value):
-                raise UserError(f"{name}: received {value}; expected {expected}")
+                raise UserError(argument=name, received=value, expected=f"{expected}")
 
 
 class TrainingModule(LightningModule):
@@ -108,8 +108,9 @@ class TrainingModule(LightningModule):
         endless = math.isinf(self._total_steps)
         if endless and self._depends_on_length:
             raise UserError(
-                f"model.schedule: received {self._schedule_text()} for a training without an end; "
-                "expected max_steps or max_epochs, or a constant schedule without warm-up"
+                f"received {self._schedule_text()} for a training without an end; "
+                "expected max_steps or max_epochs, or a constant schedule without warm-up",
+                argument="model.schedule",
             )
         self._check_length()
         steps = 0 if endless else int(self._total_steps)
@@ -162,8 +163,9 @@ class TrainingModule(LightningModule):
         for step, loss in unchecked:
             if not torch.isfinite(loss):
                 raise UserError(
-                    f"learning_rate: received {self.hparams['learning_rate']}, and the loss is "
-                    f"{loss.item()} at step {step}; expected a lower one, or a gradient_clip_val"
+                    f"received {self.hparams['learning_rate']}, and the loss is "
+                    f"{loss.item()} at step {step}; expected a lower one, or a gradient_clip_val",
+                    argument="learning_rate",
                 )
 
     def on_train_start(self) -> None:
@@ -188,14 +190,16 @@ class TrainingModule(LightningModule):
         name = "max_epochs" if self.trainer.max_steps == -1 else "max_steps"
         if wanted < done:
             raise UserError(
-                f"trainer.{name}: received a training of {wanted} steps for a checkpoint after "
-                f"{done}; expected at least as many, or a new training"
+                f"received a training of {wanted} steps for a checkpoint after "
+                f"{done}; expected at least as many, or a new training",
+                argument=f"trainer.{name}",
             )
         if wanted != before and self._depends_on_length:
             raise UserError(
-                f"trainer.{name}: received a training of {wanted} steps; expected {before} as in "
+                f"received a training of {wanted} steps; expected {before} as in "
                 f"the checkpoint, as its schedule {self._schedule_text()} is over the whole "
-                "training (with a constant one and no warm-up it can go on for longer)"
+                "training (with a constant one and no warm-up it can go on for longer)",
+                argument=f"trainer.{name}",
             )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
@@ -205,9 +209,10 @@ class TrainingModule(LightningModule):
             and self.trainer.accumulate_grad_batches > 1
         ):
             raise UserError(
-                "ckpt_path: received a checkpoint of the end of an epoch, from which Lightning "
+                "received a checkpoint of the end of an epoch, from which Lightning "
                 "cannot go on with max_steps and accumulate_grad_batches; expected max_epochs, or "
-                "a checkpoint from within an epoch"
+                "a checkpoint from within an epoch",
+                argument="ckpt_path",
             )
 
     def on_train_end(self) -> None:
@@ -268,15 +273,17 @@ class TrainingModule(LightningModule):
         expected, received = type(self).__name__, checkpoint.get("module")
         if received != expected:
             raise UserError(
-                f"ckpt_path: received a checkpoint of {received}; expected {expected}"
+                f"received a checkpoint of {received}; expected {expected}",
+                argument="ckpt_path",
             )
         self.invalid_reason = checkpoint["invalid_reason"]
         self._gradients = checkpoint.get("gradients", {})
         if self._trainer is not None and self.trainer.state.fn == "fit":
             if "settings" not in checkpoint:
                 raise UserError(
-                    "ckpt_path: received a checkpoint of an older version, which does not say how "
-                    "it was trained; expected one of this version"
+                    "received a checkpoint of an older version, which does not say how "
+                    "it was trained; expected one of this version",
+                    argument="ckpt_path",
                 )
             check_settings(checkpoint["settings"], self.settings())
             self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
@@ -287,14 +294,16 @@ class TrainingModule(LightningModule):
         batches = progress["total"]
         if batches["ready"] != batches["processed"]:
             raise UserError(
-                "ckpt_path: received a checkpoint of the middle of a batch, written after an "
-                "error or Ctrl-C; expected one from between two batches, such as last.ckpt"
+                "received a checkpoint of the middle of a batch, written after an "
+                "error or Ctrl-C; expected one from between two batches, such as last.ckpt",
+                argument="ckpt_path",
             )
         # Lightning 2.6 counts one epoch too few after a resume from the last batch of an epoch.
         if checkpoint["from_last_batch"] and self.trainer.max_steps == -1:
             raise UserError(
-                "ckpt_path: received a checkpoint of a run that had gone on from the last batch of "
-                "an epoch, which Lightning cannot resume again; expected an earlier checkpoint"
+                "received a checkpoint of a run that had gone on from the last batch of "
+                "an epoch, which Lightning cannot resume again; expected an earlier checkpoint",
+                argument="ckpt_path",
             )
         ended = batches["processed"] == batches["completed"]
         if checkpoint["from_last_batch"] or (progress["is_last_batch"] and not ended):

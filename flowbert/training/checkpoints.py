@@ -23,22 +23,23 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"ckpt_path: received {path}; no such file")
+        raise UserError(f"received {path}; no such file", argument="ckpt_path")
     # torch raises a dozen unrelated types for a file that it cannot read.
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise UserError(
-            f"ckpt_path: {path} is damaged, or holds more than tensors and plain values, which "
-            "alone are read: no code of a checkpoint is run"
+            f"{path} is damaged, or holds more than tensors and plain values, which "
+            "alone are read: no code of a checkpoint is run",
+            argument="ckpt_path",
         ) from error
     except Exception as error:
         raise UserError(
-            f"ckpt_path: {path} is damaged ({first_line(error)})"
+            f"{path} is damaged ({first_line(error)})", argument="ckpt_path"
         ) from error
     module = content.get("module") if isinstance(content, dict) else None
     if module is None or not isinstance(content.get("hyper_parameters"), dict):
-        raise UserError(f"ckpt_path: {path} is no checkpoint of flowbert")
+        raise UserError(f"{path} is no checkpoint of flowbert", argument="ckpt_path")
     return dict(content)
 
 
@@ -97,8 +98,9 @@ class BestCheckpoint(ModelCheckpoint):
         """
         if self.best_model_path and not Path(self.best_model_path).is_file():
             raise UserError(
-                f"ckpt_path: the best weights of that run so far, {self.best_model_path}, are "
-                "gone; expected its folder as it was"
+                f"the best weights of that run so far, {self.best_model_path}, are "
+                "gone; expected its folder as it was",
+                argument="ckpt_path",
             )
 
     def best_weights(self, step: int) -> dict[str, Any] | None:
@@ -113,8 +115,9 @@ class BestCheckpoint(ModelCheckpoint):
         content = read_checkpoint(self.best_model_path)
         if content["global_step"] > step:
             raise UserError(
-                f"ckpt_path: {self.best_model_path} is of step {content['global_step']}, and the "
-                f"training ended at step {step}; expected the best weights up to there"
+                f"{self.best_model_path} is of step {content['global_step']}, and the "
+                f"training ended at step {step}; expected the best weights up to there",
+                argument="ckpt_path",
             )
         return dict(content["state_dict"])
 

@@ -130,7 +130,8 @@ class RowsDataModule(BatchDataModule):
         self.held_out_rows = Rows(rows, held)
         if len(fitting) < 2:
             raise UserError(
-                f"{name or 'rows'}: received {len(fitting)} to fit on; expected at least 2"
+                f"received {len(fitting)} to fit on; expected at least 2",
+                argument=name or "rows",
             )
 
     def _split(self) -> tuple[Indices, Indices]:

@@ -55,7 +55,7 @@ class RunFolder:
     ) -> None:
         self.path = path
         if path.exists() and not path.is_dir():
-            raise UserError(f"run_dir: {path} is a file; expected a folder")
+            raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
         self._made = [each for each in (path, *path.parents) if not each.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class RunFolder:
             self.hold()
         except OSError as error:
             raise UserError(
-                f"run_dir: {path} cannot be written ({error.strerror})"
+                f"{path} cannot be written ({error.strerror})", argument="run_dir"
             ) from error
         try:
             self._check(ckpt_path, goes_on)
@@ -81,7 +81,8 @@ class RunFolder:
             self._lock.acquire(blocking=False)
         except Timeout as error:
             raise UserError(
-                f"run_dir: another run writes into {self.path}; expected another folder"
+                f"another run writes into {self.path}; expected another folder",
+                argument="run_dir",
             ) from error
 
     def release(self) -> None:
@@ -101,21 +102,19 @@ class RunFolder:
         """Look for what another run has left."""
         if (self.path / "results.json").exists():
             raise UserError(
-                f"run_dir: {self.path} holds a finished run; expected another folder"
+                f"{self.path} holds a finished run; expected another folder",
+                argument="run_dir",
             )
         found = sorted(
             file.name for pattern in _WRITTEN for file in self.path.glob(pattern)
         )
         if not found or (ckpt_path is not None and _holds(self.path, ckpt_path)):
             return
-        message = (
-            f"run_dir: {self.path} holds {', '.join(found)} of another run; expected another "
-            "folder"
-        )
+        message = f"{self.path} holds {', '.join(found)} of another run; expected another folder"
         last = self.path / "checkpoints" / "last.ckpt"
         if goes_on and last.is_file():
             message += f", or ckpt_path={last} to go on with that run"
-        raise UserError(message)
+        raise UserError(message, argument="run_dir")
 
 
 def _holds(folder: Path, ckpt_path: str | Path) -> bool:

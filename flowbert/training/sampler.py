@@ -55,8 +55,9 @@ class BatchSampler(DistributedSampler[Any]):
         self.lengths = np.asarray(lengths)
         if len(self.lengths) < world_size:
             raise UserError(
-                f"devices: received {world_size} processes; expected at most {len(self.lengths)}, "
-                "the number of examples"
+                f"received {world_size} processes; expected at most {len(self.lengths)}, "
+                "the number of examples",
+                argument="devices",
             )
         dataset: Any = self.lengths
         super().__init__(dataset, num_replicas=world_size, rank=rank, seed=seed)
@@ -220,7 +221,8 @@ class BatchDataModule(LightningDataModule):
             for name, value in saved["fitted_on"].items():
                 if name != "name" and here[name] != value:
                     raise UserError(
-                        f"ckpt_path: fitted on {name} {value!r}; received {here[name]!r}"
+                        f"fitted on {name} {value!r}; received {here[name]!r}",
+                        argument="ckpt_path",
                     )
             return int(saved["batches"])
         # Lightning asks for another loader in a fit with reload_dataloaders_every_n_epochs.

@@ -155,12 +155,14 @@ def check_settings(
     for name, value in here.items():
         if name not in saved:
             raise UserError(
-                f"ckpt_path: {path} does not say its {name}; expected a checkpoint of this version"
+                f"{path} does not say its {name}; expected a checkpoint of this version",
+                argument="ckpt_path",
             )
         if saved[name] != value:
             raise UserError(
-                f"{name}: received {_text(value)} for {path}; expected {_text(saved[name])}, as "
-                "saved"
+                f"received {_text(value)} for {path}; expected {_text(saved[name])}, as "
+                "saved",
+                argument=name,
             )
 
 

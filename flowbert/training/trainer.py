@@ -99,7 +99,9 @@ def make_trainer(
     for name, value in settings.items():
         if name not in known:
             raise UserError(
-                f"trainer.{name}: received {value!r}; {choices(known, name)}"
+                argument=f"trainer.{name}",
+                received=value,
+                expected=choices(known, name),
             )
         _check_option(name, value)
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
@@ -110,7 +112,7 @@ def make_trainer(
         with quiet_lightning(errors=False):
             return Trainer(**settings, **own)
     except Exception as error:
-        raise UserError(_explain(error, options)) from error
+        raise _explained(error, options) from error
 
 
 def _check_option(name: str, value: Any) -> None:
@@ -143,16 +145,18 @@ def _check_option(name: str, value: Any) -> None:
         if not all(isinstance(each, Callback) for each in given):
             expected = "callbacks of Lightning"
     if expected is not None:
-        raise UserError(f"trainer.{name}: received {value!r}; expected {expected}")
+        raise UserError(
+            argument=f"trainer.{name}", received=value, expected=f"{expected}"
+        )
 
 
-def _explain(error: Exception, options: Mapping[str, Any]) -> str:
+def _explained(error: Exception, options: Mapping[str, Any]) -> UserError:
     """Lightning's message, after the option that it is about where it says so."""
     text = str(error).strip()
     for name, value in options.items():
         if name in text or name.capitalize() in text:
-            return f"trainer.{name}: received {value!r}; {text}"
-    return f"trainer: {text}"
+            return UserError(f"received {value!r}; {text}", argument=f"trainer.{name}")
+    return UserError(text, argument="trainer")
 
 
 @contextmanager
@@ -181,7 +185,7 @@ def quiet_lightning(errors: bool = True) -> Iterator[None]:
     except MisconfigurationException as error:
         if not errors:
             raise
-        raise UserError(f"trainer: {error}") from error
+        raise UserError(f"{error}", argument="trainer") from error
     except SystemExit as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None

@@ -78,5 +78,6 @@ def check_given(
         where = is_unused(name, unused)
         if value is not None and where is not None:
             raise UserError(
-                f"{name}: received {value!r}, which has no effect on {where}; expected none"
+                f"received {value!r}, which has no effect on {where}; expected none",
+                argument=name,
             )

@@ -86,8 +86,9 @@ class EmbeddingCache:
                     _encode_missing(parts, texts, digests)
                 except (OSError, SafetensorError) as error:
                     raise UserError(
-                        f"cache: {self.folder} cannot be written ({error}); expected a folder with "
-                        "free space, which FLOWBERT_CACHE chooses"
+                        f"{self.folder} cannot be written ({error}); expected a folder with "
+                        "free space, which FLOWBERT_CACHE chooses",
+                        argument="cache",
                     ) from error
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "EmbeddingRows":

@@ -38,7 +38,9 @@ class VectorFile:
         self.column = column
         suffix = ".parquet" if self.path.is_dir() else self.path.suffix
         if suffix not in FORMATS:
-            raise UserError(f"{path}: received {suffix!r}; {choices(FORMATS, suffix)}")
+            raise UserError(
+                f"{path}: received {suffix!r}; expected {choices(FORMATS, suffix)}"
+            )
         if not self.path.exists():
             raise UserError(f"{path}: no such file")
         self._is_parquet = suffix == ".parquet"
@@ -107,7 +109,8 @@ class VectorFile:
         if self.path.suffix == ".npy":
             if self.column is not None:
                 raise UserError(
-                    f"column: received {self.column!r}; {self.path} has no columns"
+                    f"received {self.column!r}; {self.path} has no columns",
+                    argument="column",
                 )
             values: NDArray[Any] = np.load(self.path, mmap_mode="r", allow_pickle=False)
             if values.dtype.kind not in "fiu":
@@ -155,7 +158,8 @@ def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
         return names[0]
     if wanted is None or wanted not in names:
         raise UserError(
-            f"column: received {wanted!r} for {path}; {choices(names, wanted or '')}"
+            f"received {wanted!r} for {path}; expected {choices(names, wanted or '')}",
+            argument="column",
         )
     return wanted
 
@@ -182,13 +186,15 @@ class VectorArray:
         rows = np.asarray(values)
         if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "fiu":
             raise UserError(
-                f"vectors: received {rows.dtype} of shape {rows.shape}; expected numbers (N, D)"
+                f"received {rows.dtype} of shape {rows.shape}; expected numbers (N, D)",
+                argument="vectors",
             )
         with np.errstate(over="ignore"):
             self._rows: Floats = np.array(rows, dtype=np.float32)
         if not np.isfinite(self._rows).all():
             raise UserError(
-                "vectors: received NaN or infinite values; expected finite ones"
+                "received NaN or infinite values; expected finite ones",
+                argument="vectors",
             )
         self.shape = int(rows.shape[0]), int(rows.shape[1])
 
@@ -220,7 +226,9 @@ def open_vectors(vectors: Any, column: str | None = None) -> Any:
     if isinstance(vectors, str | Path):
         return VectorFile(vectors, column)
     if column is not None:
-        raise UserError(f"column: received {column!r}; an array has no columns")
+        raise UserError(
+            f"received {column!r}; an array has no columns", argument="column"
+        )
     return VectorArray(vectors)
 
 
@@ -228,7 +236,8 @@ def check_output(path: str | Path) -> None:
     """Raise a UserError for a file that cannot be written, by its extension."""
     if Path(path).suffix not in FORMATS:
         raise UserError(
-            f"output: received {path}; expected a file ending in {', '.join(FORMATS)}"
+            f"received {path}; expected a file ending in {', '.join(FORMATS)}",
+            argument="output",
         )
 
 
