@@ -1,6 +1,6 @@
 """Tasks that embeddings are measured on, by name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,11 @@ from flowbert.data.tables import is_table
 from flowbert.errors import UserError, choices
 from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, Record, Task
+from flowbert.tasks.lexical import Lexical, LexicalCharacters
 from flowbert.tasks.measures import alignment, mean_cosine, spearman, uniformity
 from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.probe import Probe
-from flowbert.tasks.sts import (
-    AGGREGATIONS,
-    POSITIVE_ABOVE,
-    STS,
-    Lexical,
-    check_measures,
-)
+from flowbert.tasks.sts import AGGREGATIONS, POSITIVE_ABOVE, STS, check_measures
 
 __all__ = [
     "AGGREGATIONS",
@@ -32,11 +27,13 @@ __all__ = [
     "STS",
     "AnswerRanking",
     "Lexical",
+    "LexicalCharacters",
     "Pairs",
     "Probe",
     "Record",
     "Task",
     "alignment",
+    "load_scoring",
     "load_task",
     "load_tasks",
     "mean_cosine",
@@ -47,8 +44,16 @@ __all__ = [
 RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
 """Columns of tables beside the tasks; no task may be called so."""
 
-UNITS = {"lexical": "words", "lexical-characters": "characters"}
-KINDS = ("sts", *UNITS, "answers", "probe")
+LEXICAL: dict[str, type[Lexical]] = {
+    Lexical.kind: Lexical,
+    LexicalCharacters.kind: LexicalCharacters,
+}
+KINDS: dict[str, type[Task]] = {
+    STS.kind: STS,
+    **LEXICAL,
+    AnswerRanking.kind: AnswerRanking,
+    Probe.kind: Probe,
+}
 """Prefixes of tasks: ``KIND:SOURCE``; without one it is ``sts``."""
 
 
@@ -121,7 +126,7 @@ def load_tasks(
                 if kind == "sts":
                     loaded.append(STS(data, name, positive_above, uniformity_limit))
                 else:
-                    loaded.append(Lexical(data, name, UNITS[kind]))
+                    loaded.append(LEXICAL[kind](data, name))
     known = set()
     for task in loaded:
         key = (task.kind, task.name, task.split, task.metrics)
@@ -176,7 +181,7 @@ def _check_used(sources: Sequence[tuple[str, Any]], **given: Any) -> None:
     Raises:
         UserError: If there is one.
     """
-    pairs = [(kind, source) for kind, source in sources if kind in ("sts", *UNITS)]
+    pairs = [(kind, source) for kind, source in sources if kind in ("sts", *LEXICAL)]
     own = any(isinstance(source, str) and is_table(source) for _, source in pairs)
     measured = any(kind == "sts" and not isinstance(x, Task) for kind, x in pairs)
     named = any(
@@ -216,3 +221,20 @@ def load_task(
         UserError: If the task is unknown or cannot be read.
     """
     return load_tasks([name], senteval, split=split)[0]
+
+
+def load_scoring(state: Mapping[str, Any]) -> Task:
+    """A task as :meth:`Task.state` describes it: it scores items, and knows no sentences.
+
+    Args:
+        state: Arrays and plain values; lists as tuples have become in JSON.
+
+    Raises:
+        UserError: If the kind is unknown here, or values are missing.
+    """
+    kind = KINDS.get(str(state.get("kind")))
+    if kind is None:
+        raise UserError(
+            f"task: received the kind {state.get('kind')!r}; {choices(KINDS, '')}"
+        )
+    return kind.from_state(state)

@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.answers import AnswerData
 from flowbert.io import digest, sentences_digest
-from flowbert.tasks.base import Metric, Task, cosines
-from flowbert.tasks.bootstrap import Counts
+from flowbert.tasks.base import Metric, Scorer, Task, cosines
+from flowbert.tasks.measures import Weights
 
 
 class AnswerRanking(Task):
@@ -29,12 +30,14 @@ class AnswerRanking(Task):
     metrics = (("auc", "all"), ("map", "all"), ("mrr", "all"))
     headline = "auc"
     split = "test"
+    scored_with = ("question_of", "is_answer")
 
     def __init__(self, data: AnswerData) -> None:
         self.data = data
         self.name = data.name
         self.count = len(data.answers)
         self.strata = (len(data.questions),)
+        self.question_of, self.is_answer = data.question_of, data.labels
         self.sentences = list(dict.fromkeys([*data.questions, *data.answers]))
         asked, answered = self.pairs()
         rows = pd.Index(self.sentences)
@@ -48,22 +51,44 @@ class AnswerRanking(Task):
 
     def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
         """Question and candidate of each pair."""
-        questions = [self.data.questions[number] for number in self.data.question_of]
+        questions = [self.data.questions[index] for index in self.question_of]
         return questions, self.data.answers
 
     def texts(self) -> Mapping[str, Sequence[str]]:
         """Questions and candidates."""
         return {"test": [*self.data.questions, *self.data.answers]}
 
-    def score(self, items: Floats) -> dict[Metric, float]:
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
         """AUC over the pairs, MAP and MRR over the questions that have an answer."""
-        from sklearn.metrics import roc_auc_score
+        if weights is None:
+            weights = np.ones(self.strata)
+        values = self._scorer(items)(weights)
+        return dict(zip(self.metrics, map(float, values), strict=True))
 
+    def scorer(self, items: Sequence[Floats]) -> Scorer:
+        """The same, sorting once for all resamples."""
+        methods = [self._scorer(row) for row in items]
+        return lambda weights: np.stack([each(weights) for each in methods], axis=1)
+
+    def _scorer(self, items: Floats) -> Callable[[Weights], Floats]:
+        """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""
         if not np.isfinite(items).all():
-            return dict.fromkeys(self.metrics, np.nan)
-        auc = roc_auc_score(self.data.labels, items)
-        figures = [auc, *np.nanmean(self._by_question(items), axis=1)]
-        return dict(zip(self.metrics, map(float, figures), strict=True))
+            return lambda weights: np.full((3, *weights.shape[:-1]), np.nan)
+        area = _ROCCurve(items, self.is_answer)
+        by_question = self._by_question(items)
+        answered = ~np.isnan(by_question[0])
+        values = by_question[:, answered]
+
+        def scores(weights: Weights) -> Floats:
+            drawn = weights[..., answered].astype(np.float64)
+            with np.errstate(invalid="ignore"):  # a resample may have no answer
+                # Row by row: one product may round equal rows differently.
+                means = [drawn @ row / drawn.sum(axis=-1) for row in values]
+                return np.stack([area(weights[..., self.question_of]), *means])
+
+        return scores
 
     def _by_question(self, items: Floats) -> Floats:
         """Average precision and reciprocal rank ``(2, Q)``; NaN for a question without answer."""
@@ -72,10 +97,10 @@ class AnswerRanking(Task):
             retrieval_reciprocal_rank,
         )
 
-        values = np.full((2, self.strata[0]), np.nan)
-        for question in range(self.strata[0]):
-            rows = self.data.question_of == question
-            labels = self.data.labels[rows]
+        values = np.full((2, *self.strata), np.nan)
+        for question in range(*self.strata):
+            rows = self.question_of == question
+            labels = self.is_answer[rows]
             # torchmetrics takes an answer whose score is not above 0 for a wrong one: it gets
             # ranks, of right answers behind wrong ones with the same cosine.
             ranked = torch.from_numpy(labels[np.lexsort((~labels, items[rows]))])
@@ -85,33 +110,28 @@ class AnswerRanking(Task):
                 values[1, question] = retrieval_reciprocal_rank(ranks, ranked)
         return values
 
-    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
-        """The same figures on resamples of the questions."""
-        methods = [self._resampled(values) for values in items]
-        return lambda counts: np.stack([each(counts) for each in methods], axis=1)
 
-    def _resampled(self, items: Floats) -> Callable[[Counts], Floats]:
-        by_question = self._by_question(items)
-        answered = ~np.isnan(by_question[0])
-        order = np.argsort(items, kind="stable")
-        question_of, labels = self.data.question_of[order], self.data.labels[order]
-        starts = np.flatnonzero(np.diff(items[order], prepend=-np.inf))
+class _ROCCurve:
+    """Area under the ROC curve: the share of pairs of a positive and a negative in right order.
 
-        def figures(counts: Counts) -> Floats:
-            weights = counts[:, question_of].astype(np.float64)
-            positive = np.add.reduceat(weights * labels, starts, axis=1)
-            negative = np.add.reduceat(weights * ~labels, starts, axis=1)
-            # Equal scores count by half.
-            below = np.cumsum(negative, axis=1) - negative / 2
-            drawn = counts[:, answered].astype(np.float64)
-            with np.errstate(invalid="ignore"):  # a resample may have no answer
-                auc = (positive * below).sum(axis=1)
-                auc /= positive.sum(axis=1) * negative.sum(axis=1)
-                # Row by row: one product may round equal rows differently.
-                means = [
-                    drawn @ values / drawn.sum(axis=1)
-                    for values in by_question[:, answered]
-                ]
-            return np.stack([auc, *means])
+    Equal scores count by half.
 
-        return figures
+    Args:
+        scores: Scores ``(N,)``, finite; higher ones for positives.
+        positive: Whether each is a positive, ``(N,)``.
+    """
+
+    def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
+        self._order = np.argsort(scores, kind="stable")
+        self._positive = positive[self._order]
+        self._starts = np.flatnonzero(np.diff(scores[self._order], prepend=-np.inf))
+
+    def __call__(self, weights: Weights) -> Floats:
+        """The area for weights ``(..., N)``; NaN without positives or without negatives."""
+        drawn = weights[..., self._order].astype(np.float64)
+        positive = np.add.reduceat(drawn * self._positive, self._starts, axis=-1)
+        negative = np.add.reduceat(drawn * ~self._positive, self._starts, axis=-1)
+        below = np.cumsum(negative, axis=-1) - negative / 2
+        pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
+        area: Floats = (positive * below).sum(axis=-1) / pairs
+        return area

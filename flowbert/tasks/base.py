@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from torch import Tensor
@@ -16,16 +16,20 @@ from flowbert.data.sts import Subset
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.tasks.bootstrap import Counts, draw_counts
-from flowbert.tasks.measures import unit_rows
+from flowbert.tasks.measures import Weights, unit_rows
 from flowbert.threads import in_threads
 
 Metric = tuple[str, str]
 """Name and aggregation, such as ``("spearman", "wmean")``."""
 
+Scorer = Callable[[Counts], Floats]
+"""From multiplicities of resamples ``(R, units)`` to scores ``(metrics, methods, R)``."""
+
 AVERAGE = "average"
 """Name of the row of means over tasks; no task has it."""
 
 COSINE_DECIMALS = 10  # equal texts have equal cosines on every machine
+_STATE = ("name", "split", "metrics", "strata", "count", "digest")
 _BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cache
 
 
@@ -47,13 +51,18 @@ class Record:
 class Task(ABC):
     """One split of a data set that embeddings are measured on.
 
+    A task needs :attr:`kind`, :attr:`metrics` and the other attributes below, and :meth:`items`,
+    :meth:`score`, :meth:`texts` and :meth:`pairs`; the bootstrap is made of :meth:`score`.
+
     Attributes:
         kind: Prefix of the task on the command line.
         metrics: Metrics of :meth:`score`, in order.
         headline: Metric that verdicts go by; None without.
         averaged: Whether the headline enters the average over tasks.
+        scored_with: Names of further attributes that :meth:`score` reads: arrays, numbers, texts or
+            tuples of them. They are kept with results.
         name: Name in tables.
-        split: Measured split.
+        split: Record split.
         sentences: Distinct sentences to embed, M of them.
         strata: Sizes of the groups of units that the bootstrap resamples separately.
         count: Number of items K.
@@ -64,6 +73,7 @@ class Task(ABC):
     metrics: tuple[Metric, ...]
     headline: ClassVar[str | None] = None
     averaged: ClassVar[bool] = False
+    scored_with: ClassVar[tuple[str, ...]] = ()
     name: str
     split: str
     sentences: list[str]
@@ -76,12 +86,38 @@ class Task(ABC):
         """A number per pair or question, ``(K,)``, for vectors ``(M, k)`` of the sentences."""
 
     @abstractmethod
-    def score(self, items: Floats) -> dict[Metric, float]:
-        """Figures of the items, NaN where one does not exist."""
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
+        """Scores of the items by metric, in the order of :attr:`metrics`.
 
-    @abstractmethod
-    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
-        """A function from multiplicities ``(R, units)`` to figures ``(metrics, methods, R)``."""
+        Args:
+            items: From :meth:`items`, ``(K,)``.
+            weights: How often each unit counts, ``(units,)``, whole numbers; None for once each.
+                A unit is an item, unless :attr:`strata` add up to another number.
+
+        Returns:
+            The scores; NaN where one is undefined.
+        """
+
+    def scorer(self, items: Sequence[Floats]) -> Scorer:
+        """:meth:`score` for many weights; a task may return a faster function of the same values.
+
+        Args:
+            items: Items of M methods, ``(K,)`` each.
+
+        Returns:
+            A function from multiplicities of R resamples ``(R, units)`` to scores
+            ``(metrics, M, R)``.
+        """
+
+        def scores(weights: Counts) -> Floats:
+            values = [
+                [[*self.score(row, w).values()] for w in weights] for row in items
+            ]
+            return np.moveaxis(np.array(values, dtype=np.float64), -1, 0)
+
+        return scores
 
     @abstractmethod
     def texts(self) -> Mapping[str, Sequence[str]]:
@@ -116,6 +152,24 @@ class Task(ABC):
             "items": self.count,
             "digest": self.digest,
         }
+
+    def state(self) -> dict[str, Any]:
+        """What :func:`load_scoring` makes the task of again: arrays and plain values."""
+        names = (*_STATE, *self.scored_with)
+        return {"kind": self.kind} | {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """See :func:`load_scoring`."""
+        names = {"kind", *_STATE, *cls.scored_with}
+        if set(state) != names:
+            raise UserError(
+                f"task: received {', '.join(sorted(state))}; expected {', '.join(sorted(names))}"
+            )
+        task = cls.__new__(cls)
+        for name in names - {"kind"}:
+            setattr(task, name, _as_tuple(state[name]))
+        return task
 
     def labels(self) -> Sequence[Subset]:
         """Labelled pairs of the task that a supervised method may learn from."""
@@ -165,18 +219,23 @@ class Task(ABC):
         Returns:
             Figures ``(methods, R)`` by metric.
         """
-        estimate = self.estimator(list(items.values()))
+        scores = self.scorer(list(items.values()))
         size = max(1, _BLOCK_VALUES // self.count)
 
         def block(start: int) -> Floats:
             # Numbered: a block is the same whatever the order in which they are computed.
             stream = Stream(seed, "bootstrap", batch=start // size, of=self.name)
             drawn = min(size, resamples - start)
-            return estimate(draw_counts(self.strata, drawn, stream))
+            return scores(draw_counts(self.strata, drawn, stream))
 
         with in_threads(block, range(0, resamples, size)) as parts:
             figures = np.concatenate(list(parts), axis=-1)
         return dict(zip(self.metrics, figures, strict=True))
+
+
+def _as_tuple(value: Any) -> Any:
+    """Tuples in place of the lists that JSON makes of them."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
 
 
 def cosines(left: Tensor, right: Tensor) -> Floats:

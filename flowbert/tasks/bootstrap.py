@@ -47,7 +47,7 @@ class ResampledSpearman:
         self._methods = [_Sorted(values) for values in methods]
 
     def __call__(self, counts: Counts) -> Floats:
-        """Correlations ``(M, R)`` for multiplicities ``(R, N)``; NaN where one does not exist."""
+        """Correlations ``(M, R)`` for multiplicities ``(R, N)``; NaN where one is undefined."""
         cubes = _sum_of_cubes(counts)
         target, target_norms = self._target.ranks(counts, cubes)
         weighted: Floats = counts.astype(np.float64) * target
@@ -55,8 +55,8 @@ class ResampledSpearman:
         for method in self._methods:
             ranks, norms = method.ranks(counts, cubes)
             # Squared norms of doubled ranks are whole numbers: below 1/2 means a constant.
-            exists = (norms > 0.5) & (target_norms > 0.5)
-            norm = np.sqrt(np.where(exists, norms * target_norms, np.nan))
+            defined = (norms > 0.5) & (target_norms > 0.5)
+            norm = np.sqrt(np.where(defined, norms * target_norms, np.nan))
             product = np.vecdot(weighted, ranks.astype(np.float64))
             correlations.append(np.clip(product / norm, -1.0, 1.0))
         return np.stack(correlations)
@@ -82,13 +82,13 @@ class _Sorted:
         """
         sizes: Any = np.take(counts, self._order, axis=1)
         highest: Any = np.cumsum(sizes, axis=1, dtype=np.int32)
+        total = highest[:, -1:]
         if self._tied:
             highest = np.take(highest, self._ends, axis=1)
             sizes = np.diff(highest, axis=1, prepend=np.int32(0))
             cubes = _sum_of_cubes(sizes)
-        total = counts.shape[1]
-        doubled = 2 * highest - sizes - np.int32(total)
-        norms: Floats = (float(total) ** 3 - cubes) / 3
+        doubled = 2 * highest - sizes - total
+        norms: Floats = (total[:, 0].astype(np.float64) ** 3 - cubes) / 3
         return np.take(doubled, self._group, axis=1), norms
 
 

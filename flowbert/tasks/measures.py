@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from torch import Tensor
 
 from flowbert.arrays import Floats
@@ -14,6 +13,9 @@ from flowbert.seeding import Stream
 from flowbert.threads import MAX_WORKERS, in_threads
 
 Array = Tensor | NDArray[Any]
+Weights = NDArray[np.integer[Any]] | Floats
+"""How often each unit counts: a resample's multiplicities."""
+
 ROUNDING = 1e-6
 """Standard deviation, relative to the vectors' size, below which a dimension holds rounding alone:
 a dead dimension of an encoder has 2e-8, one in use 7e-4 or more."""
@@ -43,8 +45,8 @@ def varying(rows: Tensor) -> Tensor:
     return deviations > ROUNDING * size
 
 
-def no_spearman(x: Floats, y: Floats) -> str:
-    """Why the correlation of two variables ``(N,)`` does not exist; an empty string if it does."""
+def undefined_reason(x: Floats, y: Floats) -> str:
+    """Why the correlation of two variables ``(N,)`` is undefined; an empty string if it is not."""
     if len(x) < 2:
         return f"{len(x)} pairs; at least 2 are needed"
     for name, values in (("similarities", x), ("gold scores", y)):
@@ -56,15 +58,16 @@ def no_spearman(x: Floats, y: Floats) -> str:
     return ""
 
 
-def spearman(x: Floats, y: Floats) -> float:
+def spearman(x: Floats, y: Floats, weights: Weights | None = None) -> float:
     r"""Spearman's :math:`\rho`: Pearson's correlation of the mid-ranks, in float64.
 
     Args:
         x: First variable, ``(N,)``.
         y: Second variable, ``(N,)``.
+        weights: How often each pair counts, ``(N,)``, whole numbers; None for once each.
 
     Returns:
-        The correlation in [-1, 1]; NaN where it does not exist, see :func:`no_spearman`.
+        The correlation in [-1, 1]; NaN where it is undefined, see :func:`undefined_reason`.
 
     Example:
         >>> x = np.array([1.0, 2.0, 2.0, 4.0])
@@ -75,12 +78,22 @@ def spearman(x: Floats, y: Floats) -> float:
         raise ValueError(
             f"spearman: received {len(x)} and {len(y)} values; expected equal numbers"
         )
-    if no_spearman(x, y):
+    drawn = np.ones(len(x)) if weights is None else weights.astype(np.float64)
+    if undefined_reason(x[drawn > 0], y[drawn > 0]):
         return math.nan
-    centre = (len(x) + 1) / 2
-    ranks_x, ranks_y = rankdata(x) - centre, rankdata(y) - centre
-    norm = math.sqrt(float(ranks_x @ ranks_x)) * math.sqrt(float(ranks_y @ ranks_y))
-    return min(1.0, max(-1.0, float(ranks_x @ ranks_y) / norm))
+    ranks_x, ranks_y = _centred_ranks(x, drawn), _centred_ranks(y, drawn)
+    weighted_x, weighted_y = drawn * ranks_x, drawn * ranks_y
+    norm = math.sqrt(weighted_x @ ranks_x) * math.sqrt(weighted_y @ ranks_y)
+    return min(1.0, max(-1.0, float(weighted_x @ ranks_y) / norm))
+
+
+def _centred_ranks(values: Floats, weights: Floats) -> Floats:
+    """Mid-ranks ``(N,)`` of values that count ``weights`` times each, less their mean."""
+    _, group = np.unique(values, return_inverse=True)
+    sizes = np.bincount(group, weights)
+    ranks = np.cumsum(sizes) - (sizes - 1) / 2
+    centred: Floats = (ranks - (weights.sum() + 1) / 2)[group]
+    return centred
 
 
 def alignment(x: Array, y: Array) -> float:

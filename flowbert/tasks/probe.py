@@ -1,7 +1,7 @@
 """Linear probe: a linear classifier reads entailment labels off the embeddings of a pair."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -15,8 +15,7 @@ from flowbert.data.entailment import EntailmentData
 from flowbert.data.nli import LABELS
 from flowbert.io import digest, sentences_digest
 from flowbert.tasks.base import Metric, Task
-from flowbert.tasks.bootstrap import Counts
-from flowbert.tasks.measures import varying
+from flowbert.tasks.measures import Weights, varying
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
 """L2 penalties beside the mean loss, of which the dev split chooses one."""
@@ -37,6 +36,7 @@ class Probe(Task):
     metrics = (("accuracy", "all"),)
     headline = "accuracy"
     split = "test"
+    scored_with = ("unit_of",)
 
     def __init__(self, data: EntailmentData) -> None:
         self.data = data
@@ -47,8 +47,8 @@ class Probe(Task):
         trained = data.splits["train"].labels
         self._classes = pd.Index([name for name in LABELS if name in trained])
         # Pairs of one first sentence are resampled together.
-        self._unit_of, premises = pd.factorize(pd.Index(data.splits["test"].premises))
-        self.count = len(self._unit_of)
+        self.unit_of, premises = pd.factorize(pd.Index(data.splits["test"].premises))
+        self.count = len(self.unit_of)
         self.strata = (len(premises),)
         labels = [split.labels for split in data.splits.values()]
         self.digest = digest(self.kind, self.name, sentences_digest(texts), labels)
@@ -110,18 +110,9 @@ class Probe(Task):
         labels: NDArray[np.int64] = self._classes.get_indexer(given)
         return labels
 
-    def score(self, items: Floats) -> dict[Metric, float]:
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
         """Share of the test pairs that get their label."""
-        return {self.metrics[0]: float(items.mean())}
-
-    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
-        """The accuracy on resamples of the first sentences with their pairs."""
-        pairs = np.bincount(self._unit_of).astype(np.float64)
-        correct = [np.bincount(self._unit_of, weights=values) for values in items]
-
-        def estimate(counts: Counts) -> Floats:
-            return np.stack(
-                [(counts @ values) / (counts @ pairs) for values in correct]
-            )[None]
-
-        return estimate
+        pairs = None if weights is None else weights[self.unit_of]
+        return {self.metrics[0]: float(np.average(items, weights=pairs))}

@@ -1,7 +1,6 @@
-"""Tasks of sentence pairs: semantic textual similarity and lexical similarity."""
+"""Sentence pairs with gold scores: semantic textual similarity."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
 from flowbert.numbers import is_count, is_number
-from flowbert.tasks.base import Metric, Task, cosines
+from flowbert.tasks.base import Metric, Scorer, Task, cosines
 from flowbert.tasks.bootstrap import Counts, ResampledSpearman
 from flowbert.tasks.measures import (
+    Weights,
     alignment,
     mean_cosine,
-    no_spearman,
     spearman,
+    undefined_reason,
     uniformity,
 )
 
@@ -52,6 +52,7 @@ class PairTask(Task):
         first, second = self.pairs()
         rows = pd.Index(self.sentences)
         self.left, self.right = rows.get_indexer(first), rows.get_indexer(second)
+        self.subset_names = tuple(subset.name for subset in self.subsets)
         self.gold = np.concatenate([subset.scores for subset in self.subsets])
         texts = sentences_digest([*first, *second])
         subsets = [[subset.name, len(subset)] for subset in self.subsets]
@@ -99,6 +100,7 @@ class STS(PairTask):
     metrics = tuple(("spearman", name) for name in AGGREGATIONS)
     headline = "spearman"
     averaged = True
+    scored_with = ("gold", "subset_names")
 
     def __init__(
         self,
@@ -127,19 +129,26 @@ class STS(PairTask):
         ends = np.cumsum(self.strata)
         return np.split(values, ends[:-1], axis=-1)
 
-    def _by_subset(self, items: Floats) -> Iterator[tuple[Floats, Floats]]:
-        """Items and gold scores of each subset."""
-        return zip(self._split(items), self._split(self.gold), strict=True)
+    def _by_subset(self, *values: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Values and gold scores of the pairs of each subset."""
+        return zip(*map(self._split, (*values, self.gold)), strict=True)
 
-    def score(self, items: Floats) -> dict[Metric, float]:
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
         """Spearman under each aggregation."""
-        subsets = [spearman(*subset) for subset in self._by_subset(items)]
-        figures = (
-            spearman(items, self.gold),
+        if weights is None:
+            weights = np.ones(self.count)
+        subsets = [
+            spearman(part, gold, drawn)
+            for part, drawn, gold in self._by_subset(items, weights)
+        ]
+        scores = (
+            spearman(items, self.gold, weights),
             float(np.mean(subsets)),
             float(np.average(subsets, weights=self.strata)),
         )
-        return dict(zip(self.metrics, figures, strict=True))
+        return dict(zip(self.metrics, scores, strict=True))
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
         """Alignment, uniformity, mean cosine, and the correlation of each subset."""
@@ -154,9 +163,11 @@ class STS(PairTask):
             "mean_cosine": mean_cosine(vectors),
         }
         extras = {(name, "all"): value for name, value in figures.items()}
-        if len(self.subsets) > 1:
-            for subset, part in zip(self.subsets, self._by_subset(items), strict=True):
-                extras["spearman", subset.name] = spearman(*part)
+        if len(self.subset_names) > 1:
+            for name, part in zip(
+                self.subset_names, self._by_subset(items), strict=True
+            ):
+                extras["spearman", name] = spearman(*part)
         return extras
 
     def reason(self, items: Floats, metric: Metric) -> str:
@@ -167,35 +178,32 @@ class STS(PairTask):
         if name != "spearman":
             return "fewer than two sentences, or a vector without direction"
         if aggregation == "all":
-            return no_spearman(items, self.gold)
-        for subset, part in zip(self.subsets, self._by_subset(items), strict=True):
-            problem = no_spearman(*part)
-            if problem and aggregation in (subset.name, *AGGREGATIONS):
-                return f"{subset.name}: {problem}"
+            return undefined_reason(items, self.gold)
+        for subset, part in zip(self.subset_names, self._by_subset(items), strict=True):
+            problem = undefined_reason(*part)
+            if problem and aggregation in (subset, *AGGREGATIONS):
+                return f"{subset}: {problem}"
         return ""
 
-    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
-        """Correlations on resamples of each subset's pairs."""
+    def scorer(self, items: Sequence[Floats]) -> Scorer:
+        """The correlations without sorting again for each resample."""
         whole = ResampledSpearman(items, self.gold)
-        if len(self.subsets) == 1:
-            return lambda counts: np.repeat(
-                whole(counts)[None], len(AGGREGATIONS), axis=0
-            )
-        parts = zip(*map(self._split, items), strict=True)
+        if len(self.strata) == 1:
+            return lambda weights: np.stack([whole(weights)] * len(self.metrics))
         subsets = [
-            ResampledSpearman(part, gold)
-            for part, gold in zip(parts, self._split(self.gold), strict=True)
+            ResampledSpearman(list(part), gold)
+            for part, gold in self._by_subset(np.stack(items))
         ]
-        weights = np.divide(self.strata, self.count)
+        shares = np.divide(self.strata, self.count)[:, None, None]
 
-        def estimate(counts: Counts) -> Floats:
-            drawn = zip(subsets, self._split(counts), strict=True)
-            figures = np.array([subset(part) for subset, part in drawn])
+        def scores(weights: Counts) -> Floats:
+            drawn = zip(subsets, self._split(weights), strict=True)
+            values = np.array([subset(part) for subset, part in drawn])
             # Without BLAS, whose rounding depends on a method's place among the others.
-            weighted = (weights[:, None, None] * figures).sum(axis=0)
-            return np.stack([whole(counts), figures.mean(axis=0), weighted])
+            weighted = (shares * values).sum(axis=0)
+            return np.stack([whole(weights), values.mean(axis=0), weighted])
 
-        return estimate
+        return scores
 
 
 def check_measures(positive_above: Any, uniformity_limit: Any) -> None:
@@ -216,59 +224,3 @@ def check_measures(positive_above: Any, uniformity_limit: Any) -> None:
             received=limit,
             expected="a whole number of at least 2",
         )
-
-
-class Lexical(PairTask):
-    """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
-
-    Args:
-        data: The data set.
-        split: Split to measure.
-        unit: Unit of the Levenshtein distance, ``words`` or ``characters``.
-
-    References:
-        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 6.
-        https://arxiv.org/abs/2011.05864
-    """
-
-    kind = "lexical"
-
-    def __init__(self, data: STSData, split: str = "test", unit: str = "words") -> None:
-        super().__init__(data, split)
-        self.unit = unit
-        self.metrics = ((f"edit_distance_{unit}", "all"),)
-        self.digest = digest(self.digest, unit)
-
-    def settings(self) -> dict[str, Any]:
-        """What was measured, in words."""
-        return super().settings() | {"unit": self.unit}
-
-    @cached_property
-    def distances(self) -> Floats:
-        """Levenshtein distance of each pair, ``(K,)``."""
-        from rapidfuzz.distance import Levenshtein
-
-        split = str.split if self.unit == "words" else str
-        pairs = zip(*self.pairs(), strict=True)
-        distances = [
-            Levenshtein.distance(split(first), split(second)) for first, second in pairs
-        ]
-        return np.array(distances, dtype=np.float64)
-
-    @property
-    def references(self) -> Mapping[str, Floats]:
-        """The gold score."""
-        return {"gold": self.gold}
-
-    def score(self, items: Floats) -> dict[Metric, float]:
-        """Correlation with the distance."""
-        return {self.metrics[0]: spearman(items, self.distances)}
-
-    def reason(self, items: Floats, metric: Metric) -> str:
-        """Why there is no correlation."""
-        return no_spearman(items, self.distances)
-
-    def estimator(self, items: Sequence[Floats]) -> Callable[[Counts], Floats]:
-        """The correlation on resamples of each subset's pairs."""
-        resampled = ResampledSpearman(items, self.distances)
-        return lambda counts: resampled(counts)[None]

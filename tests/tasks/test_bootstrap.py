@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from flowbert.data.sts import STSData, Subset
 from flowbert.seeding import Stream
-from flowbert.tasks import load_task
+from flowbert.tasks import STS, load_task
 from flowbert.tasks.bootstrap import Counts, ResampledSpearman, draw_counts
 from flowbert.tasks.measures import spearman
 
@@ -31,20 +34,39 @@ def test_draws_depend_on_the_seed_and_not_on_who_asks() -> None:
         assert np.array_equal(many[:, :block], task.resample(items, block)[metric])
 
 
-@pytest.mark.parametrize("levels", [3, 20, 10**6])
-def test_spearman_on_multiplicities_equals_spearman_on_the_drawn_pairs(
-    levels: int,
+@given(
+    st.lists(st.integers(2, 12), min_size=1, max_size=3),
+    st.sampled_from([1, 2, 4, 10**6]),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_fast_path_equals_the_score_of_each_resample(
+    sizes: list[int], levels: int, seed: int
 ) -> None:
-    rng = np.random.default_rng(levels)
-    gold = rng.integers(0, 6, 80).astype(np.float64)
-    methods = [np.round(gold + rng.normal(size=80) * 3, 6) for _ in range(2)]
-    methods.append(rng.integers(0, levels, 80).astype(np.float64))
-    counts = draws(strata=(80,))
-    found = ResampledSpearman(methods, gold)(counts)
-    for row, values in enumerate(methods):
-        for resample, drawn in zip(found[row], counts, strict=True):
-            expected = spearman(np.repeat(values, drawn), np.repeat(gold, drawn))
-            assert resample == pytest.approx(expected, abs=1e-12)
+    rng = np.random.default_rng(seed)
+    subsets = []
+    for size in sizes:
+        texts = ("",) * size
+        gold = rng.integers(0, 4, size).astype(np.float64)  # constant ones, too
+        subsets.append(Subset("subset", texts, texts, gold))
+    task = STS(STSData("drawn", {"test": subsets}))
+    items = [rng.integers(0, levels, task.count) / 10 for _ in range(2)]
+    weights = draw_counts(sizes, 6, Stream(seed % 2**31, "bootstrap"))
+    weights[-1] = 1
+    weights[-2] *= rng.integers(0, 2, task.count, dtype=np.int32)  # more pairs left out
+    found = task.scorer(items)(weights)
+    for method, row in enumerate(items):
+        for resample, drawn in enumerate(weights):
+            scores = task.score(row, drawn)
+            # Ranks are exact; a handful of operations round.
+            np.testing.assert_allclose(
+                found[:, method, resample],
+                list(scores.values()),
+                rtol=2e-15,
+                atol=1e-15,  # of a mean of correlations near 0
+                equal_nan=True,
+            )
+            whole = spearman(np.repeat(row, drawn), np.repeat(task.gold, drawn))
+            np.testing.assert_allclose(scores["spearman", "all"], whole, atol=1e-15)
 
 
 def test_a_resample_of_one_value_has_no_correlation() -> None:
@@ -52,3 +74,4 @@ def test_a_resample_of_one_value_has_no_correlation() -> None:
     found = ResampledSpearman([np.arange(3.0)], np.arange(3.0))(counts)
     assert np.isnan(found[0, 0])
     assert found[0, 1] == pytest.approx(1)
+    assert np.isnan(spearman(np.arange(3.0), np.arange(3.0), counts[0]))

@@ -1,5 +1,6 @@
 """Every task: figures of constructed vectors, resamples, identities, mistakes."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,19 @@ import torch
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
+from flowbert.seeding import Stream
 from flowbert.tasks import (
     STS,
     AnswerRanking,
     Pairs,
     Probe,
     Task,
+    load_scoring,
     load_task,
     load_tasks,
     spearman,
 )
+from flowbert.tasks.bootstrap import draw_counts
 
 # A question without any answer is left out of MAP and MRR, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*questions have no answer")
@@ -94,14 +98,47 @@ def test_resamples_lie_around_the_figures(task: Task, items: Floats) -> None:
         assert finite.min() <= scores[metric] <= finite.max()
 
 
-def test_each_unit_drawn_once_gives_the_figures_themselves(
-    task: Task, items: Floats
-) -> None:
-    counts = np.ones((1, sum(task.strata)), dtype=np.int32)
-    found = task.estimator([items])(counts)[:, 0, 0]
-    assert found == pytest.approx(
-        [task.score(items)[metric] for metric in task.metrics], abs=1e-12
+def test_resamples_are_scores_with_weights(task: Task, items: Floats) -> None:
+    weights = draw_counts(task.strata, 5, Stream(0, "test"))
+    weights[0] = 1
+    rounded = np.round(items, 1)  # many equal ones
+    found = task.scorer([items, rounded])(weights)
+    assert found.shape == (len(task.metrics), 2, 5)
+    for method, row in enumerate((items, rounded)):
+        for resample, drawn in enumerate(weights):
+            expected = list(task.score(row, drawn).values())
+            # Both round at most ten times.
+            assert found[:, method, resample] == pytest.approx(expected, rel=2e-15)
+        once, plain = task.score(row, weights[0]), task.score(row)
+        assert once == plain
+        assert list(plain) == list(task.metrics)
+
+
+def test_a_task_scores_again_from_what_results_keep(task: Task, items: Floats) -> None:
+    state = task.state()
+    arrays = {k: v for k, v in state.items() if isinstance(v, np.ndarray)}
+    plain = json.dumps({k: v for k, v in state.items() if k not in arrays})
+    again = load_scoring(json.loads(plain) | arrays)
+    assert type(again) is type(task)
+    assert again.score(items) == task.score(items)
+    own, other = (each.resample({"one": items}, 70) for each in (task, again))
+    assert own.keys() == other.keys() == set(task.metrics)
+    assert all(np.array_equal(own[name], other[name], equal_nan=True) for name in own)
+    assert (again.headline, again.averaged) == (task.headline, task.averaged)
+    assert (again.name, again.split, again.digest) == (
+        task.name,
+        task.split,
+        task.digest,
     )
+
+
+@pytest.mark.parametrize("change", [{"kind": "ranking"}, {"gold": None}, {"more": 1}])
+def test_what_no_task_has_written_is_refused(change: dict[str, Any]) -> None:
+    state = load_task("SAMPLE").state() | change
+    if None in change.values():
+        del state["gold"]
+    with pytest.raises(UserError, match="task: received"):
+        load_scoring(state)
 
 
 def test_undefined_scores_say_why(task: Task) -> None:
@@ -210,15 +247,13 @@ def test_ranks_do_not_depend_on_the_sign_of_cosines(answers: Path, seed: int) ->
     scores = task.score(items)
     assert scores["map", "all"] == pytest.approx(np.mean(expected))
     assert task.score(items + 10) == scores
-    figures = task.estimator([items])(np.ones((1, task.strata[0]), dtype=np.int32))
-    np.testing.assert_allclose(figures[:, 0, 0], list(scores.values()))
 
 
 def test_equal_scores_count_by_half_in_the_resampled_area(answers: Path) -> None:
     task = load_task(f"answers:{answers}")
     items = np.zeros(task.count)
     counts = np.array([[2, 1, 0], [1, 1, 1]], dtype=np.int32)
-    assert task.estimator([items])(counts)[0, 0] == pytest.approx(0.5)
+    assert task.scorer([items])(counts)[0, 0] == pytest.approx(0.5)
 
 
 def test_the_probe_reads_labels_that_are_in_the_vectors() -> None:
