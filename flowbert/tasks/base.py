@@ -62,7 +62,7 @@ class Task(ABC):
         scored_with: Names of further attributes that :meth:`score` reads: arrays, numbers, texts or
             tuples of them. They are kept with results.
         name: Name in tables.
-        split: Record split.
+        split: Measured split.
         sentences: Distinct sentences to embed, M of them.
         strata: Sizes of the groups of units that the bootstrap resamples separately.
         count: Number of items K.
