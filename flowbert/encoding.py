@@ -21,7 +21,7 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.progress import bar
-from flowbert.vectors import check_output, open_vectors, write_vectors
+from flowbert.vectors import Vectors, as_vectors, check_output, write_vectors
 
 _BLOCK = 8192
 
@@ -103,8 +103,9 @@ def encode(
             expected="1, or an output ending in .npy in float32",
         )
     texts: Sequence[str] | None = None
+    rows: Vectors | Sequence[str]
     if vectors is not None:
-        rows = open_vectors(vectors, column)
+        rows = as_vectors(vectors, column)
         saved = load_fitted(find_model(model), method) if model is not None else ()
         fitted = Model(None, *saved)
         size = getattr(fitted.map, "n_features_in_", rows.shape[1])

@@ -85,7 +85,7 @@ from flowbert.training.run_folder import RunFolder, new_folder
 from flowbert.training.settings import check_settings, describe
 from flowbert.training.trainer import make_trainer, quiet_lightning, seeded
 from flowbert.training.unused import check_given, unused_options
-from flowbert.vectors import EmbeddingCache, open_vectors
+from flowbert.vectors import EmbeddingCache, as_vectors
 
 MODULES: dict[str, type[LightningModule]] = {
     "flow": FlowModule,
@@ -258,7 +258,7 @@ class Run:
         # What is fitted on a subset depends on the seed that it was drawn with.
         self._seed_of_sample = None if max_sentences is None else self.seed
         if vectors is not None:
-            self.rows = open_vectors(vectors, column)
+            self.rows = as_vectors(vectors, column)
             self._set_fitted_on(self.rows)
             self._check_encoder(None)
             self._check_maps(self.rows.shape[1], model, data)

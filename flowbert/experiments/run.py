@@ -34,7 +34,7 @@ from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
 from flowbert.tasks.labels import embed_pairs
-from flowbert.vectors import EmbeddingCache, EmbeddingRows
+from flowbert.vectors import EmbeddingCache, Vectors
 
 SAMPLE_SIZE = 1000
 """Sentences whose vectors are kept for the analysis of a comparison."""
@@ -137,11 +137,11 @@ class _Embedded:
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
         self._cache = cache
-        self._rows: dict[str, EmbeddingRows] = {}
+        self._rows: dict[str, Vectors] = {}
         self._moments: dict[str, Moments] = {}
         self._tasks: dict[Task, Tensor] = {}
 
-    def rows(self, corpus: Corpus) -> EmbeddingRows:
+    def rows(self, corpus: Corpus) -> Vectors:
         """Vectors of a corpus, ``(N, D)``."""
         if corpus.digest not in self._rows:
             rows = self._cache.rows(self.encoder, corpus.sentences)

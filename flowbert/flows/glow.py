@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError, choices
 from flowbert.flows.actnorm import ActNorm
 from flowbert.flows.bijection import Bijection, Chain
@@ -16,7 +17,6 @@ from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.seeding import Stream
 
-_BLOCK = 2048  # embeddings in a forward pass: bounds the memory of the activations
 _REMEDY = "lower the learning rate or clip the gradient"
 TensorOrFloat = TypeVar("TensorOrFloat", Tensor, float)
 
@@ -186,7 +186,7 @@ class Glow(Bijection):
         """
         device = next(self.parameters()).device
         with self._mode(training=False):
-            blocks = [self(block.to(device))[0] for block in torch.split(x, _BLOCK)]
+            blocks = [self(block.to(device))[0] for block in torch.split(x, BLOCK_ROWS)]
         return torch.cat([block.to(x.device, torch.float32) for block in blocks])
 
     @torch.no_grad()

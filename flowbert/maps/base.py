@@ -14,14 +14,15 @@ from sklearn.base import (
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError
 from flowbert.maps.moments import Moments
 from flowbert.numbers import is_count
+from flowbert.vectors import Vectors
 
 MAPS: dict[str, type["Map"]] = {}
 """Maps by name, in order of definition."""
 
-_BLOCK_ROWS = 2048  # the activations of a flow on more fall out of the caches of a CPU
 _DTYPES = (np.float64, np.float32)
 
 LabelledPairs = tuple[Any, Any, Any]
@@ -135,8 +136,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"X: received the shape {tuple(X.shape)}; expected (N, {dim})"
             )
         mapped = []
-        for start in range(0, len(X), _BLOCK_ROWS):
-            block = X[start : start + _BLOCK_ROWS]
+        for start in range(0, len(X), BLOCK_ROWS):
+            block = X[start : start + BLOCK_ROWS]
             rows = block.detach() if isinstance(block, Tensor) else torch.tensor(block)
             # Apple's GPU has no float64.
             device = "cpu" if rows.device.type == "mps" else rows.device
@@ -147,13 +148,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return whole if isinstance(X, Tensor) else whole.numpy()
 
     def _row_blocks(self, X: Any, reset: bool = True) -> Iterator[Tensor]:
-        """Checked blocks of the rows to fit on; lazy rows (with ``blocks``) are read one by one."""
-        if hasattr(X, "blocks"):
-            self.n_features_in_ = X.shape[1]
+        """Checked blocks of the rows to fit on; vectors are read one by one."""
+        if isinstance(X, Vectors):
+            size: Any = X.shape[1]  # a property in a subclass
+            self.n_features_in_ = size
             yield from map(torch.from_numpy, X.blocks())
         elif isinstance(X, Tensor):
             self.n_features_in_ = check_rows(X).shape[1]
-            yield from torch.split(X.detach(), _BLOCK_ROWS)
+            yield from torch.split(X.detach(), BLOCK_ROWS)
         else:
             rows = validate_data(
                 self,
@@ -163,8 +165,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 ensure_min_samples=self.min_samples,
                 ensure_min_features=self.min_features if reset else 1,
             )
-            for start in range(0, len(rows), _BLOCK_ROWS):
-                yield torch.from_numpy(np.array(rows[start : start + _BLOCK_ROWS]))
+            for start in range(0, len(rows), BLOCK_ROWS):
+                yield torch.from_numpy(np.array(rows[start : start + BLOCK_ROWS]))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,6 +6,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from torch import Tensor
 
 from flowbert.maps.base import AffineMap, LabelledPairs, Map
+from flowbert.vectors import Vectors
 
 
 class Chain(Pipeline):
@@ -85,7 +86,7 @@ class Chain(Pipeline):
             if number:
                 before = self.maps[number - 1]
                 # Lazy rows are read whole only where they are mapped.
-                X = before.transform(X[:] if hasattr(X, "blocks") else X)
+                X = before.transform(X[:] if isinstance(X, Vectors) else X)
                 if pairs is not None:
                     left, right, scores = pairs
                     pairs = before.transform(left), before.transform(right), scores

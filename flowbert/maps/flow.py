@@ -15,6 +15,7 @@ from flowbert.errors import UserError
 from flowbert.flows import Glow
 from flowbert.maps.base import LabelledPairs, Map
 from flowbert.numbers import is_count, is_number
+from flowbert.vectors import Vectors
 
 _TRAINING = (
     "epochs",
@@ -117,7 +118,7 @@ class Flow(Map):
         from flowbert.training.trainer import quiet_trainer
 
         rows = X
-        if not hasattr(X, "blocks"):
+        if not isinstance(X, Vectors):
             rows = torch.cat(list(self._row_blocks(X))).float().cpu().numpy()
         self.output_dim(rows.shape[1])
         self.seed_ = _seed(self.random_state)

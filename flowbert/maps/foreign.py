@@ -10,6 +10,7 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.maps.base import LabelledPairs, Map, check_rows
+from flowbert.vectors import Vectors
 
 
 class Foreign(Map):
@@ -59,7 +60,7 @@ class Foreign(Map):
         Raises:
             UserError: If the transformer cannot be fitted on rows alone.
         """
-        rows = X[:] if hasattr(X, "blocks") else check_rows(X)
+        rows = X[:] if isinstance(X, Vectors) else check_rows(X)
         try:
             self.estimator.fit(np.asarray(rows))
         except (TypeError, ValueError) as error:

@@ -1,18 +1,16 @@
 """Vectors: in arrays, in files, and in the cache of what was encoded."""
 
-from flowbert.vectors.cache import EmbeddingCache, EmbeddingRows
-from flowbert.vectors.files import (
-    VectorFile,
-    check_output,
-    open_vectors,
-    write_vectors,
-)
+from flowbert.vectors.base import VectorArray, Vectors
+from flowbert.vectors.cache import CachedVectors, EmbeddingCache
+from flowbert.vectors.files import VectorFile, as_vectors, check_output, write_vectors
 
 __all__ = [
+    "CachedVectors",
     "EmbeddingCache",
-    "EmbeddingRows",
+    "VectorArray",
     "VectorFile",
+    "Vectors",
+    "as_vectors",
     "check_output",
-    "open_vectors",
     "write_vectors",
 ]

@@ -19,6 +19,7 @@ from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_va
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, load_tensors, map_array, release_pages, save_tensors
 from flowbert.progress import bar
+from flowbert.vectors.base import Vectors
 
 BLOCK_ROWS = 4096
 """Sentences per file; an interruption loses at most one."""
@@ -91,12 +92,12 @@ class EmbeddingCache:
                         argument="cache",
                     ) from error
 
-    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "EmbeddingRows":
+    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
         """Vectors of sentences that are read when they are indexed; missing ones are encoded."""
         found = self._find_tables([encoder])
         self._fill(found, sentences)
         digests = _digests(sentences)
-        return EmbeddingRows([(table, table.find(digests)) for _, table in found])
+        return CachedVectors([(table, table.find(digests)) for _, table in found])
 
     def embed(self, encoder: Encoder, sentences: Sequence[str]) -> Floats:
         """Vectors of sentences, ``(N, D)``, float32; missing ones are encoded."""
@@ -123,11 +124,11 @@ class EmbeddingCache:
         return self._tables[name]
 
 
-class EmbeddingRows:
-    """Rows of a cache by index, ``(N, D)``; memory holds 8 bytes per row, whatever is read.
+class CachedVectors(Vectors):
+    """Vectors of sentences in a cache; memory holds 8 bytes per row, whatever is read.
 
     Args:
-        parts: Tables whose vectors are averaged, and the row numbers in each, ``(N,)``.
+        parts: Tables whose vectors are averaged, and the indices of the rows in each, ``(N,)``.
     """
 
     def __init__(self, parts: "Sequence[tuple[_Table, Indices]]") -> None:
@@ -135,20 +136,12 @@ class EmbeddingRows:
         table, rows = parts[0]
         self.shape = len(rows), table.dim
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, index: Any) -> Floats:
-        """Rows of a slice or an array of indices, ``(n, D)``."""
-        total, *others = (table.take(rows[index]) for table, rows in self._parts)
+    def take(self, indices: Indices) -> Floats:
+        """A copy of some rows, ``(n, D)``, float32."""
+        total, *others = (table.take(rows[indices]) for table, rows in self._parts)
         for vectors in others:
             total += vectors
         return total / np.float32(1 + len(others)) if others else total
-
-    def blocks(self, size: int = 8192) -> Iterator[Floats]:
-        """All rows in order, in blocks ``(n, D)``."""
-        for start in range(0, len(self), size):
-            yield self[start : start + size]
 
 
 class _Table:

@@ -3,31 +3,26 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from flowbert.arrays import Floats
+from flowbert.arrays import BLOCK_ROWS, Floats, Indices
 from flowbert.errors import UserError, choices
-from flowbert.io import digest_stream, map_array, release_pages, write_atomically
+from flowbert.io import map_array, release_pages, write_atomically
+from flowbert.vectors.base import VectorArray, Vectors
 
 FORMATS = (".npy", ".safetensors", ".parquet")
-BLOCK_ROWS = 8192
 
 
-class VectorFile:
-    """N vectors of size D in a file, of which only the rows asked for are in memory.
+class VectorFile(Vectors):
+    """Vectors in a file, of which only the rows that are asked for are in memory.
 
     Args:
         path: A .npy, .safetensors or .parquet file, or a folder of .parquet files.
         column: Tensor or column of lists; needed where there are several.
-
-    Attributes:
-        shape: ``(N, D)``.
 
     Raises:
         UserError: If the file is missing, damaged, or holds no matrix of numbers.
@@ -35,6 +30,7 @@ class VectorFile:
 
     def __init__(self, path: str | Path, column: str | None = None) -> None:
         self.path = Path(path).expanduser()
+        self.name = self.path.name
         self.column = column
         suffix = ".parquet" if self.path.is_dir() else self.path.suffix
         if suffix not in FORMATS:
@@ -57,34 +53,23 @@ class VectorFile:
             raise UserError(f"{path}: has the shape {shape}; expected (N, D)")
         self.shape = int(shape[0]), int(shape[1])
 
-    def __len__(self) -> int:
-        return self.shape[0]
+    def take(self, indices: Indices) -> Floats:
+        """A copy of some rows, ``(n, D)``, float32.
 
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return self.path.name
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the values."""
-        values = (block.tobytes() for block in self.blocks())
-        return digest_stream(chain([list(self.shape)], values))
-
-    def __getitem__(self, rows: Any) -> Floats:
-        """Some rows, ``(n, D)``, float32; parquet is copied into a temporary .npy file first."""
-        chosen = self._checked(self._rows[rows])
+        Rows of parquet are copied into a temporary file when they are first asked for.
+        """
+        chosen = self._checked(self._rows[indices])
         release_pages(self._rows)
         return chosen
 
-    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Floats]:
+    def blocks(self) -> Iterator[Floats]:
         """All rows in order, in blocks ``(n, D)``, float32."""
         if self._is_parquet:
-            yield from self._parquet_blocks(size)
+            yield from self._parquet_blocks()
             return
-        for start in range(0, len(self), size):
+        for start in range(0, len(self), BLOCK_ROWS):
             # Mapped anew: the pages of an older map would stay in memory.
-            yield self._checked(self._map()[start : start + size])
+            yield self._checked(self._map()[start : start + BLOCK_ROWS])
 
     def _checked(self, values: NDArray[Any]) -> Floats:
         with np.errstate(over="ignore"):
@@ -140,9 +125,9 @@ class VectorFile:
         dim = len(first[0].as_py() or ()) if len(first) else 0
         return self._dataset.count_rows(), dim
 
-    def _parquet_blocks(self, size: int) -> Iterator[Floats]:
+    def _parquet_blocks(self) -> Iterator[Floats]:
         dim = self.shape[1]
-        batches = self._dataset.to_batches(columns=[self._name], batch_size=size)
+        batches = self._dataset.to_batches(columns=[self._name], batch_size=BLOCK_ROWS)
         for batch in batches:
             values = batch.column(0).flatten().to_numpy(zero_copy_only=False)
             if batch.column(0).null_count or len(values) != dim * len(batch):
@@ -164,64 +149,15 @@ def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
     return wanted
 
 
-class VectorArray:
-    """N vectors of size D in memory, with what a :class:`VectorFile` offers.
+def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
+    """Vectors of a file, an array or a tensor; those that are some already as they are.
 
     Args:
-        values: Array or tensor ``(N, D)`` of finite numbers.
-
-    Attributes:
-        shape: ``(N, D)``.
-        name: Name in tables.
+        vectors: Path, array or tensor ``(N, D)``, or :class:`Vectors`.
+        column: Tensor or column of a file that has several.
 
     Raises:
-        UserError: If they are no such matrix.
-    """
-
-    name = "vectors"
-
-    def __init__(self, values: Any) -> None:
-        if isinstance(values, Tensor):
-            values = values.detach().float().cpu().numpy()
-        rows = np.asarray(values)
-        if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "fiu":
-            raise UserError(
-                f"received {rows.dtype} of shape {rows.shape}; expected numbers (N, D)",
-                argument="vectors",
-            )
-        with np.errstate(over="ignore"):
-            self._rows: Floats = np.array(rows, dtype=np.float32)
-        if not np.isfinite(self._rows).all():
-            raise UserError(
-                "received NaN or infinite values; expected finite ones",
-                argument="vectors",
-            )
-        self.shape = int(rows.shape[0]), int(rows.shape[1])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> Floats:
-        """Some rows, ``(n, D)``, float32."""
-        chosen: Floats = self._rows[rows]
-        return chosen
-
-    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Floats]:
-        """All rows in order, in blocks ``(n, D)``, float32."""
-        for start in range(0, len(self), size):
-            yield self._rows[start : start + size]
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the values, that of a file with the same ones."""
-        return digest_stream([list(self.shape), *map(bytes, self.blocks())])
-
-
-def open_vectors(vectors: Any, column: str | None = None) -> Any:
-    """Rows to index and to read by blocks, of a file or of an array.
-
-    Raises:
-        UserError: If the file or array holds no matrix of numbers, or an array has a column.
+        UserError: If they are no matrix of finite numbers, or a column is given without a file.
     """
     if isinstance(vectors, str | Path):
         return VectorFile(vectors, column)
@@ -229,7 +165,7 @@ def open_vectors(vectors: Any, column: str | None = None) -> Any:
         raise UserError(
             f"received {column!r}; an array has no columns", argument="column"
         )
-    return VectorArray(vectors)
+    return vectors if isinstance(vectors, Vectors) else VectorArray(vectors)
 
 
 def check_output(path: str | Path) -> None:

@@ -30,7 +30,7 @@ from flowbert.exports import export
 from flowbert.fitting import fit
 from flowbert.model import Model
 from flowbert.training import read_checkpoint
-from flowbert.vectors import EmbeddingCache, open_vectors
+from flowbert.vectors import EmbeddingCache, as_vectors
 
 TABLE = pa.table(
     {
@@ -148,7 +148,7 @@ def test_all_readers(intact: dict[str, bytes], tmp_path: Path) -> None:
     readers: list[Callable[[str], object]] = [
         *READERS,
         WordVectors,
-        lambda path: open_vectors(path)[:],
+        lambda path: as_vectors(path)[:],
     ]
 
     def read(file: Path) -> None:

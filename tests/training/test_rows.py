@@ -1,24 +1,22 @@
-"""Rows of arrays and files, and the data module over them."""
+"""Batches and samples of vectors."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from fits import make_rows
+from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
 from flowbert.training import RowsDataModule
-from flowbert.training.rows import Rows
+from flowbert.vectors import Vectors
 
 ROWS = make_rows(100)
 
 
-class Lazy:
+class Lazy(Vectors):
     """Rows that remember the most asked for at once."""
 
     shape = ROWS.shape
@@ -26,36 +24,9 @@ class Lazy:
     def __init__(self) -> None:
         self.most = 0
 
-    def __getitem__(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
-        self.most = max(self.most, len(index))
-        return ROWS[index]
-
-    def blocks(self, size: int) -> Iterator[NDArray[np.float32]]:
-        yield from np.array_split(ROWS, 7)
-
-
-def sources(folder: Path) -> list[Any]:
-    np.save(folder / "rows.npy", ROWS)
-    mapped = np.load(folder / "rows.npy", mmap_mode="r")
-    return [ROWS, ROWS.astype(np.float64), mapped, torch.from_numpy(ROWS), Lazy()]
-
-
-def test_rows_of_any_source(tmp_path: Path) -> None:
-    index = np.array([5, 3, 99])
-    for source in sources(tmp_path):
-        for rows, expected in (
-            (Rows(source), ROWS),
-            (Rows(source, index), ROWS[index]),
-        ):
-            assert rows.shape == expected.shape == (len(rows), 4)
-            assert rows[np.array([2, 0])].dtype == np.float32
-            assert np.array_equal(rows[np.array([2, 0])], expected[[2, 0]])
-            assert np.array_equal(np.concatenate(list(rows.blocks(8))), expected)
-
-
-def test_distinct_rows_are_counted_up_to_a_limit() -> None:
-    rows = Rows(np.repeat(ROWS[:6], 3, axis=0))
-    assert [rows.count_distinct(limit) for limit in (2, 6, 7)] == [2, 6, 6]
+    def take(self, indices: Indices) -> Floats:
+        self.most = max(self.most, len(indices))
+        return ROWS[indices]
 
 
 def test_batches_samples_and_predictions() -> None:
@@ -80,6 +51,9 @@ def test_batches_samples_and_predictions() -> None:
     (validation,) = data.val_dataloader()
     assert np.array_equal(np.concatenate(list(validation)), ROWS)
     assert data.describe() == {"name": "x", "digest": "d", "fitted": 100}
+    unnamed = RowsDataModule(ROWS.copy()).describe()
+    assert unnamed == RowsDataModule(torch.from_numpy(ROWS)).describe()
+    assert unnamed != RowsDataModule(-ROWS).describe()
 
 
 def test_equal_rows_are_held_out_together() -> None:
@@ -102,7 +76,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (ROWS, {"batch_size": 0}, "batch_size: received 0"),
     (ROWS, {"start_size": 1}, "start_size: received 1"),
     (ROWS, {"workers": -1}, "workers: received -1"),
-    (ROWS[0], {}, r"rows: received the shape \(4,\)"),
+    (ROWS[0], {}, r"vectors: received float32 of shape \(4,\)"),
 ]
 
 

@@ -106,7 +106,7 @@ def test_rows_by_index(make: Callable[[], EmbeddingCache]) -> None:
     assert np.array_equal(rows[order[:11]], all_rows[order[:11]])
     assert np.array_equal(rows[5:9], all_rows[5:9])
     assert rows[order[:0]].shape == make().embed(CountingEncoder(), []).shape == (0, 3)
-    assert np.array_equal(np.concatenate(list(rows.blocks(7))), all_rows)
+    assert np.array_equal(np.concatenate(list(rows.blocks())), all_rows)
     one = make()
     early = one.rows(CountingEncoder(), given)
     one.embed(CountingEncoder(), texts(60))  # rows stay valid while the cache grows
@@ -320,9 +320,9 @@ def test_memory_does_not_grow_with_what_is_read(
         )
 
     rows = EmbeddingCache(tmp_path).rows(CountingEncoder(dim=512), texts(30_000))
-    next(rows.blocks(1000))
+    next(rows.blocks())
     before = resident()
-    for block in rows.blocks(1000):
+    for block in rows.blocks():
         assert block.all()
     # 61 MB were read, in blocks of 2 MB.
     assert resident() - before < 30_000 * 512 * 4 / 4

@@ -11,10 +11,10 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
+from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Moments, Ranges, Scale, Standardization, Whitening, quantize
-from flowbert.vectors import open_vectors, write_vectors
-from flowbert.vectors.files import BLOCK_ROWS
+from flowbert.vectors import as_vectors, write_vectors
 from helpers import rows
 
 X = rows(50, 6).astype(np.float32)
@@ -28,18 +28,18 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_a_file_gives_back_its_rows(path: Path) -> None:
-    opened = open_vectors(path)
+    opened = as_vectors(path)
     assert opened.shape == X.shape
     assert len(opened) == len(X)
-    assert np.array_equal(np.concatenate(list(opened.blocks(7))), X)
+    assert np.array_equal(np.concatenate(list(opened.blocks())), X)
     chosen = np.array([49, 0, 7, 7])
     assert np.array_equal(opened[chosen], X[chosen])
-    assert opened.digest == open_vectors(path).digest
+    assert opened.digest == as_vectors(path).digest
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_maps_fit_on_a_file_as_on_its_rows(path: Path) -> None:
-    by_file, by_rows = Whitening().fit(open_vectors(path)), Whitening().fit(X)
+    by_file, by_rows = Whitening().fit(as_vectors(path)), Whitening().fit(X)
     np.testing.assert_allclose(by_file.transform(X), by_rows.transform(X), atol=1e-6)
 
 
@@ -49,7 +49,7 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
             tmp_path / "parts" / f"{name}.parquet", [part], part.shape, "float32"
         )
     assert np.array_equal(
-        np.concatenate(list(open_vectors(tmp_path / "parts").blocks())), X
+        np.concatenate(list(as_vectors(tmp_path / "parts").blocks())), X
     )
 
 
@@ -64,7 +64,7 @@ def test_parquet_has_the_sentences_beside_the_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8"])
 def test_other_numbers_become_float32(dtype: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X.astype(dtype))
-    opened = open_vectors(tmp_path / "x.npy")
+    opened = as_vectors(tmp_path / "x.npy")
     assert np.array_equal(opened[np.arange(3)], X.astype(dtype)[:3].astype(np.float32))
 
 
@@ -126,7 +126,7 @@ def written(tmp_path: Path, case: str) -> tuple[Path, str | None]:
 def test_files_that_hold_no_vectors_are_named(case: str, tmp_path: Path) -> None:
     file, column = written(tmp_path, case)
     with pytest.raises(UserError, match=file.name):
-        list(open_vectors(file, column).blocks())
+        list(as_vectors(file, column).blocks())
 
 
 def test_an_unknown_extension_writes_nothing(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_memory_does_not_grow_with_the_rows(
     vectors = rows(12 * BLOCK_ROWS, 16).astype(np.float32)
     write_vectors(tmp_path / "x.npy", [vectors], vectors.shape, "float32")
     tracemalloc.start()
-    read(open_vectors(tmp_path / "x.npy"))
+    read(as_vectors(tmp_path / "x.npy"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # A block, its bytes or its copy in float64, of twice the size.

@@ -1,0 +1,127 @@
+"""N vectors of size D, wherever they are: the protocol, arrays, and subsets."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from flowbert.arrays import BLOCK_ROWS, Floats, Indices
+from flowbert.errors import UserError
+from flowbert.io import digest_stream
+from flowbert.seeding import Stream
+
+
+class Vectors(ABC):
+    """N vectors of size D, of which only the rows that are asked for need be in memory.
+
+    A subclass sets :attr:`shape` and defines :meth:`take`. Whatever reads vectors takes one, and a
+    PyTorch DataLoader does, too.
+
+    Attributes:
+        shape: ``(N, D)``.
+        name: Name in tables and messages.
+    """
+
+    shape: tuple[int, int]
+    name: str = "vectors"
+
+    @abstractmethod
+    def take(self, indices: Indices) -> Floats:
+        """A copy of some rows, ``(n, D)``, float32."""
+
+    def blocks(self) -> Iterator[Floats]:
+        """All rows in order, in blocks ``(n, D)``, float32."""
+        for start in range(0, len(self), BLOCK_ROWS):
+            yield self[start : start + BLOCK_ROWS]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Floats:
+        """Rows of a slice or of an array of indices, ``(n, D)``, float32."""
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(len(self)))
+        return self.take(np.asarray(index, dtype=np.int64))
+
+    def __getitems__(self, indices: list[int]) -> Floats:
+        """Rows of a batch of a DataLoader."""
+        return self[indices]
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of shape and values: equal vectors have equal ones, wherever they are."""
+        values = (block.tobytes() for block in self.blocks())
+        return digest_stream(chain([list(self.shape)], values))
+
+    def subset(self, indices: Indices) -> "Vectors":
+        """Some of the rows, which are read when they are asked for."""
+        return _Subset(self, indices)
+
+    def sample(self, size: int, stream: Stream) -> Indices:
+        """Indices of at most ``size`` rows, drawn without replacement."""
+        return stream.rng().permutation(len(self))[:size]
+
+    def count_distinct(self, limit: int) -> int:
+        """Number of distinct rows, counted up to a limit."""
+        distinct: set[bytes] = set()
+        for block in self.blocks():
+            distinct.update(row.tobytes() for row in block)
+            if len(distinct) >= limit:
+                return limit
+        return len(distinct)
+
+
+class VectorArray(Vectors):
+    """Vectors in memory.
+
+    Args:
+        values: Array or tensor ``(N, D)`` of finite numbers; it is not copied.
+
+    Raises:
+        UserError: If they are no such matrix.
+    """
+
+    def __init__(self, values: Any) -> None:
+        if isinstance(values, Tensor):
+            values = values.detach().float().cpu().numpy()
+        rows = np.asarray(values)
+        if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "fiu":
+            raise UserError(
+                f"received {rows.dtype} of shape {rows.shape}; expected numbers (N, D)",
+                argument="vectors",
+            )
+        self._rows = rows
+        self.shape = int(rows.shape[0]), int(rows.shape[1])
+        if not all(np.isfinite(block).all() for block in self.blocks()):
+            raise UserError(
+                "received NaN or infinite values; expected finite ones",
+                argument="vectors",
+            )
+
+    def take(self, indices: Indices) -> Floats:
+        """A copy of some rows, ``(n, D)``, float32."""
+        with np.errstate(over="ignore"):
+            return self._rows[indices].astype(np.float32)
+
+
+class _Subset(Vectors):
+    """Some rows of other vectors.
+
+    Args:
+        vectors: The others.
+        indices: Which of them, ``(n,)``.
+    """
+
+    def __init__(self, vectors: Vectors, indices: Indices) -> None:
+        self._vectors = vectors
+        self._indices = indices
+        self.name = vectors.name
+        self.shape = len(indices), vectors.shape[1]
+
+    def take(self, indices: Indices) -> Floats:
+        """A copy of some rows, ``(n, D)``, float32."""
+        return self._vectors.take(self._indices[indices])
