@@ -14,7 +14,7 @@ from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     EncoderOptions,
     as_sentences,
-    check_device,
+    choose_device,
     open_encoder,
 )
 from flowbert.errors import FlowbertWarning, UserError
@@ -37,7 +37,7 @@ def encode(
     encoder: EncoderOptions | str = "builtin-sample",
     precision: str = "float32",
     output: str | Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     devices: int = 1,
 ) -> Any:
     """Embed sentences with a fitted model or a frozen encoder, or map vectors from elsewhere.
@@ -56,7 +56,7 @@ def encode(
             dimension.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences); only
             a block of vectors is in memory then.
-        device: Device of the encoder.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
         devices: Processes with a device each, which Lightning starts; more than one write a .npy
             file in float32.
 
@@ -81,6 +81,7 @@ def encode(
             f"received {sum(received)} of sentences, input and vectors; expected one",
             argument="input",
         )
+    device = choose_device(device)
     if column is not None and sentences is not None:
         raise UserError(
             argument="column", received=column, expected="none with sentences"
@@ -166,7 +167,6 @@ def _open_model(
             "the settings of the fit",
             argument="encoder",
         )
-    check_device(device)
     fitted = Model.load(model, method, encoder=moved)
     if isinstance(fitted.encoder, torch.nn.Module):
         fitted.encoder.to(device)

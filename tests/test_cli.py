@@ -16,13 +16,16 @@ from typing import Any, get_args
 import jsonargparse
 import numpy as np
 import pytest
+import torch
 import yaml
+from pytorch_lightning import Trainer
 
 import flowbert
 from flowbert.cli import main, names
 from flowbert.cli.options import COMMANDS, MODULES, TRAINED, check, load, option_names
 from flowbert.cli.parser import Parser, make_parser, whole_numbers_first
 from flowbert.data.sample import sample_encoder_path
+from flowbert.encoders import choose_device
 from flowbert.encoders.layers import LAYER_NAMES, SIZES
 from flowbert.encoders.pooling import POOLINGS, parse_pooling
 from flowbert.maps import MAPS, map_names
@@ -464,3 +467,28 @@ def test_whole_numbers_come_first_in_every_option() -> None:
     unions = [parts for parts in hints if {int, float} <= set(parts)]
     assert unions
     assert all(parts.index(int) < parts.index(float) for parts in unions)
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_python_and_the_line_choose_the_device_alike(command: tuple[str, str]) -> None:
+    function = load(COMMANDS[command[0]])
+    default = inspect.signature(function).parameters.get("device")
+    defaults = make_parser(command[0], function).get_defaults()
+    assert (default.default if default else None) == defaults.get("device")
+    assert defaults.get("device") in (None, "auto")
+
+
+def test_the_device_of_a_comparison_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trainer = Trainer(
+        logger=False, enable_checkpointing=False, enable_progress_bar=False
+    )
+    assert choose_device("auto").type == trainer.strategy.root_device.type
+    given = flowbert.compare(methods="raw", bootstrap=0).record["config"]["arguments"]
+    assert given["device"] == choose_device("auto").type
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert choose_device("auto") == torch.device("cuda")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    assert choose_device("auto") == torch.device("mps")

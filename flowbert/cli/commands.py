@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from jsonargparse import Namespace
 
 from flowbert.cli.options import (
@@ -62,8 +61,6 @@ def run(command: str, line: CommandLine) -> None:
         raise UserError("received nothing; expected a file to write", argument="output")
     if isinstance(options.get("encoder"), dict):
         options["encoder"] = EncoderOptions(**options["encoder"])
-    if options.get("device") == "auto":
-        options["device"] = "cuda" if torch.cuda.is_available() else "cpu"
     _print(command, function(**options), options.get("output"))
 
 

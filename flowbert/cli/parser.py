@@ -255,8 +255,6 @@ def make_parser(
         parser.add_argument("--explain", type=str, default=None, help=_HELP["explain"])
     if command in TRAINED:
         _add_training(parser, method)
-    elif "device" in inspect.signature(function).parameters:
-        parser.set_defaults({"device": "auto"})
     return parser
 
 

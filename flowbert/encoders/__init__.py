@@ -14,7 +14,7 @@ from flowbert.encoders.loaded import (
 )
 from flowbert.encoders.options import (
     EncoderOptions,
-    check_device,
+    choose_device,
     open_encoder,
     open_encoders,
 )
@@ -29,8 +29,8 @@ __all__ = [
     "SentenceTransformerFolder",
     "WordVectors",
     "as_sentences",
-    "check_device",
     "check_same_encoder",
+    "choose_device",
     "encode_variants",
     "is_sentence_transformer",
     "load_encoder",

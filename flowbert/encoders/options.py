@@ -54,13 +54,13 @@ def open_encoders(
     Args:
         options: The options, a path, or an encoder as it is.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count.
-        device: Device of the networks.
+        device: Device of the networks, see :func:`choose_device`.
 
     Raises:
         UserError: If an encoder cannot be loaded, an option does not fit it, or the device is not
             here.
     """
-    check_device(device)
+    device = choose_device(device)
     if isinstance(options, str):
         options = EncoderOptions(options)
     if not isinstance(options, EncoderOptions):
@@ -75,10 +75,19 @@ def open_encoders(
     return encoders
 
 
-def check_device(device: torch.device | str) -> None:
-    """Raise a UserError for a device that is not here."""
+def choose_device(device: torch.device | str) -> torch.device:
+    """A device by its name; ``auto`` for the one that a Trainer chooses by itself.
+
+    Raises:
+        UserError: If it is not here.
+    """
+    if device == "auto":
+        here = {"cuda": torch.cuda, "mps": torch.backends.mps}
+        found = [name for name, kind in here.items() if kind.is_available()]
+        return torch.device([*found, "cpu"][0])
     try:
         torch.empty(0, device=device)
+        return torch.device(device)
     # Without CUDA in torch it is an AssertionError.
     except (RuntimeError, AssertionError) as error:
         raise UserError(

@@ -112,7 +112,7 @@ def advise(
     limit: int = 5000,
     seed: int = 0,
     cache: str | EmbeddingCache | None = None,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
 ) -> Advice:
     """Choose layers, pooling and map for a corpus from its sentences alone, without labels.
 
@@ -133,7 +133,7 @@ def advise(
             view of it.
         seed: Seed of the sample, the views and the resamples.
         cache: The embedding cache, or its folder.
-        device: Device of the encoder.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Raises:
         UserError: If an argument is wrong, or there are fewer than 50 such sentences; nothing has

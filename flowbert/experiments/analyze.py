@@ -20,6 +20,7 @@ from flowbert.encoders import (
     EncoderOptions,
     SentenceEncoder,
     check_same_encoder,
+    choose_device,
     open_encoder,
 )
 from flowbert.errors import UserError
@@ -52,7 +53,7 @@ def analyze(
     seed: int = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
 ) -> Analysis:
     """Measure words, sentences and densities of an encoder before and after maps.
 
@@ -75,7 +76,7 @@ def analyze(
         seed: Seed of the sample, the flow and UMAP.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
         cache: The embedding cache, or its folder.
-        device: Device of the encoder.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Raises:
         UserError: If an argument is wrong (nothing has been encoded then), or a map cannot be
@@ -108,6 +109,7 @@ def analyze(
             f"received {len(distinct)} distinct sentences; expected {FEWEST} or more",
             argument="corpus",
         )
+    device = choose_device(device)
     opened = open_encoder(encoder, loaded.sentences, device)
     for method in chosen:
         if method.encoder is not None:

@@ -20,6 +20,7 @@ from flowbert.encoders import (
     Encoder,
     EncoderOptions,
     LoadedSentenceTransformer,
+    choose_device,
     is_sentence_transformer,
     open_encoders,
 )
@@ -59,7 +60,7 @@ def compare(
     bootstrap_seed: int = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
 ) -> Results:
     """Compare encoders x layers x poolings x methods x corpora x tasks x seeds.
 
@@ -96,7 +97,7 @@ def compare(
         output: ``results.json`` to write; finished experiments are kept beside it and not computed
             again by the same code, versions, device and number of threads.
         cache: The embedding cache, or its folder.
-        device: Device of the encoder.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Returns:
         The results, with intervals and verdicts.
@@ -109,6 +110,7 @@ def compare(
         >>> results.score("whitening", "SAMPLE") > results.score("raw", "SAMPLE")
         True
     """
+    device = choose_device(device)
     arguments = _in_words(locals())
     seeds = check_options(seeds, bootstrap, output)
     chosen = parse_candidates(methods)

@@ -15,7 +15,7 @@ import torch
 
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
-from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, check_device
+from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, check_used, choices, nearest
 from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
@@ -91,7 +91,7 @@ def reproduce(
     bootstrap_seed: int = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
 ) -> pd.DataFrame:
     """Measure published rows with their exact settings.
 
@@ -113,7 +113,8 @@ def reproduce(
         output: FILE.json for all results, and FILE.csv for what is returned; finished experiments
             are kept beside them and not computed again.
         cache: The embedding cache, or its folder.
-        device: Device of encoders and flows.
+        device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
+            one.
 
     Returns:
         A line for each row and task, and for the average of several tasks: ``published`` and
@@ -125,7 +126,7 @@ def reproduce(
         UserError: If an argument is wrong, or no row can be run.
     """
     seeds = check_options(seeds, bootstrap, output)
-    check_device(device)
+    device = choose_device(device)
     if bootstrap == 0:
         check_used({"bootstrap_seed": bootstrap_seed or None}, (), "bootstrap 0")
     names = as_list(tasks, "tasks")
