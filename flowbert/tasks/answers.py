@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -92,22 +91,19 @@ class AnswerRanking(Task):
 
     def _by_question(self, items: Floats) -> Floats:
         """Average precision and reciprocal rank ``(2, Q)``; NaN for a question without answer."""
-        from torchmetrics.functional.retrieval import (
-            retrieval_average_precision,
-            retrieval_reciprocal_rank,
+        # Of equal cosines, those of wrong candidates come first.
+        order = np.lexsort((self.is_answer, -items, self.question_of))
+        question, is_answer = self.question_of[order], self.is_answer[order]
+        start = np.searchsorted(question, question)
+        ranks = (np.arange(1, len(order) + 1) - start)[is_answer]
+        found = np.cumsum(is_answer)
+        found = (found - (found - is_answer)[start])[is_answer]
+        answered, first, answers = np.unique(
+            question[is_answer], return_index=True, return_counts=True
         )
-
         values = np.full((2, *self.strata), np.nan)
-        for question in range(*self.strata):
-            rows = self.question_of == question
-            labels = self.is_answer[rows]
-            # torchmetrics takes an answer whose score is not above 0 for a wrong one: it gets
-            # ranks, of right answers behind wrong ones with the same cosine.
-            ranked = torch.from_numpy(labels[np.lexsort((~labels, items[rows]))])
-            ranks = torch.arange(1.0, len(ranked) + 1)
-            if labels.any():
-                values[0, question] = retrieval_average_precision(ranks, ranked)
-                values[1, question] = retrieval_reciprocal_rank(ranks, ranked)
+        values[0, answered] = np.add.reduceat(found / ranks, first) / answers
+        values[1, answered] = 1 / ranks[first]
         return values
 
 
