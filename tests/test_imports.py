@@ -12,7 +12,7 @@ PACKAGE = ROOT / "flowbert"
 ORDER = (
     *("__init__", "errors", "arrays", "numbers", "progress", "seeding", "threads"),
     *("spec", "io", "folders"),
-    *("data", "encoders", "flows", "vectors", "tasks"),
+    *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "methods", "maps", "model"),
     *("analysis", "experiments", "loggers", "reports", "exports"),
     *("encoding", "fitting", "cli", "__main__"),

@@ -15,10 +15,17 @@ from flowbert.errors import UserError, choices
 from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, Record, Task
 from flowbert.tasks.lexical import Lexical, LexicalCharacters
-from flowbert.tasks.measures import alignment, mean_cosine, spearman, uniformity
+from flowbert.tasks.measures import (
+    AGGREGATIONS,
+    alignment,
+    mean_cosine,
+    spearman,
+    sts_spearman,
+    uniformity,
+)
 from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.probe import Probe
-from flowbert.tasks.sts import AGGREGATIONS, POSITIVE_ABOVE, STS, check_measures
+from flowbert.tasks.sts import POSITIVE_ABOVE, STS, check_measures
 
 __all__ = [
     "AGGREGATIONS",
@@ -38,6 +45,7 @@ __all__ = [
     "load_tasks",
     "mean_cosine",
     "spearman",
+    "sts_spearman",
     "uniformity",
 ]
 

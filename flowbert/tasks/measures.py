@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.arrays import Floats
+from flowbert.arrays import Floats, Indices
 from flowbert.seeding import Stream
 from flowbert.threads import MAX_WORKERS, in_threads
 
@@ -96,6 +96,46 @@ def _centred_ranks(values: Floats, weights: Floats) -> Floats:
     return centred
 
 
+AGGREGATIONS = ("all", "mean", "wmean")
+"""Names of the ways in which correlations of a task's subsets become one score."""
+
+
+def sts_spearman(
+    x: Floats, y: Floats, subset_of: Indices, weights: Weights | None = None
+) -> dict[str, float]:
+    """Spearman's correlation by aggregation over the subsets of a task.
+
+    ``all`` is one correlation of all pairs, ``mean`` the plain and ``wmean`` the size-weighted
+    average of the subsets' correlations.
+
+    Args:
+        x: Similarities, ``(N,)``.
+        y: Gold scores, ``(N,)``.
+        subset_of: Index of the subset of each pair, ``(N,)``.
+        weights: How often each pair counts, ``(N,)``, whole numbers; None for once each.
+
+    Returns:
+        The correlations; NaN where one of those that enter is undefined.
+
+    Example:
+        >>> x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 4.0, 3.0])
+        >>> sts_spearman(x, y, np.array([0, 0, 1, 1]))["mean"]
+        0.0
+    """
+    subsets, sizes = np.unique(subset_of, return_counts=True)
+    parts = [subset_of == subset for subset in subsets]
+    correlations = [
+        spearman(x[part], y[part], None if weights is None else weights[part])
+        for part in parts
+    ]
+    scores = (
+        spearman(x, y, weights),
+        float(np.mean(correlations)) if correlations else math.nan,
+        float(np.average(correlations, weights=sizes)) if correlations else math.nan,
+    )
+    return dict(zip(AGGREGATIONS, scores, strict=True))
+
+
 def alignment(x: Array, y: Array) -> float:
     r"""Alignment :math:`\operatorname{mean}_i |\hat x_i - \hat y_i|^2` of positive pairs.
 
@@ -112,18 +152,32 @@ def alignment(x: Array, y: Array) -> float:
         Understanding Contrastive Representation Learning through Alignment and Uniformity on the
         Hypersphere (Wang and Isola, 2020). https://arxiv.org/abs/2005.10242
     """
+    distances = squared_distances(x, y)
+    return alignment_of(distances.sum(), len(distances))
+
+
+def squared_distances(x: Array, y: Array) -> Tensor:
+    """Squared distance of each pair of rows ``(N, D)`` on the unit sphere, ``(N,)``, float64."""
     differences = unit_rows(x) - unit_rows(y)
-    return float(differences.square().sum(dim=1).mean())
+    return differences.square().sum(dim=1)
+
+
+def alignment_of(total: Tensor, count: int) -> float:
+    """The alignment of ``count`` pairs whose squared distances sum to ``total``."""
+    return float(total) / count if count else math.nan
 
 
 def mean_cosine(x: Array) -> float:
     r"""Mean cosine :math:`(|\sum_i \hat x_i|^2 - n) / (n (n - 1))` over all distinct pairs."""
     unit = unit_rows(x)
-    count = len(unit)
+    return mean_cosine_of(unit.sum(dim=0), len(unit))
+
+
+def mean_cosine_of(total: Tensor, count: int) -> float:
+    """The mean cosine of ``count`` vectors whose unit vectors sum to ``total``, ``(D,)``."""
     if count < 2:
         return math.nan
-    total = float(unit.sum(dim=0).square().sum())
-    return (total - count) / (count * (count - 1))
+    return (float(total.square().sum()) - count) / (count * (count - 1))
 
 
 def uniformity(

@@ -17,15 +17,16 @@ from flowbert.numbers import is_count, is_number
 from flowbert.tasks.base import Metric, Scorer, Task, cosines
 from flowbert.tasks.bootstrap import Counts, ResampledSpearman
 from flowbert.tasks.measures import (
+    AGGREGATIONS,
     Weights,
     alignment,
     mean_cosine,
     spearman,
+    sts_spearman,
     undefined_reason,
     uniformity,
 )
 
-AGGREGATIONS = ("all", "mean", "wmean")
 POSITIVE_ABOVE = 0.8
 """Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
@@ -137,18 +138,9 @@ class STS(PairTask):
         self, items: Floats, weights: Weights | None = None
     ) -> dict[Metric, float]:
         """Spearman under each aggregation."""
-        if weights is None:
-            weights = np.ones(self.count)
-        subsets = [
-            spearman(part, gold, drawn)
-            for part, drawn, gold in self._by_subset(items, weights)
-        ]
-        scores = (
-            spearman(items, self.gold, weights),
-            float(np.mean(subsets)),
-            float(np.average(subsets, weights=self.strata)),
-        )
-        return dict(zip(self.metrics, scores, strict=True))
+        subset_of = np.repeat(np.arange(len(self.strata)), self.strata)
+        scores = sts_spearman(items, self.gold, subset_of, weights)
+        return {("spearman", name): score for name, score in scores.items()}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
         """Alignment, uniformity, mean cosine, and the correlation of each subset."""
