@@ -45,6 +45,7 @@ from flowbert.loggers import (
     make_named_loggers,
 )
 from flowbert.maps import (
+    MAPS,
     AnyMap,
     Flow,
     LabelledPairs,
@@ -52,7 +53,6 @@ from flowbert.maps import (
     Scale,
     check_map,
     make_map,
-    map_names,
     steps_of,
 )
 from flowbert.methods import (
@@ -196,7 +196,7 @@ class Run:
         self.method, self.senteval = method, senteval
         self.options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
         if method.isalpha():  # no option, no number
-            check_choice("method", method, dict.fromkeys([*MODULES, *map_names()]))
+            check_choice("method", method, dict.fromkeys([*MODULES, *MAPS]))
         self.template = None if method in MODULES else make_map(method)
         self._saved: dict[str, Any] = {}
         if ckpt_path is not None:

@@ -1,20 +1,28 @@
-"""The grammar of maps and poolings on the command line: ``name[-NUMBER][:option=value]...``."""
+"""The grammar of whatever is chosen by a text: ``name[-NUMBER][:option=value]...``.
 
+Maps, poolings, losses, couplings and the like are written and read in it. A name is registered, or
+an import path such as ``mypackage.maps.MyMap``.
+"""
+
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from flowbert.errors import UserError, choices
-from flowbert.numbers import parse_integer, parse_number
+from flowbert.numbers import is_count, parse_integer, parse_number
 
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
+_SEPARATORS = re.compile(r"[:=,+\s]")
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A parsed specification: name, number after it, options in order."""
+    """A parsed specification: name, number after it, options in order; the argument it is for."""
 
+    argument: str
     text: str
     name: str
     number: int | None
@@ -37,20 +45,34 @@ class Spec:
             if option not in names:
                 raise UserError(
                     f"{self.text}: received the option {option!r}; "
-                    f"expected {choices(names, option)}"
+                    f"expected {choices(names, option)}",
+                    argument=self.argument,
                 )
         arguments = dict(self.options)
         if self.number is not None:
             if size in self.options:
                 raise UserError(
-                    f"{self.text}: received {size} twice; expected the number, or the option"
+                    f"{self.text}: received {size} twice; expected the number, or the option",
+                    argument=self.argument,
                 )
             if size is None:
                 raise UserError(
-                    f"{self.text}: received a number; expected {self.name} without"
+                    f"{self.text}: received a number; expected {self.name} without",
+                    argument=self.argument,
                 )
             arguments[size] = self.number
         return arguments
+
+
+def is_import_path(name: str) -> bool:
+    """Whether a name is written like an import path, ``package.module.Name``.
+
+    Example:
+        >>> is_import_path("mypackage.maps.MyMap"), is_import_path("whitening")
+        (True, False)
+    """
+    parts = name.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
 
 def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
@@ -58,7 +80,7 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
 
     Args:
         text: The specification.
-        known: Names to choose from.
+        known: Names to choose from; import paths pass.
         argument: Name of the argument, for error messages.
 
     Raises:
@@ -72,7 +94,7 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
     number = None
     if name not in known and (match := re.fullmatch(r"(.+)-([0-9]+)", name)):
         name, number = match[1], int(match[2])
-    if name not in known:
+    if name not in known and not is_import_path(name):
         raise UserError(argument=argument, received=text, expected=choices(known, name))
     options: dict[str, Any] = {}
     for option in written:
@@ -84,20 +106,55 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
                 expected="each option once, as name=value",
             )
         options[key] = _value(value)
-    return Spec(text.strip(), name, number, options)
+    return Spec(argument, text.strip(), name, number, options)
 
 
-def word(value: Any) -> str:
-    """A value as a specification writes it: ``true``, ``false``, ``none``, or its text.
+def write_spec(name: str, options: Mapping[str, Any], size: str | None = None) -> str:
+    """The text that :func:`parse_spec` reads.
+
+    Args:
+        name: The name.
+        options: Values by option: None, true or false, finite numbers, words.
+        size: The option that is written as the number after the name.
+
+    Raises:
+        UserError: If the grammar has no text for a value, such as a list.
 
     Example:
-        >>> word(True), word(0.1)
-        ('true', '0.1')
+        >>> write_spec("nulling", {"n": 3, "center": True}, size="n")
+        'nulling-3:center=true'
     """
-    for text, meaning in _WORDS.items():
+    text = name
+    number = options.get(size) if size is not None else None
+    if is_count(number, 0, math.inf):
+        text += f"-{number}"
+        options = {key: value for key, value in options.items() if key != size}
+    for key, value in options.items():
+        written = _write_value(value)
+        if written is None:
+            raise UserError(
+                argument=key,
+                received=value,
+                expected="a number, true, false, none, or a word without spaces and : = + ,",
+            )
+        text += f":{key}={written}"
+    return text
+
+
+def _write_value(value: Any) -> str | None:
+    """The text of a value; None where :func:`_value` would read another value from it."""
+    for word, meaning in _WORDS.items():
         if value is meaning:
-            return text
-    return str(value)
+            return word
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        text = repr(float(value))
+    elif isinstance(value, str) and value and not _SEPARATORS.search(value):
+        text = value
+    else:
+        return None
+    return text if _value(text) == value else None
 
 
 def _value(text: str) -> Any:

@@ -28,7 +28,7 @@ from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import choose_device
 from flowbert.encoders.layers import LAYER_NAMES, SIZES
 from flowbert.encoders.pooling import POOLINGS, parse_pooling
-from flowbert.maps import MAPS, map_names
+from flowbert.maps import MAPS
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -229,9 +229,9 @@ def test_help_describes_every_option(
 
 
 def test_names_are_those_of_the_package() -> None:
-    maps = {name: MAPS[name] for name in map_names()}
+    maps = {name: MAPS.find(name) for name in MAPS}
     assert {
-        name: tuple(inspect.signature(kind).parameters) for name, kind in maps.items()
+        name: tuple(MAPS.options(kind)) for name, kind in maps.items()
     } == names.MAPS
     for name, kind in maps.items():
         sizes = [option for option in names.MAPS[name] if option.startswith("n_")]

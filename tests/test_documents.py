@@ -47,12 +47,9 @@ def commands(path: Path) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def _maps_restored() -> Iterator[None]:
+def _maps_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document may define a map."""
-    before = dict(MAPS)
-    yield
-    MAPS.clear()
-    MAPS.update(before)
+    monkeypatch.setattr(MAPS, "_registered", dict(MAPS._registered))
 
 
 @pytest.mark.usefixtures("_maps_restored")

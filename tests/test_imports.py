@@ -11,7 +11,7 @@ PACKAGE = ROOT / "flowbert"
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
     *("__init__", "errors", "arrays", "numbers", "progress", "seeding", "threads"),
-    *("spec", "io", "folders"),
+    *("spec", "io", "folders", "registry"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "methods", "maps", "model"),
     *("analysis", "experiments", "loggers", "reports", "exports"),

@@ -21,7 +21,7 @@ TRAINABLE = ("flow", "simcse", "sbert", "mlm")
 FLOW = (
     *("levels", "depth", "width", "mixing", "coupling", "mixing_init", "noise"),
     *("epochs", "steps", "batch_size", "start_size", "learning_rate", "weight_decay"),
-    *("schedule", "warmup", "held_out", "random_state", "accelerator"),
+    *("schedule", "warmup", "held_out"),
 )
 WHITENING = ("shrinkage", "exponent", "rank_tolerance")
 Options = Mapping[str, Sequence[str]]
@@ -92,12 +92,11 @@ def _check_chain(text: str, argument: str, known: Options) -> None:
 
 def _check_spec(text: str, argument: str, known: Options) -> None:
     spec = parse_spec(text, known, argument)
+    if spec.name not in known:  # an import path
+        return
     options = known[spec.name]
     sizes = [option for option in options if option.startswith("n_")]
-    try:
-        spec.arguments(options, sizes[0] if sizes else None)
-    except UserError as error:
-        raise UserError(str(error), argument=argument) from error
+    spec.arguments(options, sizes[0] if sizes else None)
 
 
 def check_layers(value: str, argument: str) -> None:

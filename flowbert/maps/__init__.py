@@ -2,6 +2,17 @@
 
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import AnyMap, Chain, as_map
+from flowbert.maps.files import (
+    affine_of,
+    check_map,
+    invalid_reason_of,
+    is_map,
+    load_map,
+    make_map,
+    map_name,
+    save_map,
+    steps_of,
+)
 from flowbert.maps.flow import Flow
 from flowbert.maps.foreign import Foreign
 from flowbert.maps.moments import Moments
@@ -12,18 +23,6 @@ from flowbert.maps.precision import (
     Scale,
     check_precision,
     quantize,
-)
-from flowbert.maps.registry import (
-    affine_of,
-    check_map,
-    invalid_reason_of,
-    is_map,
-    load_map,
-    make_map,
-    map_name,
-    map_names,
-    save_map,
-    steps_of,
 )
 from flowbert.maps.removal import LearnedRemoval, RemoveDirections
 from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
@@ -60,7 +59,6 @@ __all__ = [
     "load_map",
     "make_map",
     "map_name",
-    "map_names",
     "quantize",
     "save_map",
     "steps_of",

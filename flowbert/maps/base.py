@@ -18,10 +18,8 @@ from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError
 from flowbert.maps.moments import Moments
 from flowbert.numbers import is_count
+from flowbert.registry import Registry
 from flowbert.vectors import Vectors
-
-MAPS: dict[str, type["Map"]] = {}
-"""Maps by name, in order of definition."""
 
 _DTYPES = (np.float64, np.float32)
 
@@ -35,23 +33,26 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     Rows may be numpy arrays or torch tensors; the result is of the same kind, on the same device.
 
     Attributes:
-        name: Name of the map in tables and on the command line.
         size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
         seeded: Whether the fit draws random numbers (a parameter ``random_state``).
         supervised: Whether it learns from labelled pairs: ``fit`` wants ``pairs`` then.
     """
 
-    name: ClassVar[str] = ""
     size_parameter: ClassVar[str | None] = None
     seeded: ClassVar[bool] = False
     supervised: ClassVar[bool] = False
     min_features: ClassVar[int] = 1
     min_samples: ClassVar[int] = 1
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if isinstance(cls.name, str) and cls.name:
-            MAPS[cls.name] = cls
+    @property
+    def name(self) -> str:
+        """Name of the class in :data:`MAPS`, or its import path."""
+        return MAPS.name_of(type(self))
+
+    @property
+    def text(self) -> str:
+        """Name and parameters that are not the default, as :func:`make_map` reads them."""
+        return MAPS.write(type(self), self.get_params(deep=False))
 
     @property
     def invalid_reason(self) -> str | None:
@@ -172,6 +173,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+MAPS: Registry[type[Map]] = Registry(
+    "map", base=Map, given=("random_state", "accelerator")
+)
+"""Maps by name; seed and device are those of a fit, no part of a name."""
 
 
 class AffineMap(Map):

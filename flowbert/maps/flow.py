@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps.base import LabelledPairs, Map
+from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.numbers import is_count, is_number
 from flowbert.vectors import Vectors
 
@@ -29,6 +29,7 @@ _TRAINING = (
 EPOCHS = 3
 
 
+@MAPS.register("flow")
 @dataclass(eq=False, repr=False)
 class Flow(Map):
     r"""BERT-flow: a Glow-style flow fitted by :math:`\max \log N(z; 0, I) + \log|\det dz/dx|`.
@@ -61,7 +62,6 @@ class Flow(Map):
         https://arxiv.org/abs/2011.05864
     """
 
-    name = "flow"
     seeded = True
     min_samples = 2
 

@@ -29,9 +29,14 @@ class Foreign(Map):
         self.estimator = estimator
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """The transformer with its parameters that are not the default, in one line."""
         return " ".join(str(self.estimator).split())
+
+    @property
+    def text(self) -> str:
+        """The name."""
+        return self.name
 
     @property
     def seeded(self) -> bool:  # type: ignore[override]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
-from flowbert.maps.base import AffineMap, LabelledPairs, check_rows
+from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, check_rows
 from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
 from flowbert.numbers import is_number
@@ -22,6 +22,7 @@ _CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}
 _SMALLEST_NORM = 1e-12
 
 
+@MAPS.register("nulling")
 @dataclass(eq=False, repr=False)
 class RemoveDirections(AffineMap):
     r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`.
@@ -35,7 +36,6 @@ class RemoveDirections(AffineMap):
         Viswanath, 2018). https://arxiv.org/abs/1702.01417
     """
 
-    name = "nulling"
     size_parameter = "n_directions"
     min_features = 2
 
@@ -74,6 +74,7 @@ class RemoveDirections(AffineMap):
         return self.few_rows(moments, count, f"is nothing without {count} directions")
 
 
+@MAPS.register("learned-removal")
 @dataclass(eq=False, repr=False)
 class LearnedRemoval(AffineMap):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, learned from labels.
@@ -97,7 +98,6 @@ class LearnedRemoval(AffineMap):
         https://arxiv.org/abs/2104.05274
     """
 
-    name = "learned-removal"
     size_parameter = "n_directions"
     supervised = True
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps.base import AffineMap
+from flowbert.maps.base import MAPS, AffineMap
 from flowbert.maps.moments import Moments
 
 _SMALLEST_STD = (
@@ -19,10 +19,9 @@ _SMALLEST_STD = (
 )
 
 
+@MAPS.register("raw")
 class Raw(AffineMap):
     """The embeddings as they are: what every map is compared with."""
-
-    name = "raw"
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The identity."""
@@ -35,6 +34,7 @@ class Raw(AffineMap):
     _invert = _apply
 
 
+@MAPS.register("standardization")
 class Standardization(AffineMap):
     r"""Standard normalization :math:`y_j = (x_j - \mu_j) / \sigma_j`, divisor N - 1.
 
@@ -42,8 +42,6 @@ class Standardization(AffineMap):
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 5.
         https://arxiv.org/abs/2011.05864
     """
-
-    name = "standardization"
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The standardizing map."""
@@ -65,6 +63,7 @@ def standard_deviations(moments: Moments) -> Tensor:
     return torch.where(constant, torch.ones_like(std), std)
 
 
+@MAPS.register("truncation")
 @dataclass(eq=False, repr=False)
 class Truncation(AffineMap):
     """The first k dimensions as they are: what a reduction gives up without any fit.
@@ -73,7 +72,6 @@ class Truncation(AffineMap):
         n_components: Number of dimensions k; None for all.
     """
 
-    name = "truncation"
     size_parameter = "n_components"
 
     n_components: int | None = None
@@ -100,11 +98,16 @@ class KernelMap(AffineMap):
         https://github.com/autoliuweijie/BERT-whitening-pytorch
     """
 
-    name = "kernel"
+    @property
+    def name(self) -> str:
+        """``kernel``; nothing makes a kernel of its name."""
+        return "kernel"
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """Refuse: a kernel is read from a file."""
-        raise TypeError("a KernelMap is not fitted; use KernelMap.read or KernelMap.of")
+        raise UserError(
+            "kernel: received rows to fit on; expected KernelMap.read or KernelMap.of"
+        )
 
     @classmethod
     def of(cls, kernel: NDArray[Any], bias: NDArray[Any]) -> Self:

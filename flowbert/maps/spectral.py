@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning
-from flowbert.maps.base import AffineMap
+from flowbert.maps.base import MAPS, AffineMap
 from flowbert.maps.moments import ROWS_PER_DIRECTION, Moments
 from flowbert.numbers import is_number
 
@@ -87,6 +87,7 @@ class SpectralMap(AffineMap):
         return self.exponent == -0.5 and self._shrinkage(moments) <= self.rank_tolerance
 
 
+@MAPS.register("whitening")
 @dataclass(eq=False, repr=False)
 class Whitening(SpectralMap):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
@@ -111,7 +112,6 @@ class Whitening(SpectralMap):
         tensor([1.0000, 1.0000, 1.0000, 1.0000])
     """
 
-    name = "whitening"
     size_parameter = "n_components"
 
     n_components: int | None = None
@@ -123,6 +123,7 @@ class Whitening(SpectralMap):
         return vectors * scales, (vectors / scales).T.contiguous()
 
 
+@MAPS.register("zca")
 @dataclass(eq=False, repr=False)
 class ZCA(SpectralMap):
     r"""ZCA whitening :math:`y = (x - \mu)\, U \operatorname{diag}(\lambda)^{-1/2} U^T`.
@@ -136,8 +137,6 @@ class ZCA(SpectralMap):
         Optimal Whitening and Decorrelation (Kessy et al., 2018).
         https://arxiv.org/abs/1512.00809
     """
-
-    name = "zca"
 
     shrinkage: float | str = 0.0
     exponent: float = -0.5

@@ -21,7 +21,7 @@ from equivalence.ways import (
 )
 from flowbert.arrays import Floats
 from flowbert.exports import FORMATS
-from flowbert.maps import MAPS, map_names
+from flowbert.maps import MAPS
 
 OPTIONS = [
     "whitening:shrinkage=0.1",
@@ -36,8 +36,8 @@ CHAINS = [
     "learned-removal-8+learned-removal-4",
 ]
 METHODS = [
-    *map_names(),
-    *(f"{name}-8" for name in map_names() if MAPS[name].size_parameter is not None),
+    *MAPS,
+    *(f"{name}-8" for name in MAPS if MAPS.find(name).size_parameter is not None),
     *OPTIONS,
     *CHAINS,
 ]

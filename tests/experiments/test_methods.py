@@ -14,7 +14,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.candidates import Candidate, fit_map, parse_candidates
-from flowbert.maps import Flow, Whitening, make_map
+from flowbert.maps import MAPS, Flow, Whitening, make_map
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
 from helpers import rows
@@ -38,7 +38,7 @@ def test_names_and_estimators() -> None:
 
 
 def test_long_names_are_no_files() -> None:
-    parameters = Flow().get_params().items()
+    parameters = MAPS.options(Flow).items()
     options = [f"{name}={value}" for name, value in parameters if value is not None]
     flow = ":".join(["flow", *options])
     (method,) = parse_candidates([f"{flow}+{flow}"])

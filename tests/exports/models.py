@@ -17,7 +17,7 @@ from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
 OF_FLOW = ("levels", "depth", "width", "coupling")
-AFFINE = [name for name in MAPS if name not in ("flow", "kernel")]
+AFFINE = [name for name in MAPS if name != "flow"]
 CHAINS = ["standardization+whitening-6", FLOW, f"whitening-9+{FLOW}+standardization"]
 
 

@@ -277,7 +277,7 @@ def test_a_kernel_of_others_is_their_map(tmp_path: Path) -> None:
         )
     doubled = KernelMap.read(tmp_path, scale=2.0)
     np.testing.assert_allclose(doubled.transform(X), (2 * X + bias) @ kernel, rtol=1e-9)
-    with pytest.raises(TypeError, match="not fitted"):
+    with pytest.raises(UserError, match="kernel: received rows"):
         doubled.fit(X)
 
 

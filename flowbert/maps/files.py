@@ -1,6 +1,5 @@
 """Maps by name, chains of them, and their files."""
 
-import inspect
 import re
 import warnings
 from collections.abc import Sequence
@@ -11,21 +10,15 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from flowbert import __version__
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import Glow
 from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, AffineMap, Map
 from flowbert.maps.chain import AnyMap, Chain
 from flowbert.maps.flow import Flow
-from flowbert.maps.foreign import Foreign
-from flowbert.spec import parse_spec, word
+from flowbert.registry import imports_refused
 
 _KIND = "map"
-
-
-def map_names() -> list[str]:
-    """Names of the maps that are fitted; a kernel comes from another program."""
-    return [name for name in MAPS if name != "kernel"]
 
 
 def make_map(text: str) -> AnyMap:
@@ -42,24 +35,21 @@ def make_map(text: str) -> AnyMap:
         Whitening(n_components=128, shrinkage=0.1)
     """
     # A plus sign inside a number (1e+3) separates nothing.
-    steps = [_make_step(step) for step in re.split(r"\+(?=\s*[A-Za-z])", text)]
+    steps: list[Map] = [
+        MAPS.make(step, argument="methods")
+        for step in re.split(r"\+(?=\s*[A-Za-z])", text)
+    ]
     return steps[0] if len(steps) == 1 else Chain.of(*steps)
 
 
 def is_map(text: str) -> bool:
-    """Whether a text is the specification of a map."""
+    """Whether a text is the specification of a map; no module is imported to see."""
     try:
-        make_map(text)
+        with imports_refused():
+            make_map(text)
     except UserError:
         return False
     return True
-
-
-def _make_step(text: str) -> Map:
-    spec = parse_spec(text, map_names(), "methods")
-    kind = MAPS[spec.name]
-    names = inspect.signature(kind).parameters
-    return kind(**spec.arguments(names, kind.size_parameter))
 
 
 def steps_of(fitted: AnyMap) -> list[Map]:
@@ -76,25 +66,7 @@ def map_name(fitted: AnyMap) -> str:
         >>> map_name(make_map("whitening-128:shrinkage=0.1+flow"))
         'whitening-128:shrinkage=0.1+flow'
     """
-    return "+".join(map(_step_name, steps_of(fitted)))
-
-
-def _step_name(step: Map) -> str:
-    if isinstance(step, Foreign):
-        return step.name
-    parameters = step.get_params(deep=False)
-    text = step.name
-    size = parameters.pop(step.size_parameter, None) if step.size_parameter else None
-    if size is not None:
-        text += f"-{size}"
-    defaults = inspect.signature(type(step)).parameters
-    for name, value in parameters.items():
-        if (
-            name not in ("random_state", "accelerator")
-            and value != defaults[name].default
-        ):
-            text += f":{name}={word(value)}"
-    return text
+    return "+".join(step.text for step in steps_of(fitted))
 
 
 def check_map(unfitted: AnyMap, dim: int) -> None:
@@ -107,9 +79,7 @@ def check_map(unfitted: AnyMap, dim: int) -> None:
         try:
             dim = step.output_dim(dim)
         except (UserError, TypeError) as error:
-            raise UserError(
-                f"{_step_name(step)}: {error}", argument="methods"
-            ) from error
+            raise UserError(f"{step.text}: {error}", argument="methods") from error
 
 
 def invalid_reason_of(fitted: AnyMap) -> str | None:
@@ -141,7 +111,7 @@ def save_map(fitted: AnyMap, path: str | Path, encoder: str | None = None) -> No
     records = []
     for number, step in enumerate(steps_of(fitted)):
         record: dict[str, Any] = {
-            "name": step.name,
+            "name": MAPS.name_of(type(step)),
             "invalid_reason": step.invalid_reason,
             "parameters": step.get_params(deep=False),
             "features": list(map(str, getattr(step, "feature_names_in_", []))),
@@ -174,11 +144,8 @@ def load_map(path: str | Path, encoder: str | None = None) -> AnyMap:
         )
     steps = []
     for number, record in enumerate(metadata["steps"]):
-        if record["name"] not in MAPS:
-            raise UserError(
-                f"{path}: holds {record['name']!r}; expected {choices(MAPS, record['name'])}"
-            )
-        step = MAPS[record["name"]](**record["parameters"])
+        with imports_refused():
+            step = MAPS.find(record["name"], str(path))(**record["parameters"])
         prefix = f"{number}."
         state = {
             name.removeprefix(prefix): value
