@@ -35,8 +35,9 @@ from flowbert.errors import (
     hear_warnings,
 )
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import Candidate, fit_map
-from flowbert.experiments.spaces import analyze_results
+from flowbert.experiments.analyze import analyze_results
+from flowbert.experiments.candidates import Candidate
+from flowbert.experiments.run import fit_map
 from flowbert.experiments.transfer import warn_of_transfer
 from flowbert.loggers import (
     LOG_TO,
@@ -627,8 +628,7 @@ class Run:
                 device=self.device,
             )
             frozen = [method for method in others if method.encoder is None]
-            maps = {method.name: method.map for method in frozen}
-            warn_of_transfer(self.corpus, self.tasks, maps, self._embed)
+            warn_of_transfer(self.corpus, self.tasks, self.encoder, frozen, self.cache)
         warned = [*self.heard, *results.record.get("warnings", [])]
         results.record["warnings"] = list(dict.fromkeys(warned))
         results.record["fitted_on"] = {"name": self.corpus, "digest": self.digest}

@@ -1,9 +1,10 @@
-"""The spaces of an encoder before and after its maps, on sentences that no map was fitted on."""
+"""The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from flowbert.analysis.spaces import check_kind
 from flowbert.analysis.vectors import analyze_vectors
 from flowbert.analysis.words import token_frames
 from flowbert.arrays import Floats
-from flowbert.data.corpus import load_corpus
+from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders import (
     Encoder,
     EncoderOptions,
@@ -24,18 +25,53 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import fit_map, parse_candidates
-from flowbert.maps import Flow, check_map, invalid_reason_of
-from flowbert.progress import bar
+from flowbert.experiments.candidates import parse_candidates
+from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.results import Results
+from flowbert.experiments.run import run_experiments
+from flowbert.io import sentences_digest
+from flowbert.maps import Flow
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, load_tasks
+from flowbert.tasks import AVERAGE, STS, Task, load_tasks
+from flowbert.tasks.base import Metric
 from flowbert.vectors import EmbeddingCache
 
-FEWEST = 200
-"""Distinct sentences of a corpus, at least."""
-
+_FEWEST_SENTENCES = 200  # of a corpus
 _FEWEST_MEASURED = 20
+_FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
 _SUFFIX = ".analysis.json"
+_SETTING_COLUMNS = ("encoder", "layers", "pooling", "corpus")
+
+
+class _HeldOut(Task):
+    """Sentences whose vectors are analyzed; nothing is scored."""
+
+    kind = "sentences"
+    metrics = ()
+    name = "held out"
+    split = "test"
+    strata = ()
+    count = 0
+
+    def __init__(self, sentences: list[str]) -> None:
+        self.sentences = sentences
+        self.digest = sentences_digest(sentences)
+
+    def items(self, vectors: Tensor) -> Floats:
+        """None."""
+        return np.empty(0)
+
+    def score(self, items: Floats, weights: Any = None) -> dict[Metric, float]:
+        """Nothing."""
+        return {}
+
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """The sentences."""
+        return {self.split: self.sentences}
+
+    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
+        """None."""
+        return (), ()
 
 
 def analyze(
@@ -104,58 +140,51 @@ def analyze(
         )
     loaded = load_corpus(corpus, nli=nli, column=column)
     distinct = list(dict.fromkeys(loaded.sentences))
-    if len(distinct) < FEWEST:
+    if len(distinct) < _FEWEST_SENTENCES:
         raise UserError(
-            f"received {len(distinct)} distinct sentences; expected {FEWEST} or more",
+            f"received {len(distinct)} distinct sentences; expected {_FEWEST_SENTENCES} or more",
             argument="corpus",
         )
     device = choose_device(device)
     opened = open_encoder(encoder, loaded.sentences, device)
-    for method in chosen:
-        if method.encoder is not None:
-            check_same_encoder(method.encoder.identity, opened.identity, method.name)
-        if method.needs_fit and method.supervised:
+    for candidate in chosen:
+        if candidate.encoder is not None:
+            own = candidate.encoder.identity
+            check_same_encoder(own, opened.identity, candidate.name)
+        if candidate.needs_fit and candidate.supervised:
             raise UserError(
-                f"received {method.name}, which learns from labels; expected others",
+                f"received {candidate.name}, which learns from labels; expected others",
                 argument="methods",
             )
-        if method.needs_fit:
-            check_map(method.map, opened.dim)
     order = Stream(seed, "sample").rng().permutation(len(distinct))
     sentences = [distinct[row] for row in order]
     held_out = min(limit, len(distinct) // 2)
     measured, fitting = sentences[:held_out], sentences[held_out:]
+    space, fitted_on = _HeldOut(measured), Corpus(loaded.name, tuple(fitting))
+    corpora: dict[Task, list[Corpus]] = {task: [fitted_on] for task in (space, *scored)}
+    experiments = plan_experiments([opened], chosen, corpora, {}, [seed])
+    rows = np.arange(held_out)
+    samples = {each.key: rows for each in experiments if each.task is space}
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
-    of_tasks = [text for task in scored for text in task.sentences]
-    cache.fill([opened], [*distinct, *of_tasks])
-    x, y = (torch.from_numpy(cache.embed(opened, part)) for part in (fitting, measured))
-    vectors: dict[str, Tensor] = {}
+    results = run_experiments(
+        experiments, cache, None, device, samples=samples, keep_maps=True
+    )
     bits: dict[str, float] = {}
-    pairs: dict[str, tuple[Floats, dict[str, Floats]]] = {
-        f"{task.name} {task.split}": (task.gold, {}) for task in scored
-    }
-    for method in bar(chosen, "Fitting", unit="methods"):
-        fitted, invalid_reason = method.map, invalid_reason_of(method.map)
-        if not method.fitted:
-            fitted, invalid_reason = fit_map(method.map, x, seed=seed, device=device)
-        if invalid_reason is not None:
-            raise UserError(f"{method.name}: {invalid_reason}", argument="methods")
-        vectors[method.name] = fitted.transform(y)
-        for task, (_, cosines) in zip(scored, pairs.values(), strict=True):
-            rows = torch.from_numpy(cache.embed(opened, task.sentences))
-            cosines[method.name] = task.items(fitted.transform(rows))
-        if isinstance(fitted, Flow):
-            bits |= density_bits(fitted.flow_, x, y, method.name)
+    x, y = (torch.from_numpy(cache.embed(opened, part)) for part in (fitting, measured))
+    for record in results.records:
+        name = record.columns["method"]
+        if record.invalid_reason is not None:
+            raise UserError(f"{name}: {record.invalid_reason}", argument="methods")
+        if record.sample is not None and isinstance(record.map, Flow):
+            bits |= density_bits(record.map.flow_, x, y, name)
     words = {"lengths": word_lengths(measured, loaded.sentences)}
     if isinstance(opened, SentenceEncoder):
         words = token_frames(opened, measured, loaded.sentences, seed=seed)
-    analysis = analyze_vectors(
-        measured,
-        vectors,
+    analysis = analyze_results(
+        results,
         setting=opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)},
         bits=bits,
-        pairs=pairs,
         kind=map,
         seed=seed,
         **words,
@@ -163,3 +192,44 @@ def analyze(
     if output is not None:
         analysis.to_json(output)
     return analysis
+
+
+def analyze_results(
+    results: Results, setting: Mapping[str, Any] | None = None, **parts: Any
+) -> Analysis:
+    """Measure the vectors that results keep, and the cosines of their tasks by gold score.
+
+    Each method stands with its first encoder, corpus and seed.
+
+    Args:
+        results: Results of a run or of a file.
+        setting: What the vectors are of; None for what the rows say.
+        **parts: Further arguments of :func:`flowbert.analysis.vectors.analyze_vectors`.
+    """
+    measured = results.frame[results.frame["metric"] == STS.headline]
+    measured = measured[measured["task"] != AVERAGE]
+    measured = measured.drop_duplicates(["task", "split", "method"])
+    pairs = {}
+    for task, items in results.items.items():
+        if isinstance(task, STS):
+            own = measured[measured["experiment"].isin(list(items))]
+            cosines = {
+                method: items[key]
+                for method, key in zip(own["method"], own["experiment"], strict=True)
+                if np.isfinite(items[key]).all()
+            }
+            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    if setting is None:
+        columns = {name: measured[name].unique() for name in _SETTING_COLUMNS}
+        setting = {
+            name: ", ".join(value for value in values if value != "none") or "none"
+            for name, values in columns.items()
+        }
+    enough = len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS
+    vectors = {
+        method: rows
+        for method, rows in results.vectors.items()
+        if enough and rows.shape[1] > 1 and bool(rows.isfinite().all())
+    }
+    sentences = results.sentences if enough else []
+    return analyze_vectors(sentences, vectors, setting=setting, pairs=pairs, **parts)

@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,11 +24,8 @@ from flowbert.maps import (
     Chain,
     Flow,
     Foreign,
-    LabelledPairs,
     Map,
-    Moments,
     Raw,
-    as_map,
     is_map,
     make_map,
     map_name,
@@ -38,7 +33,8 @@ from flowbert.maps import (
 )
 from flowbert.model import Model, model_folder
 
-_ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
+_SET_BY_FIT = ("random_state", "accelerator")
+_OURS = "flowbert."
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +77,31 @@ class Candidate:
 
     @cached_property
     def key(self) -> str:
-        """Digest of the parameters, and of the values of a fitted map."""
-        return digest(map_name(self.map), self._values, self.token)
+        """Digest of all parameters, and of the values of a fitted map."""
+        return digest(self._steps, self._values, self.token)
+
+    @property
+    def _steps(self) -> list[dict[str, Any]]:
+        """Name and parameters of each step, without those that a fit sets by itself."""
+        return [
+            {
+                "name": step.name,
+                "parameters": {
+                    name: _in_words(value)
+                    for name, value in step.get_params(deep=False).items()
+                    if name not in _SET_BY_FIT
+                },
+            }
+            for step in steps_of(self.map)
+        ]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the parameters and the code of flowbert tell what it does, in any process."""
+        own = all(
+            type(step).__module__.startswith(_OURS) for step in steps_of(self.map)
+        )
+        return own and self.token is None
 
     @cached_property
     def _values(self) -> list[str]:
@@ -99,17 +118,7 @@ class Candidate:
 
     def settings(self) -> dict[str, Any]:
         """Name, steps with all their parameters, and digests of fitted values."""
-        steps = [
-            {
-                "name": step.name,
-                "parameters": {
-                    name: _in_words(value)
-                    for name, value in step.get_params(deep=False).items()
-                },
-            }
-            for step in steps_of(self.map)
-        ]
-        return {"name": self.name, "steps": steps, "values": self._values}
+        return {"name": self.name, "steps": self._steps, "values": self._values}
 
 
 def _in_words(value: Any) -> Any:
@@ -233,48 +242,3 @@ def _is_fitted(estimator: Map) -> bool:
     except NotFittedError:
         return False
     return True
-
-
-def fit_map(
-    template: AnyMap,
-    rows: Any,
-    *,
-    moments: Moments | None = None,
-    pairs: LabelledPairs | None = None,
-    seed: int | None = None,
-    device: torch.device | str = "cpu",
-) -> tuple[AnyMap, str | None]:
-    """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
-
-    Args:
-        template: The map with its parameters.
-        rows: Embeddings to fit on, ``(N, D)``.
-        moments: Their moments, if they are known and the map is affine.
-        pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
-        seed: Seed of a flow, or of a transformer whose ``random_state`` is None.
-        device: Device of a flow.
-
-    Returns:
-        The fitted map, and why it is undefined (None if it is not).
-
-    Raises:
-        UserError: If the map learns from labelled pairs and there are none.
-    """
-    check_unseeded(template)
-    fitted: Any = as_map(clone(template))
-    for step in steps_of(fitted):
-        step.check_pairs(pairs)
-    for step in steps_of(fitted):
-        if isinstance(step, Flow):
-            accelerator = _ACCELERATORS[torch.device(device).type]
-            step.set_params(random_state=seed or 0, accelerator=accelerator)
-        elif isinstance(step, Foreign) and step.seeded:
-            step.estimator.set_params(random_state=seed or 0)
-    try:
-        if moments is not None:
-            fitted.fit_moments(moments, pairs)
-        else:
-            fitted.fit(rows, pairs=pairs)
-    except (UserError, ValueError) as error:
-        return fitted, str(error)
-    return fitted, fitted.invalid_reason

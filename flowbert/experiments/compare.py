@@ -26,7 +26,6 @@ from flowbert.encoders import (
 )
 from flowbert.errors import FlowbertWarning, UserError, hear_warnings
 from flowbert.experiments.candidates import Candidate, parse_candidates
-from flowbert.experiments.intervals import add_intervals
 from flowbert.experiments.plan import draw_samples, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
@@ -172,11 +171,11 @@ def compare(
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = heard
     results.record["config"]["arguments"] = arguments
-    add_intervals(results, bootstrap, bootstrap_seed)
+    results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
         if results.vectors and os.environ.get("FLOWBERT_REPORT") != "0":
-            from flowbert.experiments.spaces import analyze_results  # slow to import
+            from flowbert.experiments.analyze import analyze_results  # slow to import
 
             file = Path(output).with_suffix(".analysis.json")
             analyze_results(results).to_json(file)

@@ -1,7 +1,8 @@
-"""Bootstrap estimates: figures with 95% intervals, their differences, and which method to use."""
+"""Bootstrap estimates as arrays: 95% intervals, differences, and which method to use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,99 +12,135 @@ _TAIL = (1 - 0.95) / 2
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
-    """A figure and its bootstrap replicates.
+class Estimates:
+    """Scores and their bootstrap replicates, row by row.
 
     Attributes:
-        value: The figure.
-        replicates: The same on each resample, ``(R,)``; NaN where it does not exist.
+        values: The scores, ``(n,)``.
+        replicates: The same on each resample, ``(n, R)``; NaN where one is undefined.
     """
 
-    value: float
+    values: Floats
     replicates: Floats
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Ends of the 95% percentile interval; NaN without replicates."""
-        finite = self.replicates[np.isfinite(self.replicates)]
-        if not len(finite):
-            return np.nan, np.nan
-        low, high = np.quantile(finite, [_TAIL, 1 - _TAIL])
-        return float(low), float(high)
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> "Estimates":
+        """Those of a slice, a mask or an array of indices."""
+        return Estimates(self.values[rows], self.replicates[rows])
+
+    def __sub__(self, others: "Estimates") -> "Estimates":
+        """Differences on the same resamples; of equal lengths, or one of a single row."""
+        return Estimates(
+            self.values - others.values, self.replicates - others.replicates
+        )
+
+    def mean(self) -> "Estimates":
+        """The plain mean as one row: resample r of each enters resample r of the mean."""
+        return Estimates(
+            self.values.mean(keepdims=True),
+            self.replicates.mean(axis=0, keepdims=True),
+        )
 
     @property
-    def exists(self) -> bool:
-        """Whether there are a figure and an interval."""
-        return bool(np.isfinite(self.value) and np.isfinite(self.replicates).any())
-
-    def __sub__(self, other: "Estimate") -> "Estimate":
-        """The difference on the same resamples."""
-        return Estimate(self.value - other.value, self.replicates - other.replicates)
+    def intervals(self) -> Floats:
+        """Ends of the 95% percentile intervals, ``(n, 2)``; NaN without replicates."""
+        ends: Floats = np.full((len(self), 2), np.nan)
+        finite = np.isfinite(self.replicates)
+        for row in np.flatnonzero(finite.any(axis=1)):
+            drawn = self.replicates[row, finite[row]]
+            ends[row] = np.quantile(drawn, [_TAIL, 1 - _TAIL])
+        return ends
 
     @property
-    def excludes_zero(self) -> bool:
-        """Whether zero lies outside the interval."""
-        low, high = self.interval
-        return low > 0 or high < 0
+    def exist(self) -> Any:
+        """Whether there are a score and an interval, ``(n,)``."""
+        return np.isfinite(self.values) & np.isfinite(self.replicates).any(axis=1)
 
-    def text(self) -> str:
-        """Value and interval x 100: ``"12.4 [10.1, 14.6]"``."""
-        low, high = self.interval
-        return f"{100 * self.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    @property
+    def exclude_zero(self) -> Any:
+        """Whether zero lies outside each interval, ``(n,)``."""
+        low, high = self.intervals.T
+        return (low > 0) | (high < 0)
 
-
-def average(estimates: Sequence[Estimate]) -> Estimate:
-    """Plain average, of tasks or of seeds; resample r of each enters resample r of the average."""
-    value = float(np.mean([each.value for each in estimates]))
-    return Estimate(value, np.mean([each.replicates for each in estimates], axis=0))
-
-
-def differences(estimates: Mapping[str, Estimate]) -> list[list[str]]:
-    """Row minus column of any two, with the interval."""
-    return [
-        [
-            "" if first is second else (first - second).text()
-            for second in estimates.values()
+    def texts(self) -> list[str]:
+        """Scores and intervals x 100, such as ``"12.4 [10.1, 14.6]"``."""
+        return [
+            f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+            for value, (low, high) in zip(self.values, self.intervals, strict=True)
         ]
-        for first in estimates.values()
-    ]
 
 
-def verdict(estimates: Mapping[str, Estimate]) -> str:
+MISSING = Estimates(np.full(1, np.nan), np.full((1, 1), np.nan))
+"""A row without a score."""
+
+
+def joined(*parts: Estimates) -> Estimates:
+    """The rows of all parts, of as many resamples each, or a single one that is missing."""
+    most = max(part.replicates.shape[1] for part in parts)
+    shapes = [(len(part), most) for part in parts]
+    return Estimates(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate(
+            [
+                np.broadcast_to(part.replicates, shape)
+                for part, shape in zip(parts, shapes, strict=True)
+            ]
+        ),
+    )
+
+
+def difference_table(estimates: Estimates) -> list[list[str]]:
+    """Row minus column of any two, with the interval."""
+    table = []
+    for row in range(len(estimates)):
+        texts = (estimates[[row]] - estimates).texts()
+        texts[row] = ""
+        table.append(texts)
+    return table
+
+
+def verdict(names: Sequence[str], estimates: Estimates) -> str:
     """Which method to use, in one line; others are compared with raw, or else with the first one.
 
     Args:
-        estimates: At least two methods that exist, in the order of preference at equal merit.
+        names: Names of the methods, n of them, in the order of preference at equal merit.
+        estimates: Theirs, at least two rows, which exist.
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> raw, whitening = (Estimate(x, x + rng.normal(0, 0.01, 99)) for x in (0.5, 0.7))
-        >>> verdict({"raw": raw, "whitening": whitening}).split(" by")[0]
+        >>> values = np.array([0.5, 0.7])
+        >>> drawn = Estimates(values, values[:, None] + rng.normal(0, 0.01, (2, 99)))
+        >>> verdict(["raw", "whitening"], drawn).split(" by")[0]
         'whitening is better than raw'
     """
-    base = "raw" if "raw" in estimates else next(iter(estimates))
-    best = max(estimates, key=lambda method: estimates[method].value)
-    lead = estimates[best] - estimates[base]
-    close = [
-        method
-        for method, estimate in estimates.items()
-        if method != best and not (estimates[best] - estimate).excludes_zero
-    ]
+    names = list(names)
+    base = names.index("raw") if "raw" in names else 0
+    best = int(estimates.values.argmax())
+    lead = estimates[[best]] - estimates
+    behind = lead.texts()
+    close = ~lead.exclude_zero
+    close[best] = False
+    loss = estimates[[base]] - estimates
     if best == base:
-        parts = [f"nothing is better than {base}"]
-    elif base in close:
+        parts = [f"nothing is better than {names[base]}"]
+    elif close[base]:
         parts = [
-            f"nothing is better than {base}: the lead of {best} is noise ({lead.text()})"
+            f"nothing is better than {names[base]}: the lead of {names[best]} is noise "
+            f"({behind[base]})"
         ]
     else:
-        parts = [f"{best} is better than {base} by {lead.text()}"]
-    for method in close:
-        if method != base:
-            difference = estimates[best] - estimates[method]
-            parts.append(f"{best} and {method} do not differ ({difference.text()})")
-    for method, estimate in estimates.items():
-        loss = estimates[base] - estimate
-        if method != base and loss.interval[0] > 0:
-            parts.append(f"{method} is worse than {base} by {loss.text()}")
-    use = next(method for method in estimates if method == best or method in close)
-    return f"{'; '.join(parts)}. Use: {use}"
+        parts = [f"{names[best]} is better than {names[base]} by {behind[base]}"]
+    for row in np.flatnonzero(close):
+        if row != base:
+            parts.append(
+                f"{names[best]} and {names[row]} do not differ ({behind[row]})"
+            )
+    for row in np.flatnonzero(loss.intervals[:, 0] > 0):
+        if row != base:
+            parts.append(
+                f"{names[row]} is worse than {names[base]} by {loss.texts()[row]}"
+            )
+    close[best] = True
+    return f"{'; '.join(parts)}. Use: {names[int(close.argmax())]}"

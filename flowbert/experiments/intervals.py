@@ -1,53 +1,72 @@
-"""Confidence intervals, averages over tasks and verdicts of a comparison."""
+"""The bootstrap of a comparison: intervals, averages over tasks, differences and verdicts."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flowbert.experiments.estimates import Estimate, average, differences, verdict
-from flowbert.experiments.results import COLUMNS, Results, aggregation_of
+from flowbert.arrays import Floats
+from flowbert.experiments.columns import RESULT_COLUMNS, UNFITTED, aggregation_of
+from flowbert.experiments.estimates import Estimates, joined
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 
-EVERYWHERE = ("none", "given")
-"""Corpora of methods that are not fitted here: they are compared under every corpus."""
+Items = Mapping[Task, Mapping[str, Floats]]
+"""Items ``(K,)`` of the experiments on each task, by their keys."""
 
-_METHOD = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
+_COMPARED = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
 
 
-def add_intervals(results: Results, resamples: int = 1000, seed: int = 0) -> None:
-    """Bootstrap every experiment; add intervals, averages over tasks, differences and verdicts.
+def estimate_rows(
+    frame: pd.DataFrame, items: Items, resamples: int, seed: int
+) -> Estimates:
+    """The bootstrap estimate of each row.
 
-    Methods on one task share their resamples, so that any two of them can be compared.
+    What is measured on one task shares its resamples, so that any two can be compared.
 
     Args:
-        results: Results whose :attr:`Results.items` hold each experiment.
-        resamples: Number of resamples; 0 for none, and no verdict.
+        frame: Rows of results.
+        items: Items of their experiments; those of a row that has none are not resampled.
+        resamples: Number of resamples R; of 0, a single one that is missing.
         seed: Seed.
     """
-    frame = results.frame
-    frame["estimate"] = estimate_rows(results, resamples, seed)
-    pooled = _pool(frame, [*_METHOD, "task", "metric", "aggregation"], "max")
-    tasks = list(results.items)
-    averages = _averages(pooled, [task.name for task in tasks if task.averaged])
-    frame = _below(frame, averages)
-    intervals = [estimate.interval for estimate in frame["estimate"]]
-    frame[["low", "high"]] = np.array(intervals).reshape(-1, 2)
-    results.frame = frame[list(COLUMNS)].infer_objects()
-    rows = _below(pooled, averages)
-    comparisons = dict(_comparisons(rows, tasks)) if resamples else {}
-    results.record |= {
-        "verdicts": [
-            f"{title}: {verdict(estimates)}" for title, estimates in comparisons.items()
-        ],
-        "differences": {
-            title: {"methods": list(estimates), "cells": differences(estimates)}
-            for title, estimates in comparisons.items()
-        },
-        "bootstrap": {"resamples": resamples, "seed": seed},
-    }
+    drawn: dict[tuple[str, ...], Floats] = {}
+    for task, of_task in items.items():
+        finite = {key: row for key, row in of_task.items() if np.isfinite(row).all()}
+        if resamples and finite:
+            for metric, scores in task.resample(finite, resamples, seed).items():
+                for key, row in zip(finite, scores, strict=True):
+                    drawn[key, *metric] = row
+    replicates: Floats = np.full((len(frame), max(resamples, 1)), np.nan)
+    keys = frame[["experiment", "metric", "aggregation"]].itertuples(index=False)
+    for row, key in zip(replicates, keys, strict=True):
+        row[:] = drawn.get(tuple(key), np.nan)
+    return Estimates(frame["value"].to_numpy(np.float64), replicates)
+
+
+def with_averages(
+    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
+) -> tuple[pd.DataFrame, dict[str, tuple[list[str], Estimates]]]:
+    """Rows with their intervals and those of averages over tasks, and what verdicts are about.
+
+    Args:
+        frame: Rows of results, without averages.
+        estimates: Theirs.
+        tasks: The tasks.
+
+    Returns:
+        All rows; and by title the names of what is compared and its estimates.
+    """
+    keys = [*_COMPARED, "task", "metric", "aggregation"]
+    over_seeds, of_seeds = _pool(frame, estimates, keys, "max")
+    averaged = [task.name for task in tasks if task.averaged]
+    averages, of_averages = _averages(over_seeds, of_seeds, averaged)
+    whole = _below(frame, averages)
+    whole[["low", "high"]] = joined(estimates, of_averages).intervals
+    rows = _below(over_seeds, averages)
+    compared = dict(_comparisons(rows, joined(of_seeds, of_averages), tasks))
+    return whole[list(RESULT_COLUMNS)].infer_objects(), compared
 
 
 def _below(frame: pd.DataFrame, averages: pd.DataFrame) -> pd.DataFrame:
@@ -56,52 +75,41 @@ def _below(frame: pd.DataFrame, averages: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts or [frame], ignore_index=True)
 
 
-def estimate_rows(results: Results, resamples: int, seed: int) -> list[Estimate]:
-    """The bootstrap estimate of each row of the frame, see :func:`add_intervals`."""
-    replicates = {}
-    for task, items in results.items.items():
-        finite = {
-            experiment: row
-            for experiment, row in items.items()
-            if np.isfinite(row).all()
-        }
-        if resamples and finite:
-            for metric, values in task.resample(finite, resamples, seed).items():
-                for experiment, row in zip(finite, values, strict=True):
-                    replicates[experiment, *metric] = row
-    missing = np.full(max(resamples, 1), np.nan)
-    rows = results.frame[["experiment", "metric", "aggregation", "value"]]
-    return [
-        Estimate(value, replicates.get(tuple(key), missing))
-        for *key, value in rows.itertuples(index=False)
-    ]
-
-
-def _pool(frame: pd.DataFrame, keys: list[str], pairs: str) -> pd.DataFrame:
-    """One row per group: the average of its estimates; sum or maximum of its pairs."""
+def _pool(
+    frame: pd.DataFrame, estimates: Estimates, keys: list[str], pairs: str
+) -> tuple[pd.DataFrame, Estimates]:
+    """One row per group: the mean of its estimates; sum or maximum of its pairs."""
     groups = frame.groupby(keys, sort=False)
-    pooled = groups.agg(estimate=("estimate", average), pairs=("pairs", pairs))
-    values = [estimate.value for estimate in pooled["estimate"]]
-    return pooled.assign(value=values).reset_index()
+    pooled = groups.agg(pairs=("pairs", pairs)).reset_index()
+    numbers = groups.ngroup().to_numpy()
+    means = [estimates[numbers == number].mean() for number in range(len(pooled))]
+    of_groups = joined(*means) if means else estimates[:0]
+    return pooled.assign(value=of_groups.values), of_groups
 
 
-def _averages(pooled: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
-    """The average over the tasks of a split, for methods with a figure on each of them."""
-    chosen = pooled[(pooled["metric"] == "spearman") & pooled["task"].isin(tasks)]
-    chosen = chosen[chosen["aggregation"].isin(AGGREGATIONS)]
-    averages = [chosen[:0]]
+def _averages(
+    pooled: pd.DataFrame, estimates: Estimates, tasks: Sequence[str]
+) -> tuple[pd.DataFrame, Estimates]:
+    """The average over the tasks of a split, for methods with a score on each of them."""
+    of_tasks = (pooled["metric"] == "spearman") & pooled["task"].isin(tasks)
+    chosen = pooled[of_tasks & pooled["aggregation"].isin(AGGREGATIONS)]
+    frames, parts = [chosen[:0]], [estimates[:0]]
     for _, same in chosen.groupby(["aggregation", "split"], sort=False):
         count = same["task"].nunique()
-        complete = same[same.groupby(_METHOD)["task"].transform("size") == count]
+        complete = same[same.groupby(_COMPARED)["task"].transform("size") == count]
         if count > 1 and len(complete):
-            averages.append(_pool(complete, [*_METHOD, "aggregation"], "sum"))
+            own = estimates[complete.index.to_numpy()]
+            frame, means = _pool(complete, own, [*_COMPARED, "aggregation"], "sum")
+            frames.append(frame)
+            parts.append(means)
     constant: dict[str, Any] = {"task": AVERAGE, "metric": "spearman", "seed": None}
-    return pd.concat(averages).assign(**constant, reason="", experiment="")
+    averages = pd.concat(frames).assign(**constant, reason="", experiment="")
+    return averages, joined(*parts)
 
 
 def _comparisons(
-    rows: pd.DataFrame, tasks: Sequence[Task]
-) -> Iterator[tuple[str, dict[str, Estimate]]]:
+    rows: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
+) -> Iterator[tuple[str, tuple[list[str], Estimates]]]:
     """What verdicts are about: the average, or the only averaged task; then every other task."""
     averaged = {task.name for task in tasks if task.averaged}
     deciding = {
@@ -112,20 +120,23 @@ def _comparisons(
         for task in sorted(tasks, key=lambda task: not task.averaged)
         if task.headline
     }
+    rows = rows[estimates.exist]
+    rows = rows[rows["encoder"] != "none"]  # references are no methods
     for name, metric in deciding:
         chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
         chosen = chosen[chosen["aggregation"] == aggregation_of(metric)]
-        chosen = chosen[[estimate.exists for estimate in chosen["estimate"]]]
-        chosen = chosen[chosen["encoder"] != "none"]  # references are no methods
         title = f"{name} {metric}"
-        yield from _compared(_under_every_corpus(chosen), "method", "encoder", title)
-        title += ", between encoders"
-        yield from _compared(chosen, "encoder", "method", title)
+        everywhere = _under_every_corpus(chosen)
+        for names, own in (
+            *_compared(everywhere, "method", "encoder", title),
+            *_compared(chosen, "encoder", "method", f"{title}, between encoders"),
+        ):
+            yield names, (list(own), estimates[list(own.values())])
 
 
 def _under_every_corpus(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with what is not fitted here repeated under every corpus."""
-    fitted = ~rows["corpus"].isin(EVERYWHERE)
+    fitted = ~rows["corpus"].isin(UNFITTED)
     corpora = rows["corpus"][fitted].unique()
     if not len(corpora):
         return rows.assign(corpus="none")
@@ -138,12 +149,11 @@ def _under_every_corpus(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(
     rows: pd.DataFrame, column: str, other: str, title: str
-) -> Iterator[tuple[str, dict[str, Estimate]]]:
-    """Methods, or encoders, on the same resamples, all else equal."""
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """By title, the rows of methods, or encoders, that are compared, all else equal."""
     shared = [other, "layers", "pooling", "split", "corpus"]
     varying = [rows[name].nunique() > 1 for name in shared]
     for values, own in rows.groupby(shared, sort=False):
         if len(own) > 1:
             parts = [title, *itertools.compress(values, varying)]
-            estimates = zip(own[column], own["estimate"], strict=True)
-            yield ", ".join(parts), dict(estimates)
+            yield ", ".join(parts), dict(zip(own[column], own.index, strict=True))

@@ -60,7 +60,8 @@ class Experiment:
     @property
     def lasting(self) -> bool:
         """Whether the settings tell it from all others, also those of other processes."""
-        return self.candidate.token is None and getattr(self.encoder, "lasting", True)
+        own = type(self.task).__module__.startswith("flowbert.")
+        return own and self.candidate.lasting and getattr(self.encoder, "lasting", True)
 
     def settings(self) -> dict[str, Any]:
         """All settings in words."""
@@ -68,7 +69,7 @@ class Experiment:
         return {
             "encoder": {**self.encoder.describe(), "identity": self.identity},
             "method": self.candidate.settings(),
-            "corpus": None if corpus is None else corpus_settings(corpus),
+            "corpus": None if corpus is None else _corpus_settings(corpus),
             "labels": {"pairs": sum(map(len, self.labels)), "digest": self._labels},
             "seed": self.seed,
             "task": self.task.settings(),
@@ -87,11 +88,10 @@ class Experiment:
             "split": self.task.split,
             "pairs": self.task.count,
             "supervised": self.candidate.supervised,
-            "experiment": self.key,
         }
 
 
-def corpus_settings(corpus: Corpus) -> dict[str, Any]:
+def _corpus_settings(corpus: Corpus) -> dict[str, Any]:
     """A corpus in words."""
     return {
         "name": corpus.name,
@@ -166,14 +166,13 @@ def plan_experiments(
 
 
 def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """Cells without repetitions; two that differ have different names in the table."""
+    """Experiments without repetitions; two that differ have different names in the table."""
     known: dict[tuple[Any, ...], Experiment] = {}
     for experiment in experiments:
         columns = experiment.columns()
-        key = columns.pop("experiment")
         measured = (experiment.task.kind, experiment.task.metrics)
         first = known.setdefault((*columns.values(), *measured), experiment)
-        if first.key != key:
+        if first.key != experiment.key:
             names = ", ".join(f"{name} {value}" for name, value in columns.items())
             raise UserError(
                 f"compare: received two different experiments called {names}; expected encoders, "

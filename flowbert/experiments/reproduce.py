@@ -20,8 +20,7 @@ from flowbert.errors import UserError, check_used, choices, nearest
 from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.copies import IS_COPY, OTHER_NAME, describe_copy
-from flowbert.experiments.estimates import Estimate, average
-from flowbert.experiments.intervals import estimate_rows
+from flowbert.experiments.estimates import MISSING, Estimates, joined
 from flowbert.experiments.plan import Experiment, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.io import write_atomically
@@ -158,16 +157,15 @@ def reproduce(
         experiment.key: experiment for own in experiments.values() for experiment in own
     }
     results = run_experiments(list(distinct.values()), cache, output, device)
-    estimates = estimate_rows(results, bootstrap, bootstrap_seed)
-    results.frame[["low", "high"]] = [estimate.interval for estimate in estimates]
-    figures = results.frame.assign(estimate=estimates)
-    figures = figures[figures["metric"] == "spearman"]
+    estimates = results.estimates(bootstrap, bootstrap_seed)
+    results.frame[["low", "high"]] = estimates.intervals
+    scores = results.frame[results.frame["metric"] == "spearman"]
     lines: list[dict[str, Any]] = []
     for row in chosen.itertuples():
         keys = [experiment.key for experiment in experiments.get(row.id, [])]
-        own = figures[figures["experiment"].isin(keys)]
+        own = scores[scores["experiment"].isin(keys)]
         own = own[own["aggregation"] == row.aggregation]
-        lines += _compare(row, names, own)
+        lines += _compare(row, names, own, estimates)
     comparison = pd.DataFrame(lines)
     if output is not None:
         results.record["published"] = lines
@@ -297,34 +295,36 @@ class _Plan:
 def _compare(
     row: Any,
     tasks: Sequence[str],
-    figures: pd.DataFrame,
+    scores: pd.DataFrame,
+    estimates: Estimates,
 ) -> Iterator[dict[str, Any]]:
     """A line for each task of a published row, and for their average."""
     tasks = [task for task in tasks if np.isfinite(getattr(row, task))]
-    estimates = []
+    means = []
     for task in tasks:
-        own = figures[figures["task"] == task]
-        missing = Estimate(np.nan, np.full(1, np.nan))
-        estimate = average(list(own["estimate"])) if len(own) else missing
-        estimates.append(estimate)
+        own = scores[scores["task"] == task]
+        mean = MISSING
+        if len(own):
+            mean = estimates[own.index.to_numpy()].mean()
+        means.append(mean)
         notes = [row.note, *own["reason"].unique()]
-        yield _line(row, task, getattr(row, task), estimate) | {
+        yield _line(row, task, getattr(row, task), mean) | {
             "std": 100 * own["value"].std(),
             "note": "; ".join(filter(None, notes)),
         }
     if len(tasks) > 1:
         figure = float(np.mean([getattr(row, task) for task in tasks]))
-        yield _line(row, AVERAGE, figure, average(estimates))
+        yield _line(row, AVERAGE, figure, joined(*means).mean())
 
 
-def _line(row: Any, task: str, figure: float, estimate: Estimate) -> dict[str, Any]:
-    low, high = estimate.interval
+def _line(row: Any, task: str, figure: float, estimate: Estimates) -> dict[str, Any]:
+    ((low, high),) = estimate.intervals.tolist()
     line = {
         "row": row.id,
         "task": task,
         "aggregation": row.aggregation,
         "published": figure,
-        "ours": 100 * estimate.value,
+        "ours": 100 * float(estimate.values[0]),
         "low": 100 * low,
         "high": 100 * high,
         "std": np.nan,

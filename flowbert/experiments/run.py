@@ -1,34 +1,38 @@
-"""Computing the experiments of a comparison: one pass for each backbone, one fit for each map."""
+"""Experiments are run: the only code that fits a map and measures it."""
 
 import datetime
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from sklearn.base import clone
 from torch import Tensor
 
-from flowbert.arrays import Floats
+from flowbert.arrays import Floats, Indices
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
-from flowbert.errors import FlowbertWarning
-from flowbert.experiments.candidates import fit_map
-from flowbert.experiments.environment import changed_entries, environment
-from flowbert.experiments.plan import Experiment, corpus_settings
-from flowbert.experiments.results import Results, plain
-from flowbert.io import digest, load_tensors, save_tensors
+from flowbert.errors import UserError
+from flowbert.experiments.candidates import check_unseeded
+from flowbert.experiments.environment import environment
+from flowbert.experiments.kept import KeptRecords
+from flowbert.experiments.plan import Experiment
+from flowbert.experiments.results import Results
+from flowbert.io import digest
 from flowbert.maps import (
     AffineMap,
     AnyMap,
+    Flow,
+    Foreign,
     LabelledPairs,
     Moments,
     Raw,
+    as_map,
     invalid_reason_of,
+    steps_of,
 )
 from flowbert.progress import bar
 from flowbert.seeding import Stream
@@ -39,10 +43,7 @@ from flowbert.vectors import EmbeddingCache, Vectors
 SAMPLE_SIZE = 1000
 """Sentences whose vectors are kept for the analysis of a comparison."""
 
-_KIND = "experiment of a comparison"
-
-Finished = tuple[Record, Tensor | None]
-"""Scores of an experiment, and vectors ``(S, k)`` of a sample of its sentences."""
+_ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 
 
 def run_experiments(
@@ -50,69 +51,143 @@ def run_experiments(
     cache: str | EmbeddingCache | None = None,
     output: str | Path | None = None,
     device: str | torch.device = "cpu",
+    *,
+    samples: Mapping[str, Indices] | None = None,
+    keep_maps: bool = False,
 ) -> Results:
-    """Compute experiments; each map is fitted once for all tasks that share its corpus.
+    """Fit and measure; each backbone makes one pass, each map is fitted once for all its tasks.
 
     Args:
-        experiments: The experiments.
+        experiments: What :func:`flowbert.experiments.plan.plan_experiments` returned.
         cache: The embedding cache, or its folder.
-        output: File of results; finished experiments are kept beside it, one file each, and taken
-            from there while code, versions, device and threads are the same.
+        output: File of results; finished records are kept beside it, one file each, and taken from
+            there while settings, code, versions, device and threads are the same.
         device: Device on which flows are fitted.
+        samples: Rows ``(S,)`` of the task's sentences whose vectors are kept with the results, by
+            key of the experiment; None for 1000 sentences of the first task of scored pairs, once
+            for each candidate.
+        keep_maps: Whether the records have their fitted maps.
+
+    Returns:
+        The results, without intervals: see :meth:`Results.add_intervals`.
     """
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
     here = environment(device)
-    files: dict[str, Path] = {}
-    if output is not None:
-        folder = Path(output).with_suffix(".experiments")
-        files = {
-            experiment.key: folder / f"{experiment.key}.safetensors"
-            for experiment in experiments
-            if experiment.lasting
-        }
-    finished = _read_all(files, here)
-    pending = [
-        experiment for experiment in experiments if experiment.key not in finished
-    ]
-    _encode(pending, cache)
+    samples = _first_samples(experiments) if samples is None else samples
+    kept = KeptRecords(output, here)
+    records = {} if keep_maps else kept.read(experiments, samples)
     by_fit: dict[str, list[Experiment]] = defaultdict(list)
-    for experiment in pending:
-        by_fit[experiment.fit_key].append(experiment)
-    sampled = _sampled(experiments)
-    embedded = None
+    for experiment in experiments:
+        if experiment.key not in records:
+            by_fit[experiment.fit_key].append(experiment)
+    _encode([each for same in by_fit.values() for each in same], cache)
+    encoded = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
-        encoder = same[0].encoder
-        if embedded is None or embedded.encoder is not encoder:
-            embedded = _Embedded(encoder, cache)
-        fitted, invalid_reason = _fit(same[0], embedded, device)
+        if encoded is None or encoded.encoder is not same[0].encoder:
+            encoded = _Encoded(same[0].encoder, cache)
+        fitted, reason = fit_experiment(same[0], encoded, device)
         for experiment in same:
-            vectors, sample = embedded.task(experiment.task), None
-            if invalid_reason is None:
-                vectors = fitted.transform(vectors)
-                sample = (
-                    vectors[_sample(experiment.task)] if experiment in sampled else None
-                )
-            finished[experiment.key] = (
-                experiment.task.measure(vectors, invalid_reason),
-                sample,
-            )
-            if experiment.key in files:
-                _write(
-                    files[experiment.key],
-                    *finished[experiment.key],
-                    experiment.settings(),
-                    here,
-                )
-    results = _results(experiments, finished, here)
-    for experiment in sampled:
-        results.sentences = [
-            experiment.task.sentences[row] for row in _sample(experiment.task)
-        ]
-        _, sample = finished[experiment.key]
-        if sample is not None:
-            results.vectors[experiment.candidate.name] = sample
-    return results
+            vectors, rows = encoded.task(experiment.task), samples.get(experiment.key)
+            record = measure_experiment(experiment, fitted, reason, vectors, rows)
+            record = replace(record, environment=here)
+            kept.write(experiment, record)
+            records[experiment.key] = replace(record, map=fitted if keep_maps else None)
+    return _results(experiments, records, samples, here)
+
+
+def fit_map(
+    template: AnyMap,
+    rows: Any,
+    *,
+    moments: Moments | None = None,
+    pairs: LabelledPairs | None = None,
+    seed: int | None = None,
+    device: torch.device | str = "cpu",
+) -> tuple[AnyMap, str | None]:
+    """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
+
+    Args:
+        template: The map with its parameters.
+        rows: Embeddings to fit on, ``(N, D)``.
+        moments: Their moments, if they are known and the map is affine.
+        pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
+        seed: Seed of a flow, or of a transformer whose ``random_state`` is None.
+        device: Device of a flow.
+
+    Returns:
+        The fitted map, and why its results are undefined (None if they are not).
+
+    Raises:
+        UserError: If the map learns from labelled pairs and there are none.
+    """
+    check_unseeded(template)
+    fitted: Any = as_map(clone(template))
+    for step in steps_of(fitted):
+        step.check_pairs(pairs)
+    for step in steps_of(fitted):
+        if isinstance(step, Flow):
+            accelerator = _ACCELERATORS[torch.device(device).type]
+            step.set_params(random_state=seed or 0, accelerator=accelerator)
+        elif isinstance(step, Foreign) and step.seeded:
+            step.estimator.set_params(random_state=seed or 0)
+    try:
+        if moments is not None:
+            fitted.fit_moments(moments, pairs)
+        else:
+            fitted.fit(rows, pairs=pairs)
+    except (UserError, ValueError) as error:
+        return fitted, str(error)
+    return fitted, fitted.invalid_reason
+
+
+def fit_experiment(
+    experiment: Experiment, encoded: "_Encoded", device: str | torch.device
+) -> tuple[AnyMap, str | None]:
+    """The experiment's map, and why it is undefined (None if it is not)."""
+    candidate = experiment.candidate
+    if candidate.fitted:
+        return candidate.map, invalid_reason_of(candidate.map)
+    if experiment.corpus is None:
+        return Raw().fit(torch.zeros(1, experiment.encoder.dim)), None
+    affine = isinstance(candidate.map, AffineMap)
+    return fit_map(
+        candidate.map,
+        encoded.rows(experiment.corpus),
+        moments=encoded.moments(experiment.corpus) if affine else None,
+        pairs=encoded.pairs(experiment.labels),
+        seed=experiment.seed,
+        device=device,
+    )
+
+
+def measure_experiment(
+    experiment: Experiment,
+    fitted: AnyMap,
+    reason: str | None,
+    vectors: Tensor,
+    rows: Indices | None,
+) -> Record:
+    """What the task says of vectors that the map has mapped.
+
+    Args:
+        experiment: What is measured.
+        fitted: Its map.
+        reason: Why the map is undefined; None if it is not.
+        vectors: Embeddings of the task's sentences, ``(M, D)``.
+        rows: Rows of the sentences whose mapped vectors are kept; None for none.
+    """
+    if reason is None:
+        vectors = fitted.transform(vectors)
+    record = experiment.task.measure(vectors, reason)
+    return replace(
+        record,
+        key=experiment.key,
+        columns=experiment.columns(),
+        settings=experiment.settings(),
+        invalid_reason=reason,
+        sample=None if rows is None or reason is not None else vectors[rows],
+    )
 
 
 def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
@@ -131,7 +206,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
         cache.fill(list(group), list(sentences[key]))
 
 
-class _Embedded:
+class _Encoded:
     """What all maps of an encoder share; memory holds that of one encoder."""
 
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
@@ -170,179 +245,65 @@ class _Embedded:
         return embed_pairs(lambda texts: self._cache.embed(self.encoder, texts), labels)
 
 
-def _fit(
-    experiment: Experiment, embedded: _Embedded, device: str | torch.device
-) -> tuple[AnyMap, str | None]:
-    """The experiment's map, and why it is undefined (None if it is not)."""
-    method = experiment.candidate
-    if method.fitted:
-        return method.map, invalid_reason_of(method.map)
-    if experiment.corpus is None:
-        return Raw().fit(torch.zeros(1, experiment.encoder.dim)), None
-    affine = isinstance(method.map, AffineMap)
-    return fit_map(
-        method.map,
-        embedded.rows(experiment.corpus),
-        moments=embedded.moments(experiment.corpus) if affine else None,
-        pairs=embedded.pairs(experiment.labels),
-        seed=experiment.seed,
-        device=device,
-    )
-
-
-def _sampled(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """The first experiment of each method on the first STS task: their vectors are analyzed."""
-    tasks = [
-        experiment.task
-        for experiment in experiments
-        if isinstance(experiment.task, STS)
-    ]
+def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
+    """Rows of the first experiment of each candidate on the first task of scored pairs."""
+    tasks = [each.task for each in experiments if isinstance(each.task, STS)]
     first: dict[str, Experiment] = {}
     for experiment in experiments:
         if experiment.task in tasks[:1]:
             first.setdefault(experiment.candidate.name, experiment)
-    return list(first.values())
-
-
-def _sample(task: Task) -> NDArray[np.int64]:
-    """Rows of the sentences whose vectors are kept."""
-    return Stream(0, "sample").rng().permutation(len(task.sentences))[:SAMPLE_SIZE]
+    rng = Stream(0, "sample").rng()
+    order = rng.permutation(len(tasks[0].sentences)) if tasks else None
+    return (
+        {}
+        if order is None
+        else {each.key: order[:SAMPLE_SIZE] for each in first.values()}
+    )
 
 
 def _results(
     experiments: Sequence[Experiment],
-    finished: Mapping[str, Finished],
+    records: Mapping[str, Record],
+    samples: Mapping[str, Indices],
     here: Mapping[str, Any],
 ) -> Results:
-    """Rows of all experiments, and of what is no method but stands in the same table."""
-    rows = []
-    items: dict[Task, dict[str, Floats]] = defaultdict(dict)
-    for experiment in experiments:
-        measured, _ = finished[experiment.key]
-        items[experiment.task][experiment.key] = measured.items
-        rows += _rows(experiment.columns(), measured)
-    for task, own in items.items():
-        for name, values in task.references.items():
-            key = digest(task.digest, name)
-            own[key] = values
-            settings = ("encoder", "layers", "pooling", "corpus")
-            columns = {
-                **dict.fromkeys(settings, "none"),
-                "method": name,
-                "seed": None,
-                "task": task.name,
-                "split": task.split,
-                "pairs": task.count,
-                "supervised": False,
-                "experiment": key,
-            }
-            rows += _rows(columns, task.measured(values, task.score(values)))
-    encoders = dict.fromkeys(experiment.encoder for experiment in experiments)
+    """The records in the order of the plan, and of what is no method but in the same table."""
+    tasks = {each.task.digest: each.task for each in experiments}
+    ordered = [
+        # Of two experiments of one key the names may differ.
+        replace(records[each.key], columns=each.columns(), settings=each.settings())
+        for each in experiments
+    ]
+    for task in tasks.values():
+        ordered += [_reference(task, *each) for each in task.references.items()]
+    encoders = dict.fromkeys(each.encoder for each in experiments)
+    now = datetime.datetime.now(datetime.UTC)
     record = {
         **here,
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "time": now.isoformat(timespec="seconds"),
         "encoders": [encoder.describe() for encoder in encoders],
-        "config": _settings(experiments),
     }
-    results = Results(rows, record)
-    results.items = dict(items)
-    return results
+    sampled = [each for each in experiments if each.key in samples]
+    sentences = []
+    for each in sampled[:1]:
+        sentences = [each.task.sentences[row] for row in samples[each.key]]
+    return Results.of(ordered, list(tasks.values()), record, sentences)
 
 
-def _rows(columns: Mapping[str, Any], measured: Record) -> list[dict[str, Any]]:
-    rows = []
-    for (metric, aggregation), value in measured.scores.items():
-        row = {**columns, "metric": metric, "aggregation": aggregation, "value": value}
-        rows.append(row | {"reason": measured.reasons.get((metric, aggregation), "")})
-    return rows
-
-
-def _settings(experiments: Sequence[Experiment]) -> dict[str, Any]:
-    """All settings of the experiments in words; what they share stands once, by its digest."""
-    encoders: dict[str, Any] = {}
-    corpora: dict[str, Any] = {}
-    tasks: dict[str, Any] = {}
-    methods: dict[str, Any] = {}
-    listed = {}
-    for experiment in experiments:
-        settings = experiment.settings()
-        encoder = digest(settings["encoder"])
-        encoders[encoder] = settings["encoder"]
-        methods[experiment.candidate.name] = settings["method"]
-        tasks[experiment.task.digest] = settings["task"]
-        if experiment.corpus is not None:
-            corpora[experiment.corpus.digest] = corpus_settings(experiment.corpus)
-        listed[experiment.key] = {
-            "encoder": encoder,
-            "method": experiment.candidate.name,
-            "corpus": None if experiment.corpus is None else experiment.corpus.digest,
-            "labels": settings["labels"],
-            "seed": experiment.seed,
-            "task": experiment.task.digest,
-        }
-    return {
-        "encoders": encoders,
-        "methods": methods,
-        "corpora": corpora,
-        "tasks": tasks,
-        "experiments": listed,
+def _reference(task: Task, name: str, items: Floats) -> Record:
+    """What is no method: it has no encoder, and nothing is fitted."""
+    columns = {
+        **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
+        "method": name,
+        "seed": None,
+        "task": task.name,
+        "split": task.split,
+        "pairs": task.count,
+        "supervised": False,
     }
-
-
-def _write(
-    file: Path,
-    measured: Record,
-    sample: Tensor | None,
-    settings: Mapping[str, Any],
-    here: Mapping[str, Any],
-) -> None:
-    scores = [
-        [*metric, None if np.isnan(value) else value, measured.reasons.get(metric, "")]
-        for metric, value in measured.scores.items()
-    ]
-    tensors: dict[str, Any] = {"items": measured.items}
-    if sample is not None:
-        tensors["sample"] = sample
-    save_tensors(
-        file,
-        _KIND,
-        tensors,
-        scores=scores,
-        settings=plain(settings),
-        environment=dict(here),
+    return replace(
+        task.measured(items, task.score(items)),
+        key=digest(task.digest, name),
+        columns=columns,
+        settings={"task": task.settings()},
     )
-
-
-def _read_all(
-    files: Mapping[str, Path], here: Mapping[str, Any]
-) -> dict[str, Finished]:
-    """Finished experiments by key, but for those of another environment, which is said."""
-    finished: dict[str, Finished] = {}
-    changed: dict[str, None] = {}
-    count = 0
-    for key, file in files.items():
-        if not file.is_file():
-            continue
-        tensors, metadata = load_tensors(file, _KIND)
-        other = changed_entries(metadata.get("environment", {}), dict(here))
-        if other:
-            count += 1
-            changed |= dict.fromkeys(other)
-            continue
-        scores = {}
-        reasons = {}
-        for metric, aggregation, value, reason in metadata["scores"]:
-            scores[metric, aggregation] = np.nan if value is None else value
-            if reason:
-                reasons[metric, aggregation] = reason
-        measured = Record(tensors["items"].numpy(), scores, reasons)
-        finished[key] = measured, tensors.get("sample")
-    if count:
-        folder = next(iter(files.values())).parent
-        warnings.warn(
-            f"{folder}: {count} finished experiments are computed again, as they were computed "
-            f"with another {', '.join(changed)}",
-            FlowbertWarning,
-            stacklevel=3,
-        )
-    return finished

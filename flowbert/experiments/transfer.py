@@ -1,26 +1,36 @@
 """Whether maps that were fitted on other text than a task's cost points on it."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
+from flowbert.encoders import Encoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments.estimates import Estimate
+from flowbert.experiments.candidates import Candidate
+from flowbert.experiments.columns import AGGREGATION
+from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.run import run_experiments
+from flowbert.maps import Raw
 from flowbert.tasks import STS, Task
+from flowbert.vectors import EmbeddingCache
 
-_OWN = ("target", "train_only")
-_RESAMPLES = 200  # the 95% interval of the difference excludes 0, or nothing is said
+_UNASKED = 100  # sentences of a measure that nobody asks for
+
+OWN_CORPORA = ("target", "train_only")
+"""Names of corpora of a task's own sentences."""
+
+_TRANSFER_RESAMPLES = (
+    200  # the interval of the difference excludes 0, or nothing is said
+)
 
 
 def warn_of_transfer(
     corpus: str,
     tasks: Sequence[Task],
-    maps: Mapping[str, Any],
-    embed: Callable[[Sequence[str]], NDArray[np.float32]],
+    encoder: Encoder,
+    fitted: Sequence[Candidate],
+    cache: str | EmbeddingCache | None = None,
 ) -> None:
     """Warn where raw vectors score higher than maps on development pairs, beyond noise.
 
@@ -30,36 +40,33 @@ def warn_of_transfer(
     Args:
         corpus: Name of what the maps were fitted on.
         tasks: The tasks.
-        maps: Fitted maps by name.
-        embed: The embeddings ``(M, D)`` of sentences, which the maps take.
+        encoder: The encoder whose vectors they map.
+        fitted: Fitted maps.
+        cache: The embedding cache, or its folder.
     """
-    for task in tasks[corpus in _OWN :] if maps else ():
-        if not isinstance(task, STS) or "dev" not in task.data.splits:
-            continue
-        dev = STS(task.data, "dev")
-        vectors = torch.from_numpy(embed(dev.sentences))
-        mapped = {name: fitted.transform(vectors) for name, fitted in maps.items()}
-        raw, *figures = _estimates(dev, [vectors, *mapped.values()])
-        for name, figure in zip(mapped, figures, strict=True):
-            lead = raw - figure
-            if lead.exists and lead.interval[0] > 0:
-                warnings.warn(
-                    f"corpus: on the development pairs of {task.name} raw vectors are better than "
-                    f"{name} fitted on {corpus}, by {lead.text()}; a map gains on text like the "
-                    "one that it was fitted on",
-                    FlowbertWarning,
-                    stacklevel=3,
-                )
-
-
-def _estimates(task: STS, vectors: Sequence[torch.Tensor]) -> list[Estimate]:
-    """Spearman of a task with vectors of several methods, on the same resamples."""
-    items = {str(number): task.items(rows) for number, rows in enumerate(vectors)}
-    finite = {number: row for number, row in items.items() if np.isfinite(row).all()}
-    drawn = task.resample(finite, _RESAMPLES, seed=0)["spearman", "wmean"]
-    replicates = dict(zip(finite, drawn, strict=True))
-    missing = np.full(_RESAMPLES, np.nan)
-    return [
-        Estimate(task.score(row)["spearman", "wmean"], replicates.get(number, missing))
-        for number, row in items.items()
+    asked = [
+        STS(task.data, "dev", uniformity_limit=_UNASKED)
+        for task in tasks[corpus in OWN_CORPORA :]
+        if isinstance(task, STS) and "dev" in task.data.splits
     ]
+    if not asked or not fitted:
+        return
+    raw = Candidate("raw", Raw())
+    experiments = plan_experiments(
+        [encoder], [raw, *fitted], dict.fromkeys(asked, ()), {}, [0]
+    )
+    results = run_experiments(experiments, cache, samples={})
+    frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
+    chosen = (frame["metric"] == STS.headline) & (frame["aggregation"] == AGGREGATION)
+    for task in asked:
+        rows = np.flatnonzero(chosen & (frame["task"] == task.name))
+        lead = estimates[rows[:1]] - estimates[rows[1:]]
+        costs = lead.exist & (lead.intervals[:, 0] > 0)
+        for each in np.flatnonzero(costs).tolist():
+            warnings.warn(
+                f"corpus: on the development pairs of {task.name} raw vectors are better than "
+                f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map gains on "
+                "text like the one that it was fitted on",
+                FlowbertWarning,
+                stacklevel=2,
+            )

@@ -4,7 +4,8 @@ import math
 
 import pandas as pd
 
-from flowbert.experiments.results import aggregation_of, by_labels
+from flowbert.experiments.columns import aggregation_of
+from flowbert.experiments.results import by_labels
 from flowbert.reports.runs import Run
 from flowbert.reports.tables import GEOMETRY, mean_geometry, summarize
 

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from flowbert.data.sts import SAMPLE
-from flowbert.experiments.results import AGGREGATION, Results, by_labels
+from flowbert.experiments.columns import AGGREGATION
+from flowbert.experiments.results import Results, by_labels
 from flowbert.tasks import AGGREGATIONS
 
 GEOMETRY = ("alignment", "uniformity", "mean_cosine")

@@ -33,19 +33,33 @@ _STATE = ("name", "split", "metrics", "strata", "count", "digest")
 _BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
-    """Figures of one method on one task.
+    """What an experiment measured, and all that decides it.
 
     Attributes:
         items: A number per pair or question, ``(K,)``.
-        scores: Figures by metric.
-        reasons: Why figures are NaN, for each that is.
+        scores: Scores by metric.
+        reasons: Why scores are NaN, for each that is.
+        key: Digest of what decides the scores.
+        columns: Encoder, method, task and so on, as in a table of results.
+        settings: All settings in words.
+        environment: Versions, source, device and threads.
+        invalid_reason: Why all scores are undefined; None if they are not.
+        sample: Vectors ``(S, k)`` of some of the task's sentences, where they are kept.
+        map: The fitted map, where it is kept.
     """
 
     items: Floats
     scores: dict[Metric, float]
     reasons: dict[Metric, str] = field(default_factory=dict)
+    key: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    invalid_reason: str | None = None
+    sample: Tensor | None = None
+    map: Any = None
 
 
 class Task(ABC):

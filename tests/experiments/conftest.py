@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.small import WordSums, write_pairs
+from flowbert.analysis.lengths import words_of
+from flowbert.data.sample import sample_corpus
+
+SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +30,22 @@ def encoder() -> WordSums:
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     return tmp_path / "results.json"
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("corpus") / "own.txt"
+    path.write_text("\n".join(SENTENCES), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("words") / "words.txt"
+    rng = np.random.default_rng(0)
+    distinct = {word for sentence in SENTENCES for word in words_of(sentence)}
+    lines = [
+        f"{word} {' '.join(map(str, rng.normal(size=8)))}" for word in sorted(distinct)
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)

@@ -19,10 +19,10 @@ from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
+from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.candidates import Candidate, parse_candidates
+from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.plan import Experiment, plan_experiments
-from flowbert.experiments.results import COLUMNS
-from flowbert.experiments.spaces import analyze_results
 from flowbert.maps import make_map
 from flowbert.tasks import STS, load_task
 from flowbert.vectors import EmbeddingCache
@@ -75,7 +75,7 @@ def test_each_sentence_is_encoded_once(
     table = results.table()
     assert table.shape == (7, 3)  # the average, too
     assert table.notna().all(axis=None)
-    assert list(results.frame.columns) == list(COLUMNS)
+    assert list(results.frame.columns) == list(RESULT_COLUMNS)
 
 
 class StoppedError(Exception):
@@ -85,7 +85,7 @@ class StoppedError(Exception):
 def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Raise before a fit; the fits so far."""
     fits: list[str] = []
-    fit = COMPARING._fit
+    fit = COMPARING.fit_experiment
 
     def counted(experiment: Experiment, *others: Any) -> Any:
         if len(fits) == count:
@@ -93,7 +93,7 @@ def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         fits.append(f"{experiment.candidate.name} {experiment.task.name}")
         return fit(experiment, *others)
 
-    monkeypatch.setattr(COMPARING, "_fit", counted)
+    monkeypatch.setattr(COMPARING, "fit_experiment", counted)
     return fits
 
 

@@ -2,6 +2,8 @@
 
 import re
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
 from flowbert.experiments import Results, compare
 from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.estimates import Estimate, average, verdict
-from flowbert.experiments.intervals import add_intervals
+from flowbert.experiments.estimates import Estimates, joined, verdict
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
@@ -24,34 +25,53 @@ from flowbert.vectors import EmbeddingCache
 SPREAD = np.linspace(-1, 1, 201)
 
 
-def estimate(value: float, spread: float = 0.0, shape: Floats = SPREAD) -> Estimate:
-    return Estimate(value, value + spread * shape)
+def estimates(values: Sequence[float], spreads: Sequence[float]) -> Estimates:
+    drawn = [
+        value + spread * SPREAD for value, spread in zip(values, spreads, strict=True)
+    ]
+    return Estimates(np.array(values), np.array(drawn))
 
 
 def test_ends_of_an_interval_leave_out_a_twentieth() -> None:
-    low, high = estimate(0.5, 0.1).interval
-    assert (low, high) == pytest.approx((0.405, 0.595))
-    with_gaps = Estimate(0.5, np.append(0.5 + 0.1 * SPREAD, [np.nan, np.nan]))
-    assert with_gaps.interval == (low, high)
-    assert with_gaps.exists
-    assert estimate(0.5, 0.1).text() == "50.0 [40.5, 59.5]"
-    missing = Estimate(0.5, np.full(3, np.nan))
-    assert np.isnan(missing.interval).all()
-    assert not missing.exists
-    assert not Estimate(np.nan, SPREAD).exists
+    some = estimates([0.5, 0.5, np.nan], [0.1, 0.1, 0.1])
+    some.replicates[1, [3, 7, -4, -8]] = np.nan
+    np.testing.assert_allclose(some.intervals[0], (0.405, 0.595))
+    drawn = some.replicates[1]
+    expected = np.quantile(drawn[np.isfinite(drawn)], [0.025, 0.975])
+    assert some.intervals[1].tolist() == expected.tolist()
+    assert np.isnan(some.intervals[2]).all()
+    assert some.texts()[0] == "50.0 [40.5, 59.5]"
+    assert some.exist.tolist() == [True, True, False]
+    missing = Estimates(np.array([0.5]), np.full((1, 3), np.nan))
+    assert np.isnan(missing.intervals).all()
+    assert not missing.exist.any()
 
 
 def test_differences_and_averages_are_taken_resample_by_resample() -> None:
-    first, second = estimate(0.5, 0.1), estimate(0.4, 0.1)
-    # Both move together: the difference does not move at all.
-    assert (first - second).interval == pytest.approx((0.1, 0.1))
-    assert (first - second).excludes_zero
-    opposite = estimate(0.4, 0.1, -SPREAD)
-    assert not (first - opposite).excludes_zero
-    assert (opposite - first).interval == pytest.approx((-0.29, 0.09))
-    mean = average([first, opposite])
-    assert mean.value == pytest.approx(0.45)
-    assert mean.interval == pytest.approx((0.45, 0.45))
+    both = estimates([0.5, 0.4, 0.4], [0.1, 0.1, -0.1])
+    first, others = both[[0]], both[1:]
+    # The first two move together: their difference does not move at all.
+    np.testing.assert_allclose((first - others).intervals[0], (0.1, 0.1))
+    assert (first - others).exclude_zero.tolist() == [True, False]
+    np.testing.assert_allclose((others - first).intervals[1], (-0.29, 0.09))
+    mean = both[[0, 2]].mean()
+    np.testing.assert_allclose(mean.values, [0.45])
+    np.testing.assert_allclose(mean.intervals, [(0.45, 0.45)])
+
+
+@pytest.mark.parametrize("rows", [[0], [1, 0], [0, 1, 2]])
+def test_rows_of_estimates_do_not_depend_on_each_other(rows: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    values, drawn = rng.normal(size=3), rng.normal(size=(3, 50))
+    drawn[1, ::3] = np.nan
+    whole = Estimates(values, drawn)
+    alone = joined(*(Estimates(values[[row]], drawn[[row]]) for row in rows))
+    np.testing.assert_array_equal(whole[rows].intervals, alone.intervals)
+    np.testing.assert_array_equal(whole[rows].mean().values, [values[rows].mean()])
+    first = (whole[[2]] - whole).intervals[rows]
+    for row, interval in zip(rows, first, strict=True):
+        one = Estimates(values[[2]] - values[[row]], drawn[[2]] - drawn[[row]])
+        np.testing.assert_array_equal(one.intervals[0], interval)
 
 
 @pytest.mark.parametrize(
@@ -68,17 +88,17 @@ def test_differences_and_averages_are_taken_resample_by_resample() -> None:
 def test_verdicts(
     values: tuple[float, ...], spreads: tuple[float, ...], expected: str
 ) -> None:
-    names = ("raw", "b", "c")[: len(values)]
-    estimates = dict(zip(names, map(estimate, values, spreads), strict=True))
-    line = verdict(estimates)
+    names = ["raw", "b", "c"][: len(values)]
+    drawn = estimates(values, spreads)
+    line = verdict(names, drawn)
     assert line.startswith(expected)
     # The first method takes the place of raw.
-    others = {name.replace("raw", "first"): each for name, each in estimates.items()}
-    assert verdict(others) == line.replace("raw", "first")
+    others = ["first", *names[1:]]
+    assert verdict(others, drawn) == line.replace("raw", "first")
     # The first of those that are the best within noise.
-    best = estimates[max(estimates, key=lambda name: estimates[name].value)]
-    close = [name for name in names if not (best - estimates[name]).excludes_zero]
-    assert line.endswith(f". Use: {close[0]}")
+    best = int(np.argmax(values))
+    close = ~(drawn[[best]] - drawn).exclude_zero
+    assert line.endswith(f". Use: {names[int(close.argmax())]}")
 
 
 def subset(name: str, count: int, seed: int) -> Subset:
@@ -120,7 +140,7 @@ def test_intervals_are_those_of_naive_resampling() -> None:
     task = STS(data)
     results = results_of([task])
     resamples = 1500
-    add_intervals(results, resamples)
+    results.add_intervals(resamples)
     frame = results.frame.query("aggregation == 'wmean'").set_index("method")
     items = {
         name: results.items[task][cell] for name, cell in frame["experiment"].items()
@@ -151,7 +171,7 @@ def test_averages_are_over_all_tasks_of_a_split() -> None:
     ]
     tasks = [STS(each, split) for each in data for split in ("test", "dev")]
     results = results_of(tasks)
-    add_intervals(results, 30)
+    results.add_intervals(30)
     spearman_rows = results.frame.query("metric == 'spearman'")
     keys = ["method", "split", "aggregation"]
     for values, rows in spearman_rows.groupby(keys):
@@ -170,10 +190,13 @@ def test_a_method_that_fails_on_a_task_has_no_average() -> None:
     broken = results.frame["method"].eq("standardization") & results.frame["task"].eq(
         "b"
     )
-    for cell in results.frame[broken]["experiment"].unique():
-        results.items[tasks[1]][cell] = np.full(30, np.nan)
+    keys = set(results.frame[broken]["experiment"])
+    results.records = [
+        replace(each, items=np.full(30, np.nan)) if each.key in keys else each
+        for each in results.records
+    ]
     results.frame.loc[broken, "value"] = np.nan
-    add_intervals(results, 20)
+    results.add_intervals(20)
     means = results.frame.query("task == 'average'").set_index("method")["value"]
     assert means["standardization"].isna().all()
     assert means["raw"].notna().all()
@@ -183,7 +206,7 @@ def test_a_method_that_fails_on_a_task_has_no_average() -> None:
 def test_no_resamples_no_intervals() -> None:
     task = STS(STSData("tiny", {"test": [subset("a", 30, 1)]}))
     results = results_of([task])
-    add_intervals(results, 0)
+    results.add_intervals(0)
     assert results.frame[["low", "high"]].isna().all(axis=None)
     assert results.verdicts == []
     assert results.record["bootstrap"] == {"resamples": 0, "seed": 0}

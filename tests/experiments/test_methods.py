@@ -13,7 +13,8 @@ from experiments.small import WordSums
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.candidates import Candidate, fit_map, parse_candidates
+from flowbert.experiments.candidates import Candidate, parse_candidates
+from flowbert.experiments.run import fit_map
 from flowbert.maps import MAPS, Flow, Whitening, make_map
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache

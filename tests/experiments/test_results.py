@@ -13,7 +13,7 @@ import pytest
 from experiments.small import WordSums
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
-from flowbert.experiments.results import COLUMNS
+from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.vectors import EmbeddingCache
 
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
@@ -46,7 +46,7 @@ def test_what_is_saved_is_loaded(results: Results, saved: Path) -> None:
     loaded.save(saved.with_name("again.json"))
     assert saved.with_name("again.json").read_bytes() == saved.read_bytes()
     table = pd.read_csv(saved.with_suffix(".csv"), keep_default_na=False)
-    assert list(table.columns) == list(COLUMNS)
+    assert list(table.columns) == list(RESULT_COLUMNS)
     assert len(table) == len(results.frame)
 
 

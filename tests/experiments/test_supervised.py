@@ -10,7 +10,7 @@ import torch
 from experiments.small import WordSums
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.candidates import fit_map
+from flowbert.experiments.run import fit_map
 from flowbert.maps import load_map, make_map, save_map, steps_of
 from flowbert.tasks import load_task
 from flowbert.tasks.labels import embed_pairs, given_labels, labels_of

@@ -13,7 +13,8 @@ from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.results import COLUMNS, Results
+from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.results import Results
 from flowbert.exports import export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
@@ -40,7 +41,7 @@ def model(encoder: SentenceEncoder) -> Model:
 
 def results_of(encoder: SentenceEncoder) -> Results:
     """Figures of three methods, and one of another encoder."""
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | encoder.columns()
+    row: dict[str, Any] = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
     row |= {"seed": None, "split": "test", "corpus": "target", "pairs": 9}
     row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
     rows = []

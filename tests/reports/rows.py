@@ -5,14 +5,14 @@ from typing import Any
 
 import pandas as pd
 
-from flowbert.experiments.results import COLUMNS
+from flowbert.experiments.columns import RESULT_COLUMNS
 
 
 def row(
     method: str, task: str, metric: str, aggregation: str, value: float, **columns: Any
 ) -> dict[str, Any]:
     """One row; an interval of 0.1 around the value unless given."""
-    text: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {
+    text: dict[str, Any] = dict.fromkeys(RESULT_COLUMNS, "") | {
         "encoder": "bert",
         "layers": "-1",
         "pooling": "mean",
@@ -43,5 +43,5 @@ def sts_rows(
 def results(*groups: list[dict[str, Any]]) -> pd.DataFrame:
     """A frame of results."""
     return pd.DataFrame(
-        [item for group in groups for item in group], columns=list(COLUMNS)
+        [item for group in groups for item in group], columns=list(RESULT_COLUMNS)
     )

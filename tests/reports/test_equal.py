@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowbert.experiments.results import COLUMNS, Results
+from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.results import Results
 from flowbert.reports import report
 from flowbert.reports.runs import read_run
 from flowbert.reports.tables import GEOMETRY, print_results
@@ -164,7 +165,7 @@ def test_the_csv_file_is_the_frame(seed: int, tmp_path: Path) -> None:
     results.save(tmp_path / "results.json")
     with (tmp_path / "results.csv").open(encoding="utf-8", newline="") as file:
         records = list(csv.DictReader(file))
-    assert list(records[0]) == list(COLUMNS)
+    assert list(records[0]) == list(RESULT_COLUMNS)
     for name in ("method", "task", "metric", "aggregation"):
         assert [record[name] for record in records] == results.frame[name].tolist()
     values = [float(record["value"]) for record in records]
