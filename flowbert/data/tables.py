@@ -18,7 +18,7 @@ from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
-Record = Mapping[str, object]
+TableRow = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def choose_columns(
 
 
 def rows_of(
-    path: Path, records: Sequence[Record], layouts: Sequence[Sequence[str]]
+    path: Path, records: Sequence[TableRow], layouts: Sequence[Sequence[str]]
 ) -> list[Row]:
     """Rows of records, reduced to the columns of a layout.
 
@@ -200,7 +200,7 @@ def field_records(
     lines: Iterable[str],
     dialect: type[csv.Dialect] = Tabs,
     names: Sequence[str] = (),
-) -> list[Record]:
+) -> list[TableRow]:
     """Records of lines with fields.
 
     Args:
@@ -214,7 +214,7 @@ def field_records(
             match.
     """
     further = bool(names)
-    records: list[Record] = []
+    records: list[TableRow] = []
     try:
         for fields in csv.reader(lines, dialect, strict=True):
             is_cell = len(fields) == len(names) == 1  # of the only column
@@ -240,12 +240,12 @@ def field_records(
 # that goes on to the end of the file, and text that looks like a date for a timestamp.
 
 
-def _read_csv(path: Path) -> list[Record]:
+def _read_csv(path: Path) -> list[TableRow]:
     lines = io.StringIO("".join(stream_lines(path)), newline="")
     return field_records(path, lines, csv.excel)
 
 
-def read_tsv(path: Path) -> list[Record]:
+def read_tsv(path: Path) -> list[TableRow]:
     """Records of a file with a header and tabs, whatever its extension."""
     return field_records(path, read_lines(path))
 
@@ -264,8 +264,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return values
 
 
-def _read_jsonl(path: Path) -> list[Record]:
-    records: list[Record] = []
+def _read_jsonl(path: Path) -> list[TableRow]:
+    records: list[TableRow] = []
     for line in read_lines(path):
         if not line.strip():
             continue
@@ -281,7 +281,7 @@ def _read_jsonl(path: Path) -> list[Record]:
     return records
 
 
-def _read_parquet(path: Path) -> list[Record]:
+def _read_parquet(path: Path) -> list[TableRow]:
     import pyarrow.parquet
 
     try:
@@ -290,7 +290,7 @@ def _read_parquet(path: Path) -> list[Record]:
         flat = [
             field.name for field in schema if not pyarrow.types.is_nested(field.type)
         ]
-        records: list[Record] = pyarrow.parquet.read_table(
+        records: list[TableRow] = pyarrow.parquet.read_table(
             path, columns=flat
         ).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError) as error:
@@ -300,7 +300,7 @@ def _read_parquet(path: Path) -> list[Record]:
     return records
 
 
-FORMATS: dict[str, Callable[[Path], list[Record]]] = {
+FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
     ".csv": _read_csv,
     ".tsv": read_tsv,
     ".jsonl": _read_jsonl,
