@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.bertflow_peer import bertflow_step
 from benchmarks.harness import NotMeasured, Row, Setting
-from flowbert.flows import Bijection, Chain, Glow
+from flowbert.flows import Bijection, Composition, Glow
 from flowbert.training.callbacks import freed_memory_kept
 from flowbert.training.optim import BertAdam
 
@@ -89,6 +89,6 @@ class _NflowsLU(Bijection):
 
 def _with_nflows(flow: Glow) -> Glow:
     for module in flow.modules():
-        if isinstance(module, Chain) and hasattr(module, "mixing"):
+        if isinstance(module, Composition) and hasattr(module, "mixing"):
             module.mixing = _NflowsLU(len(module.get_buffer("mixing.permutation")))
     return flow

@@ -35,7 +35,7 @@ class Registry(Generic[Registered]):
         >>> @POWERS.register("power")
         ... def power(x: float, exponent: float = 2.0) -> float:
         ...     return x**exponent
-        >>> POWERS.make("power:exponent=3", 2), POWERS.write(power, {"exponent": 3})
+        >>> POWERS.make("power:exponent=3", x=2), POWERS.write(power, {"exponent": 3})
         (8, 'power:exponent=3')
     """
 
@@ -47,8 +47,18 @@ class Registry(Generic[Registered]):
         self.given = given
         self._registered: dict[str, Registered] = {}
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._registered
+
+    def __len__(self) -> int:
+        return len(self._registered)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._registered)
+
+    def normalize(self, text: str, argument: str | None = None) -> str:
+        """The text with the options that are not the default, in the order of the parameters."""
+        return self.write(*self.parse(text, argument))
 
     def names(self) -> list[str]:
         """Registered names, in the order of registration."""
@@ -102,7 +112,8 @@ class Registry(Generic[Registered]):
         if name in self._registered:
             return self._registered[name]
         where = argument or self.kind
-        if not is_import_path(name):
+        # What a file names is called only where its class says that it is of this kind.
+        if not is_import_path(name) or (self.base is None and _REFUSED.get()):
             raise UserError(argument=where, received=name, expected=choices(self, name))
         module, _, last = name.rpartition(".")
         content = vars(_module(module, where))
@@ -129,6 +140,9 @@ class Registry(Generic[Registered]):
             UserError: As of :meth:`find`, and for an option that is unknown, repeated or missing.
         """
         where = argument or self.kind
+        if not isinstance(text, str):
+            expected = choices(self, str(text))
+            raise UserError(argument=where, received=text, expected=expected)
         spec = parse_spec(text, self._registered, where)
         found = self.find(spec.name, where)
         allowed = self.options(found)
@@ -142,19 +156,19 @@ class Registry(Generic[Registered]):
                 )
         return found, options
 
-    def make(self, text: str, *args: Any, argument: str | None = None) -> Any:
+    def make(self, text: str, *, argument: str | None = None, **given: Any) -> Any:
         """What the class or function of a text returns.
 
         Args:
             text: ``name[-NUMBER][:option=value]...``.
-            *args: Values of the parameters that are no options.
             argument: As in :meth:`find`.
+            **given: Values of the parameters that are no options.
 
         Raises:
             UserError: As of :meth:`parse`.
         """
         found, options = self.parse(text, argument)
-        return found(*args, **options)
+        return found(**given, **options)
 
     def options(self, found: Registered) -> dict[str, Any]:
         """Options of a registered class or function with their defaults."""

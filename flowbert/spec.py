@@ -1,7 +1,8 @@
 """The grammar of whatever is chosen by a text: ``name[-NUMBER][:option=value]...``.
 
 Maps, poolings, losses, couplings and the like are written and read in it. A name is registered, or
-an import path such as ``mypackage.maps.MyMap``.
+an import path such as ``mypackage.maps.MyMap``. A value in brackets is a text, which may be one of
+this grammar: ``flow:coupling=[mypackage.couplings.Spline:bins=8]``.
 """
 
 import math
@@ -15,7 +16,8 @@ from flowbert.errors import UserError, choices
 from flowbert.numbers import is_count, parse_integer, parse_number
 
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
-_SEPARATORS = re.compile(r"[:=,+\s]")
+_UNREADABLE = re.compile(r"[,+\s]")  # they separate texts, in lists and chains
+_SEPARATORS = re.compile(r"[][:=]")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
         >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"], "methods").options
         {'shrinkage': 0.1}
     """
-    name, *written = text.strip().split(":")
+    name, *written = _split(text.strip())
     number = None
     if name not in known and (match := re.fullmatch(r"(.+)-([0-9]+)", name)):
         name, number = match[1], int(match[2])
@@ -150,14 +152,30 @@ def _write_value(value: Any) -> str | None:
         return str(int(value))
     if isinstance(value, Real):
         text = repr(float(value))
-    elif isinstance(value, str) and value and not _SEPARATORS.search(value):
-        text = value
-    else:
+        return text if _value(text) == value else None
+    if not isinstance(value, str) or _UNREADABLE.search(value):
         return None
-    return text if _value(text) == value else None
+    if value and _value(value) == value and not _SEPARATORS.search(value):
+        return value
+    text = f"[{value}]"
+    return text if _split(f"{text}:next") == [text, "next"] else None
+
+
+def _split(text: str) -> list[str]:
+    """Parts between colons, but for those in brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        if letter == ":" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _value(text: str) -> Any:
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1]
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for parse in (parse_integer, parse_number):

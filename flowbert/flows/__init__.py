@@ -1,7 +1,7 @@
 """Normalizing flows on vectors; torch only. Forward maps data to latent, inverse latent to data."""
 
 from flowbert.flows.actnorm import ActNorm
-from flowbert.flows.bijection import Bijection, Chain, FullPrecision
+from flowbert.flows.bijection import Bijection, Composition, FullPrecision
 from flowbert.flows.coupling import (
     COUPLINGS,
     AdditiveCoupling,
@@ -25,7 +25,7 @@ __all__ = [
     "AdditiveCoupling",
     "AffineCoupling",
     "Bijection",
-    "Chain",
+    "Composition",
     "CouplingNet",
     "FullPrecision",
     "Glow",

@@ -1,4 +1,4 @@
-"""The contract of every flow layer, and the chain of layers."""
+"""The contract of every flow layer, and the composition of layers."""
 
 from collections.abc import Callable, Mapping
 from typing import Self, cast
@@ -39,7 +39,7 @@ class Bijection(FullPrecision):
         raise NotImplementedError
 
 
-class Chain(Bijection):
+class Composition(Bijection):
     r"""Composition of named bijections: :math:`z = f_n(\dots f_1(x))`, log-dets added.
 
     Args:
@@ -48,7 +48,8 @@ class Chain(Bijection):
     Example:
         >>> import torch
         >>> from flowbert.flows import Reverse
-        >>> Chain({"a": Reverse(3), "b": Reverse(3)})(torch.tensor([[1.0, 2.0, 3.0]]))[0]
+        >>> both = Composition({"a": Reverse(3), "b": Reverse(3)})
+        >>> both(torch.tensor([[1.0, 2.0, 3.0]]))[0]
         tensor([[1., 2., 3.]])
     """
 

@@ -3,7 +3,6 @@
 Of an odd number of dimensions the first half, which passes unchanged, has one more.
 """
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -13,17 +12,23 @@ from torch.nn.functional import logsigmoid
 from flowbert.errors import UserError
 from flowbert.flows.actnorm import LOGSCALE_FACTOR, ActNorm
 from flowbert.flows.bijection import Bijection
+from flowbert.registry import Registry
 from flowbert.seeding import Stream
 
 WEIGHT_STD = 0.05
-"""Standard deviation of the hidden weights at the start."""
+"""Standard deviation of the initial hidden weights."""
+
+COUPLINGS: Registry[type[Bijection]] = Registry(
+    "coupling", base=Bijection, given=("dim", "hidden_dim", "seed")
+)
+"""Couplings by name; they take ``dim``, ``hidden_dim`` and ``seed``, and options of their own."""
 
 
 class CouplingNet(nn.Module):
     r"""The network of a coupling, with two hidden layers.
 
     dense - actnorm - relu - dense - actnorm - relu - :math:`(h W + c) \exp(3 t)`. The hidden layers
-    have no bias; the last one starts at zero, so that a coupling starts near the identity.
+    have no bias; the last one is initialized with zeros, so that a coupling is near the identity.
 
     Args:
         in_dim: Input size I.
@@ -106,6 +111,7 @@ class Coupling(Bijection):
         return torch.cat([fixed, changed], dim=1), -log_scale.sum(1)
 
 
+@COUPLINGS.register("additive")
 class AdditiveCoupling(Coupling):
     r"""Additive coupling: :math:`z = [x_a, x_b + g(x_a)]`, log-det 0.
 
@@ -126,6 +132,7 @@ class AdditiveCoupling(Coupling):
         return output, output.new_zeros(output.shape[0], 1)
 
 
+@COUPLINGS.register("affine")
 class AffineCoupling(Coupling):
     r"""Affine coupling: :math:`z = [x_a, (x_b + h) \odot \sigma(r + 2)]`.
 
@@ -147,10 +154,3 @@ class AffineCoupling(Coupling):
     def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
         """Even outputs, and the logarithms of sigmoids of odd ones."""
         return output[:, 0::2], logsigmoid(output[:, 1::2] + 2.0)
-
-
-COUPLINGS: dict[str, Callable[[int, int, int], Bijection]] = {
-    "additive": AdditiveCoupling,
-    "affine": AffineCoupling,
-}
-"""Couplings by name; arguments: vector size, width of the network, seed."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import BLOCK_ROWS
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.flows.actnorm import ActNorm
-from flowbert.flows.bijection import Bijection, Chain
+from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.seeding import Stream
@@ -51,13 +51,14 @@ class Glow(Bijection):
         depth: Steps in a level.
         width: Width of the networks in the couplings.
         mixing: ``lu`` (learned), ``reverse`` (the official configuration) or ``random``.
-        coupling: ``additive`` or ``affine``.
-        mixing_init: Start of ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
-        seed: Seed of everything random in the start.
+        coupling: ``additive``, ``affine`` or the import path of another, with its options as in
+            ``mypackage.couplings.Spline:bins=8``.
+        mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+        seed: Seed of everything that is initialized at random.
 
     Attributes:
         config: These arguments, as JSON values.
-        levels: A :class:`Chain` of the steps of each level.
+        levels: A :class:`Composition` of the steps of each level.
 
     Shapes:
         x, z: ``(B, D)``; log_det, nll: ``(B,)``, nats.  B: batch, D: embedding size.
@@ -88,17 +89,18 @@ class Glow(Bijection):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        _check_sizes(dim, levels, depth, width)
+        check_choice("mixing_init", mixing_init, MIXING_INITS)
         self.config: dict[str, Any] = {
             "dim": dim,
             "levels": levels,
             "depth": depth,
             "width": width,
-            "mixing": mixing,
-            "coupling": coupling,
+            "mixing": MIXINGS.normalize(mixing, "mixing"),
+            "coupling": COUPLINGS.normalize(coupling, "coupling"),
             "mixing_init": mixing_init,
             "seed": seed,
         }
-        _check_arguments(self.config)
         self.dim = dim
         self.levels = nn.ModuleList()
         seeds = (
@@ -109,11 +111,15 @@ class Glow(Bijection):
             steps: dict[str, Bijection] = {}
             for number in range(depth):
                 layers: dict[str, Bijection] = {"actnorm": ActNorm(size)}
-                layers["mixing"] = MIXINGS[mixing](size, mixing_init, next(seeds))
+                layers["mixing"] = MIXINGS.make(
+                    mixing, dim=size, init=mixing_init, seed=next(seeds)
+                )
                 if size > 1:
-                    layers["coupling"] = COUPLINGS[coupling](size, width, next(seeds))
-                steps[f"step_{number}"] = Chain(layers)
-            self.levels.append(Chain(steps))
+                    layers["coupling"] = COUPLINGS.make(
+                        coupling, dim=size, hidden_dim=width, seed=next(seeds)
+                    )
+                steps[f"step_{number}"] = Composition(layers)
+            self.levels.append(Composition(steps))
 
     def _sizes(self) -> list[int]:
         """Number of dimensions that enter each level."""
@@ -230,7 +236,8 @@ class Glow(Bijection):
         hooks = [
             module.register_forward_hook(partial(_check_output, name))
             for name, module in self.named_modules()
-            if isinstance(module, Bijection) and not isinstance(module, Chain | Glow)
+            if isinstance(module, Bijection)
+            and not isinstance(module, Composition | Glow)
         ]
         try:
             self(x)
@@ -257,11 +264,11 @@ class Glow(Bijection):
             )
 
 
-def _check_arguments(config: dict[str, Any]) -> None:
-    for name in ("dim", "levels", "depth", "width"):
-        if config[name] < 1:
-            raise UserError(argument=name, received=config[name], expected="at least 1")
-    dim, levels = config["dim"], config["levels"]
+def _check_sizes(dim: int, levels: int, depth: int, width: int) -> None:
+    sizes = {"dim": dim, "levels": levels, "depth": depth, "width": width}
+    for name, size in sizes.items():
+        if size < 1:
+            raise UserError(argument=name, received=size, expected="at least 1")
     most = max(1, (dim - 1).bit_length())
     if levels > most:
         raise UserError(
@@ -269,17 +276,6 @@ def _check_arguments(config: dict[str, Any]) -> None:
             received=levels,
             expected=f"1 to {most} for vectors of size {dim}",
         )
-    for name, known in (
-        ("mixing", MIXINGS),
-        ("coupling", COUPLINGS),
-        ("mixing_init", MIXING_INITS),
-    ):
-        if config[name] not in known:
-            raise UserError(
-                argument=name,
-                received=config[name],
-                expected=choices(known, config[name]),
-            )
 
 
 def _check_output(

@@ -1,6 +1,6 @@
 """Layers that mix or reorder the dimensions between two couplings."""
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -8,11 +8,16 @@ from torch import Tensor, nn
 from flowbert.errors import UserError, choices
 from flowbert.flows.bijection import Bijection
 from flowbert.flows.triangular import MIN_DIM, lu_product
+from flowbert.registry import Registry
 from flowbert.seeding import Stream
 
 MIXING_INITS = ("identity", "reverse", "random", "rotation")
 
+MIXINGS: Registry[Any] = Registry("mixing", given=("dim", "init", "seed"))
+"""Mixings by name; they take ``dim``, ``init`` and ``seed``, and options of their own."""
 
+
+@MIXINGS.register("lu")
 class LULinear(Bijection):
     r"""Invertible 1x1 convolution of Glow: :math:`z = x W` with a learned W.
 
@@ -29,7 +34,7 @@ class LULinear(Bijection):
 
     Args:
         dim: Vector size D.
-        init: Start of W: ``identity``, the permutations ``reverse`` and ``random``, or a random
+        init: Initial W: ``identity``, the permutations ``reverse`` and ``random``, or a random
             ``rotation``.
         seed: Seed of ``random`` and ``rotation``.
 
@@ -142,9 +147,11 @@ class RandomPermutation(Bijection):
         return z[:, self.permutation.argsort()], z.new_zeros(z.shape[0])
 
 
-MIXINGS: dict[str, Callable[[int, str, int], Bijection]] = {
-    "lu": LULinear,
-    "reverse": lambda dim, _init, _seed: Reverse(dim),
-    "random": lambda dim, _init, seed: RandomPermutation(dim, seed),
-}
-"""Mixings by name; arguments: vector size, start of what is learned, seed."""
+@MIXINGS.register("reverse")
+def _reverse(dim: int, **_: Any) -> Reverse:
+    return Reverse(dim)
+
+
+@MIXINGS.register("random")
+def _random(dim: int, seed: int, **_: Any) -> RandomPermutation:
+    return RandomPermutation(dim, seed)

@@ -16,7 +16,7 @@ from flowbert.flows import (
     AdditiveCoupling,
     AffineCoupling,
     Bijection,
-    Chain,
+    Composition,
     Glow,
     LULinear,
     RandomPermutation,
@@ -33,7 +33,10 @@ LAYERS: dict[str, Case] = {
     "additive odd": (7, partial(AdditiveCoupling, hidden_dim=8)),
     "affine": (10, partial(AffineCoupling, hidden_dim=8)),
     "affine odd": (3, partial(AffineCoupling, hidden_dim=8)),
-    "chain": (6, lambda dim: Chain({"a": ActNorm(dim), "b": AffineCoupling(dim, 4)})),
+    "composition": (
+        6,
+        lambda dim: Composition({"a": ActNorm(dim), "b": AffineCoupling(dim, 4)}),
+    ),
 }
 for init in MIXING_INITS:
     LAYERS[f"lu {init}"] = (7, partial(LULinear, init=init, seed=3))
@@ -42,7 +45,7 @@ GLOWS: dict[str, Case] = {"glow D=1": (1, partial(Glow, levels=1, mixing="revers
 SIZES = ((12, 2), (8, 3), (6, 1), (11, 4))
 for mixing, coupling, (dim, levels) in product(MIXINGS, COUPLINGS, SIZES):
     names = {"mixing": mixing, "coupling": coupling, "mixing_init": "rotation"}
-    build = partial(Glow, levels=levels, depth=2, width=8, **names)  # type: ignore[arg-type]
+    build = partial(Glow, levels=levels, depth=2, width=8, **names)
     GLOWS[f"glow {mixing} {coupling} D={dim} L={levels}"] = (dim, build)
 
 CASES = LAYERS | GLOWS

@@ -69,7 +69,7 @@ def test_actnorm_of_a_constant_dimension_is_finite() -> None:
 def test_couplings_start_near_the_identity_and_pass_the_first_half(
     name: str, x: Tensor
 ) -> None:
-    coupling = COUPLINGS[name](6, 8, 0)
+    coupling = COUPLINGS.make(name, dim=6, hidden_dim=8, seed=0)
     z, _ = coupling(x)
     assert torch.equal(z[:, :3], x[:, :3])
     # The affine one scales by sigmoid(2) = 0.88 at the start.
@@ -146,7 +146,9 @@ def test_unused_diagonal_of_the_triangles_has_no_effect() -> None:
 
 def test_starts_depend_on_the_seed_alone() -> None:
     def numbers(seed: int) -> Tensor:
-        layers = [MIXINGS[name](6, "rotation", seed) for name in MIXINGS]
+        layers = [
+            MIXINGS.make(name, dim=6, init="rotation", seed=seed) for name in MIXINGS
+        ]
         states = [
             layer.state_dict() for layer in (*layers, CouplingNet(64, 64, 4, seed))
         ]
