@@ -122,6 +122,11 @@ def names_used() -> set[str]:
             exported = file.endswith("/__init__.py") and file != "maps/__init__.py"
             if not exported and len(node.value) < 100:
                 used |= set(re.findall(r"\w+", node.value))
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            # What a registry has is found by its name there.
+            decorators = [ast.unparse(each) for each in node.decorator_list]
+            if any(".register(" in each for each in decorators):
+                used.add(node.name)
     return used
 
 

@@ -171,7 +171,7 @@ def test_scores_are_those_of_a_task() -> None:
         len(task.sentences), DIM, generator=torch.Generator().manual_seed(0)
     )
     record = task.measure(vectors)
-    positive = task.gold > task.positive_above
+    positive = task.gold > task.positive_score
     first, second = vectors[task.left], vectors[task.right]
     spearman, measures = STSSpearman(), Alignment()
     spearman.update(torch.from_numpy(record.items), torch.from_numpy(task.gold))

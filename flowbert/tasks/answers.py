@@ -1,20 +1,20 @@
 """Answer ranking: candidate answers ranked by their cosine with the question."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.answers import AnswerData
-from flowbert.io import digest, sentences_digest
-from flowbert.tasks.base import Metric, Scorer, Task, cosines
+from flowbert.data.answers import AnswerData, load_answers
+from flowbert.tasks.base import TASKS, Metric, Scorer
 from flowbert.tasks.measures import Weights
+from flowbert.tasks.pair_task import PairTask
 
 
-class AnswerRanking(Task):
+@TASKS.register("answers")
+class AnswerRanking(PairTask):
     """Area under the ROC curve over all pairs, MAP and MRR over the questions.
 
     Args:
@@ -25,37 +25,31 @@ class AnswerRanking(Task):
         https://arxiv.org/abs/2011.05864
     """
 
-    kind = "answers"
     metrics = (("auc", "all"), ("map", "all"), ("mrr", "all"))
     headline = "auc"
-    split = "test"
     scored_with = ("question_of", "is_answer")
 
     def __init__(self, data: AnswerData) -> None:
-        self.data = data
-        self.name = data.name
-        self.count = len(data.answers)
-        self.strata = (len(data.questions),)
+        asked = [data.questions[index] for index in data.question_of]
+        super().__init__(
+            data.name,
+            asked,
+            data.answers,
+            strata=[len(data.questions)],
+            sentences=[*data.questions, *data.answers],
+        )
         self.question_of, self.is_answer = data.question_of, data.labels
-        self.sentences = list(dict.fromkeys([*data.questions, *data.answers]))
-        asked, answered = self.pairs()
-        rows = pd.Index(self.sentences)
-        self.left, self.right = rows.get_indexer(asked), rows.get_indexer(answered)
-        texts = sentences_digest([*asked, *answered])
-        self.digest = digest(self.kind, self.name, texts, data.labels.tolist())
+        self._questions = data.questions
 
-    def items(self, vectors: Tensor) -> Floats:
-        """Cosine of question and candidate of each pair."""
-        return cosines(vectors[self.left], vectors[self.right])
-
-    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Question and candidate of each pair."""
-        questions = [self.data.questions[index] for index in self.question_of]
-        return questions, self.data.answers
+    @classmethod
+    def load(cls, source: str, **options: Any) -> list[Self]:
+        """The task of a file, or of the hub's QNLI, see :func:`flowbert.data.load_answers`."""
+        return [cls(load_answers(source, **options))]
 
     def texts(self) -> Mapping[str, Sequence[str]]:
-        """Questions and candidates."""
-        return {"test": [*self.data.questions, *self.data.answers]}
+        """Questions, once each, and candidates."""
+        _, answers = self.pairs()
+        return {self.split: [*self._questions, *answers]}
 
     def score(
         self, items: Floats, weights: Weights | None = None

@@ -1,9 +1,13 @@
 """What all tasks share: sentences in, items and scores out, and resamples of them."""
 
+import inspect
 import math
+import sys
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Self
 
@@ -14,9 +18,11 @@ from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.errors import UserError
+from flowbert.io import digest, sentences_digest
+from flowbert.registry import Registry
 from flowbert.seeding import Stream
 from flowbert.tasks.bootstrap import Counts, draw_counts
-from flowbert.tasks.measures import Weights, unit_rows
+from flowbert.tasks.measures import Weights
 from flowbert.threads import in_threads
 
 Metric = tuple[str, str]
@@ -28,7 +34,6 @@ Scorer = Callable[[Counts], Floats]
 AVERAGE = "average"
 """Name of the row of means over tasks; no task has it."""
 
-COSINE_DECIMALS = 10  # equal texts have equal cosines on every machine
 _STATE = ("name", "split", "metrics", "strata", "count", "digest")
 _BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cache
 
@@ -65,25 +70,26 @@ class Record:
 class Task(ABC):
     """One split of a data set that embeddings are measured on.
 
-    A task needs :attr:`kind`, :attr:`metrics` and the other attributes below, and :meth:`items`,
-    :meth:`score`, :meth:`texts` and :meth:`pairs`; the bootstrap is made of :meth:`score`.
+    A task of one's own, most often a :class:`PairTask`, is made of the attributes below and
+    :meth:`items`, :meth:`score`, :meth:`texts` and :meth:`pairs`. ``KIND:SOURCE`` names it, KIND
+    being the name that its class has in :data:`TASKS`, or its import path. Intervals and verdicts
+    are made of :meth:`score`.
 
     Attributes:
-        kind: Prefix of the task on the command line.
+        options: Options of :func:`load_tasks` that :meth:`load` takes.
         metrics: Metrics of :meth:`score`, in order.
-        headline: Metric that verdicts go by; None without.
+        headline: Metric that verdicts are about; None without.
         averaged: Whether the headline enters the average over tasks.
-        scored_with: Names of further attributes that :meth:`score` reads: arrays, numbers, texts or
-            tuples of them. They are kept with results.
+        scored_with: Names of further attributes that scores depend on: arrays, numbers, texts or
+            tuples of them. They are kept with results, and make the digest.
         name: Name in tables.
         split: Measured split.
         sentences: Distinct sentences to embed, M of them.
         strata: Sizes of the groups of units that the bootstrap resamples separately.
         count: Number of items K.
-        digest: Identity: equal digests, equal figures of equal vectors.
     """
 
-    kind: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
     metrics: tuple[Metric, ...]
     headline: ClassVar[str | None] = None
     averaged: ClassVar[bool] = False
@@ -93,7 +99,38 @@ class Task(ABC):
     sentences: list[str]
     strata: tuple[int, ...]
     count: int
-    digest: str
+
+    @classmethod
+    def load(cls, source: Any, **options: Any) -> Sequence["Task"]:
+        """The tasks of a source, such as one for each split.
+
+        Args:
+            source: What stands behind the colon in ``KIND:SOURCE``.
+            **options: Values of :attr:`options`.
+
+        Raises:
+            UserError: If there are none.
+        """
+        make: Any = cls
+        return [make(source, **options)]
+
+    @property
+    def kind(self) -> str:
+        """Prefix of the task on the command line."""
+        return TASKS.name_of(type(self))
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity: equal digests, equal scores of equal vectors."""
+        values = [getattr(self, name) for name in self.scored_with]
+        plain = [
+            each.tolist() if isinstance(each, np.ndarray) else each for each in values
+        ]
+        return digest(
+            *(self.kind, self.name, self.split, self.strata, self.metrics, plain),
+            *(sentences_digest(side) for side in self.pairs()),
+            _code(type(self)),
+        )
 
     @abstractmethod
     def items(self, vectors: Tensor) -> Floats:
@@ -252,8 +289,15 @@ def _as_tuple(value: Any) -> Any:
     return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
 
 
-def cosines(left: Tensor, right: Tensor) -> Floats:
-    """Cosine of each pair of rows ``(K, D)``, float64, rounded to 10 decimals."""
-    products = unit_rows(left) * unit_rows(right)
-    values = products.sum(dim=1).clamp(-1.0, 1.0)
-    return np.round(values.cpu().numpy(), COSINE_DECIMALS)
+def _code(task: type[Task]) -> str:
+    """What tells code outside of the package from its other versions: the text of its module."""
+    if task.__module__.startswith("flowbert."):
+        return ""
+    try:
+        return inspect.getsource(sys.modules[task.__module__])
+    except (OSError, TypeError):  # typed in
+        return uuid.uuid4().hex
+
+
+TASKS: Registry[type[Task]] = Registry("task", base=Task)
+"""Kinds of tasks by name."""

@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flowbert.arrays import Floats
-from flowbert.data.sts import STSData
-from flowbert.io import digest
-from flowbert.tasks.base import Metric, Scorer
+from flowbert.tasks.base import TASKS, Metric, Scorer
 from flowbert.tasks.bootstrap import ResampledSpearman
 from flowbert.tasks.measures import Weights, spearman, undefined_reason
-from flowbert.tasks.sts import PairTask
+from flowbert.tasks.sts import ScoredPairs
 
 
-class Lexical(PairTask):
+@TASKS.register("lexical")
+class Lexical(ScoredPairs):
     """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
 
     The Levenshtein distance is counted in words.
@@ -29,15 +28,10 @@ class Lexical(PairTask):
         https://arxiv.org/abs/2011.05864
     """
 
-    kind = "lexical"
     metrics = (("edit_distance_words", "all"),)
     scored_with = ("distances",)
     unit: ClassVar[str] = "words"
     _units: ClassVar[Callable[[str], Sequence[str]]] = str.split
-
-    def __init__(self, data: STSData, split: str = "test") -> None:
-        super().__init__(data, split)
-        self.digest = digest(self.digest, self.unit)
 
     def settings(self) -> dict[str, Any]:
         """What was measured, in words."""
@@ -76,10 +70,10 @@ class Lexical(PairTask):
         return lambda weights: resampled(weights)[None]
 
 
+@TASKS.register("lexical-characters")
 class LexicalCharacters(Lexical):
     """:class:`Lexical` with the Levenshtein distance counted in characters."""
 
-    kind = "lexical-characters"
     metrics = (("edit_distance_characters", "all"),)
     unit = "characters"
     _units = str

@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import chain
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -11,16 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.entailment import EntailmentData
+from flowbert.data.entailment import EntailmentData, load_entailment
 from flowbert.data.nli import LABELS
 from flowbert.io import digest, sentences_digest
-from flowbert.tasks.base import Metric, Task
+from flowbert.tasks.base import TASKS, Metric, Task
 from flowbert.tasks.measures import Weights, varying
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
 """L2 penalties beside the mean loss, of which the dev split chooses one."""
 
 
+@TASKS.register("probe")
 class Probe(Task):
     r"""Accuracy of softmax regression on :math:`(|u - v|, u \odot v)` of a pair's embeddings.
 
@@ -32,7 +35,7 @@ class Probe(Task):
         Kiela, 2018). https://arxiv.org/abs/1803.05449
     """
 
-    kind = "probe"
+    options = ("senteval",)
     metrics = (("accuracy", "all"),)
     headline = "accuracy"
     split = "test"
@@ -41,8 +44,7 @@ class Probe(Task):
     def __init__(self, data: EntailmentData) -> None:
         self.data = data
         self.name = data.name
-        texts = list(chain.from_iterable(self.texts().values()))
-        self.sentences = list(dict.fromkeys(texts))
+        self.sentences = list(dict.fromkeys(chain.from_iterable(self.texts().values())))
         self._index = pd.Index(self.sentences)
         trained = data.splits["train"].labels
         self._classes = pd.Index([name for name in LABELS if name in trained])
@@ -50,8 +52,18 @@ class Probe(Task):
         self.unit_of, premises = pd.factorize(pd.Index(data.splits["test"].premises))
         self.count = len(self.unit_of)
         self.strata = (len(premises),)
-        labels = [split.labels for split in data.splits.values()]
-        self.digest = digest(self.kind, self.name, sentences_digest(texts), labels)
+
+    @classmethod
+    def load(cls, source: str, **options: Any) -> list[Self]:
+        """The task of a source, see :func:`flowbert.data.entailment.load_entailment`."""
+        return [cls(load_entailment(source, **options))]
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity, of the splits that are trained on, too."""
+        texts = [sentences_digest(split) for split in self.texts().values()]
+        labels = [split.labels for split in self.data.splits.values()]
+        return digest(self.kind, self.name, texts, labels)
 
     def texts(self) -> Mapping[str, Sequence[str]]:
         """First and second sentences by split."""

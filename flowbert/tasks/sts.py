@@ -1,20 +1,20 @@
 """Sentence pairs with gold scores: semantic textual similarity."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.sts import STSData, Subset
-from flowbert.errors import UserError
-from flowbert.io import digest, sentences_digest
+from flowbert.data.files import as_list
+from flowbert.data.sts import STSData, Subset, load_sts
+from flowbert.errors import UserError, choices
 from flowbert.numbers import is_count, is_number
-from flowbert.tasks.base import Metric, Scorer, Task, cosines
+from flowbert.tasks.base import TASKS, Metric, Scorer
 from flowbert.tasks.bootstrap import Counts, ResampledSpearman
 from flowbert.tasks.measures import (
     AGGREGATIONS,
@@ -26,12 +26,14 @@ from flowbert.tasks.measures import (
     undefined_reason,
     uniformity,
 )
+from flowbert.tasks.pair_task import PairTask
+from flowbert.tasks.pairs import Pairs
 
 POSITIVE_ABOVE = 0.8
 """Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
 
-class PairTask(Task):
+class ScoredPairs(PairTask):
     """One split of sentence pairs with gold scores.
 
     Args:
@@ -42,34 +44,56 @@ class PairTask(Task):
         UserError: If the data set has no such split.
     """
 
+    options: ClassVar[tuple[str, ...]] = (
+        "senteval",
+        "split",
+        "columns",
+        "score_range",
+    )
+
     def __init__(self, data: STSData, split: str = "test") -> None:
-        self.data = data
-        self.name = data.name
-        self.split = split
-        self.subsets = data.split(split)
-        self.strata = tuple(len(subset) for subset in self.subsets)
-        self.count = sum(self.strata)
-        self.sentences = list(dict.fromkeys(data.sentences([split])))
-        first, second = self.pairs()
-        rows = pd.Index(self.sentences)
-        self.left, self.right = rows.get_indexer(first), rows.get_indexer(second)
-        self.subset_names = tuple(subset.name for subset in self.subsets)
-        self.gold = np.concatenate([subset.scores for subset in self.subsets])
-        texts = sentences_digest([*first, *second])
-        subsets = [[subset.name, len(subset)] for subset in self.subsets]
-        self.digest = digest(
-            self.kind, self.name, split, texts, self.gold.tolist(), subsets
+        subsets = data.split(split)
+        super().__init__(
+            data.name,
+            [text for subset in subsets for text in subset.sentences1],
+            [text for subset in subsets for text in subset.sentences2],
+            split,
+            [len(subset) for subset in subsets],
+            data.sentences([split]),
         )
+        self.data = data
+        self.subset_names = tuple(subset.name for subset in subsets)
+        self.gold = np.concatenate([subset.scores for subset in subsets])
 
-    def items(self, vectors: Tensor) -> Floats:
-        """Cosine of each pair."""
-        return cosines(vectors[self.left], vectors[self.right])
+    @classmethod
+    def load(
+        cls,
+        source: str | Pairs,
+        *,
+        senteval: str | Path | None = None,
+        split: str | Sequence[str] = "test",
+        columns: str | Sequence[str] | None = None,
+        score_range: Sequence[float] | None = None,
+        **options: Any,
+    ) -> list[Self]:
+        """A task for each of the splits that the data set has, see :func:`load_tasks`.
 
-    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """First and second sentences."""
-        first = [text for subset in self.subsets for text in subset.sentences1]
-        second = [text for subset in self.subsets for text in subset.sentences2]
-        return first, second
+        Raises:
+            UserError: If the source is unknown or damaged, or has none of the splits.
+        """
+        if isinstance(source, Pairs):
+            data = source.data()
+        else:
+            named = as_list(columns, "columns") or None
+            data = load_sts(source, senteval, columns=named, score_range=score_range)
+        splits = as_list(split, "split")
+        present = [name for name in splits if name in data.splits]
+        if not present:
+            raise UserError(
+                f"{data.name} has no {splits[0]!r}; expected {choices(data.splits, '')}",
+                argument="split",
+            )
+        return [cls(data, name, **options) for name in present]
 
     def labels(self) -> Sequence[Subset]:
         """The train split, unless it is measured."""
@@ -80,7 +104,8 @@ class PairTask(Task):
         return {split: self.data.sentences([split]) for split in self.data.splits}
 
 
-class STS(PairTask):
+@TASKS.register("sts")
+class STS(ScoredPairs):
     """Spearman of cosine and gold score under three aggregations, alignment and uniformity.
 
     Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
@@ -97,11 +122,11 @@ class STS(PairTask):
         UserError: If an argument is wrong.
     """
 
-    kind = "sts"
+    options = (*ScoredPairs.options, "positive_above", "uniformity_limit")
     metrics = tuple(("spearman", name) for name in AGGREGATIONS)
     headline = "spearman"
     averaged = True
-    scored_with = ("gold", "subset_names")
+    scored_with = ("gold", "subset_names", "positive_score", "uniformity_limit")
 
     def __init__(
         self,
@@ -111,17 +136,34 @@ class STS(PairTask):
         uniformity_limit: int | None = None,
     ) -> None:
         super().__init__(data, split)
-        check_measures(positive_above, uniformity_limit)
+        _check_measures(positive_above, uniformity_limit)
         low, high = data.score_range
-        self.positive_above = low + positive_above * (high - low)
+        self.positive_score = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
-        self.digest = digest(self.digest, self.positive_above, uniformity_limit)
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Pairs,
+        *,
+        positive_above: float = POSITIVE_ABOVE,
+        uniformity_limit: int | None = None,
+        **options: Any,
+    ) -> list[Self]:
+        """See :meth:`ScoredPairs.load`; wrong options are told before anything is read."""
+        _check_measures(positive_above, uniformity_limit)
+        return super().load(
+            source,
+            positive_above=positive_above,
+            uniformity_limit=uniformity_limit,
+            **options,
+        )
 
     def settings(self) -> dict[str, Any]:
         """What was measured, in words."""
         return super().settings() | {
             "score_range": list(self.data.score_range),
-            "positive_above": self.positive_above,
+            "positive_score": self.positive_score,
             "uniformity_limit": self.uniformity_limit,
         }
 
@@ -144,7 +186,7 @@ class STS(PairTask):
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
         """Alignment, uniformity, mean cosine, and the correlation of each subset."""
-        positive = self.gold > self.positive_above
+        positive = self.gold > self.positive_score
         figures = {
             "alignment": alignment(
                 vectors[self.left[positive]], vectors[self.right[positive]]
@@ -165,8 +207,8 @@ class STS(PairTask):
     def reason(self, items: Floats, metric: Metric) -> str:
         """Of a correlation the first subset without one, and why; of others what is lacking."""
         name, aggregation = metric
-        if name == "alignment" and not (self.gold > self.positive_above).any():
-            return f"no pair has a score above {self.positive_above:g}"
+        if name == "alignment" and not (self.gold > self.positive_score).any():
+            return f"no pair has a score above {self.positive_score:g}"
         if name != "spearman":
             return "fewer than two sentences, or a vector without direction"
         if aggregation == "all":
@@ -198,7 +240,7 @@ class STS(PairTask):
         return scores
 
 
-def check_measures(positive_above: Any, uniformity_limit: Any) -> None:
+def _check_measures(positive_above: Any, uniformity_limit: Any) -> None:
     """Raise a UserError for options of :class:`STS` that are not allowed."""
     if not is_number(positive_above, 0, 1) or positive_above == 1:
         raise UserError(

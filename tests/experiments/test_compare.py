@@ -233,7 +233,7 @@ def test_every_setting_stands_in_the_results_in_words(
     assert arguments["corpus"] == corpus
     (task,) = config["tasks"].values()
     assert task["score_range"] == [0, 5]
-    assert task["positive_above"] == 2.5
+    assert task["positive_score"] == 2.5
     assert task["uniformity_limit"] == 50
     steps = config["methods"]["whitening:shrinkage=0.1"]["steps"]
     assert steps[0]["parameters"]["shrinkage"] == 0.1

@@ -212,8 +212,8 @@ def test_aggregations_over_subsets(real: Path) -> None:
     assert isinstance(task, STS)
     vectors = random_vectors(task)
     scores = task.measure(vectors).scores
-    sizes = [len(subset) for subset in task.subsets]
-    by_subset = [scores["spearman", subset.name] for subset in task.subsets]
+    sizes = task.strata
+    by_subset = [scores["spearman", name] for name in task.subset_names]
     assert scores["spearman", "mean"] == pytest.approx(np.mean(by_subset), abs=1e-14)
     wmean = np.dot(sizes, by_subset) / sum(sizes)
     assert scores["spearman", "wmean"] == pytest.approx(wmean, abs=1e-14)
@@ -225,7 +225,7 @@ def test_answers_equal_sklearn_and_hand_counted_ranks(answers: Path) -> None:
     assert isinstance(task, AnswerRanking)
     items = np.array([0.5, 0.9, 0.1, 0.2, 0.7, 0.95])
     scores = task.score(items)
-    expected = sklearn.metrics.roc_auc_score(task.data.labels, items)
+    expected = sklearn.metrics.roc_auc_score(task.is_answer, items)
     assert scores["auc", "all"] == pytest.approx(expected)
     # First question: the answer is second of three; second question: first of two.
     assert scores["mrr", "all"] == pytest.approx((1 / 2 + 1) / 2)

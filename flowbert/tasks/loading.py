@@ -1,0 +1,197 @@
+"""Tasks by name: from texts, pairs in memory and results."""
+
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from flowbert.data.files import as_list
+from flowbert.data.sts import SAMPLE
+from flowbert.data.tables import is_table
+from flowbert.errors import UserError
+from flowbert.registry import imports_refused
+from flowbert.spec import is_import_path
+from flowbert.tasks.base import AVERAGE, TASKS, Task
+from flowbert.tasks.pairs import Pairs
+from flowbert.tasks.sts import POSITIVE_ABOVE, STS
+
+RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
+"""Columns of tables beside the tasks; no task may be called so."""
+
+_SOURCES = {
+    "senteval": "tasks that are read from it, such as STSB",
+    "columns": "own files of pairs",
+    "score_range": "own files of pairs",
+}
+"""Options that only some sources of a task need."""
+
+
+def load_tasks(
+    tasks: Any,
+    senteval: str | Path | None = None,
+    *,
+    split: str | Sequence[str] = "test",
+    columns: str | Sequence[str] | None = None,
+    score_range: Sequence[float] | None = None,
+    positive_above: float = POSITIVE_ABOVE,
+    uniformity_limit: int | None = None,
+) -> list[Task]:
+    """Load tasks by name.
+
+    Args:
+        tasks: Names or files, comma-separated or as a list: ``STSB``, ``pairs.tsv``,
+            ``lexical:STSB``, ``lexical-characters:STSB``, ``answers:FILE``, ``probe:SICKR``,
+            ``mypackage.tasks.MyTask:SOURCE``; in a list also :class:`Pairs` and data frames of
+            them, or tasks.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        split: Split, or several, of the tasks that have them.
+        columns: Columns of own files: two sentences and the score.
+        score_range: Lowest and highest score of own files.
+        positive_above: Share of the score range above which a pair is a positive of the alignment.
+        uniformity_limit: Largest number of sentences for the uniformity; None for all.
+
+    Raises:
+        UserError: If a task is unknown, cannot be read, or is named twice, or an option has no
+            effect on any of them.
+    """
+    options = {
+        "senteval": senteval,
+        "split": split,
+        "columns": columns,
+        "score_range": score_range,
+        "positive_above": positive_above,
+        "uniformity_limit": uniformity_limit,
+    }
+    sources = [_parse(item) for item in _as_items(tasks)]
+    _check_used(sources, options)
+    loaded: list[Task] = []
+    for kind, source in sources:
+        if isinstance(source, Task):
+            loaded.append(source)
+        else:
+            own = {name: options[name] for name in kind.options}
+            loaded += kind.load(source, **own)
+    _check_names(loaded)
+    return loaded
+
+
+def load_task(
+    name: str, senteval: str | Path | None = None, *, split: str = "test"
+) -> Task:
+    """Load one task.
+
+    Args:
+        name: Its name or file, see :func:`load_tasks`.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        split: Split of a task that has several.
+
+    Raises:
+        UserError: If the task is unknown or cannot be read.
+    """
+    return load_tasks([name], senteval, split=split)[0]
+
+
+def load_scoring(state: Mapping[str, Any]) -> Task:
+    """A task from :meth:`Task.state`: it scores items, and has no sentences.
+
+    Args:
+        state: Arrays and plain values; lists in place of tuples, as JSON has them.
+
+    Raises:
+        UserError: If the kind is unknown, or of a module that is not imported yet, or values are
+            missing.
+    """
+    with imports_refused():
+        kind = TASKS.find(str(state.get("kind")))
+    return kind.from_state(state)
+
+
+def _as_items(tasks: Any) -> list[Any]:
+    """Texts, pairs and tasks; a single one is a list of one."""
+    if tasks is None or isinstance(tasks, str):
+        return as_list(tasks, "tasks", paths=True)
+    if isinstance(tasks, Pairs | pd.DataFrame | Task):
+        return [tasks]
+    items = list(tasks)
+    if all(isinstance(item, str) for item in items):
+        return as_list(items, "tasks", paths=True)
+    return items
+
+
+def _parse(item: Any) -> tuple[type[Task], Any]:
+    """Kind of a task, and its source: a name, a file, pairs or the task itself."""
+    if isinstance(item, pd.DataFrame):
+        item = Pairs.of(item)
+    if isinstance(item, Task):
+        return type(item), item
+    if isinstance(item, Pairs):
+        return STS, item
+    if not isinstance(item, str):
+        raise UserError(
+            argument="tasks",
+            received=item,
+            expected="names, files, Pairs or data frames",
+        )
+    prefix, colon, source = item.partition(":")
+    if colon and (prefix in TASKS or is_import_path(prefix)):
+        return TASKS.find(prefix, "tasks"), source
+    return STS, item
+
+
+def _check_used(
+    sources: Sequence[tuple[type[Task], Any]], options: Mapping[str, Any]
+) -> None:
+    """Refuse an option that is not the default and has no effect on any task.
+
+    Raises:
+        UserError: If there is one.
+    """
+    used = {name for kind, source in sources for name in _used(kind, source)}
+    defaults = inspect.signature(load_tasks).parameters
+    for name, value in options.items():
+        if name in used or value == defaults[name].default:
+            continue
+        kinds = [kind for kind in TASKS if name in TASKS.find(kind).options]
+        expected = _SOURCES.get(name, f"tasks of the kind {' or '.join(kinds)}")
+        raise UserError(
+            f"received {value!r}, which has no effect on these tasks; expected {expected}",
+            argument=name,
+        )
+
+
+def _used(kind: type[Task], source: Any) -> Collection[str]:
+    """Options that have an effect on a task."""
+    if isinstance(source, Task):
+        return ()
+    if isinstance(source, Pairs) or source == SAMPLE:
+        without_effect = set(_SOURCES)
+    elif is_table(source):
+        without_effect = {"senteval"}
+    else:
+        without_effect = {"columns", "score_range"}
+    return set(kind.options) - without_effect
+
+
+def _check_names(tasks: Sequence[Task]) -> None:
+    """Check that names tell tasks apart.
+
+    Raises:
+        UserError: If two tasks have the same one, or one that tables need.
+    """
+    known = set()
+    for task in tasks:
+        key = (task.kind, task.name, task.split, task.metrics)
+        if key in known:
+            raise UserError(
+                f"two are called {task.name!r}; expected different file names",
+                argument="tasks",
+            )
+        if task.name in RESERVED:
+            raise UserError(
+                f"received one called {task.name!r}; expected another name, as tables have a "
+                "column of this one",
+                argument="tasks",
+            )
+        known.add(key)

@@ -1,0 +1,116 @@
+"""A task of one's own, in a file outside of the package: named by its import path."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.small import WordSums
+from flowbert.errors import UserError
+from flowbert.experiments import compare
+from flowbert.tasks import Task, load_scoring, load_task
+from flowbert.vectors import EmbeddingCache
+
+CODE = """
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import average_precision_score
+
+from flowbert.tasks import PairTask
+
+
+class Duplicates(PairTask):
+    metrics = (("average_precision", "all"),)
+    headline = "average_precision"
+    scored_with = ("is_duplicate",)
+
+    def __init__(self, source):
+        lines = Path(source).read_text().splitlines()
+        first, second, labels = zip(*(line.split(",") for line in lines))
+        super().__init__(Path(source).stem, first, second)
+        self.is_duplicate = np.array(labels) == "1"
+
+    def score(self, items, weights=None):
+        value = average_precision_score(self.is_duplicate, items, sample_weight=weights)
+        return {self.metrics[0]: float(value)}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_tasks.py").write_text(CODE, encoding="utf-8")
+    words = np.random.default_rng(0).choice(list("abcdefgh"), (40, 6))
+    lines = [
+        f"{' '.join(row[:3])},{' '.join(row[:2])} {row[5]},{index % 2}"
+        if index % 2
+        else f"{' '.join(row[:3])},{' '.join(row[3:])},0"
+        for index, row in enumerate(words)
+    ]
+    (tmp_path / "quiz.csv").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_tasks", raising=False)
+    return f"own_tasks.Duplicates:{tmp_path}/quiz.csv"
+
+
+def test_it_gets_intervals_and_a_verdict(source: str) -> None:
+    results = compare(
+        WordSums(),
+        "raw,standardization",
+        tasks=f"{source},SAMPLE",
+        bootstrap=20,
+        cache=EmbeddingCache(False),
+    )
+    rows = results.frame.query("task == 'quiz'")
+    assert list(rows["metric"].unique()) == ["average_precision"]
+    assert (rows["low"] < rows["high"]).all()
+    assert rows["value"].between(rows["low"], rows["high"]).all()
+    assert results.verdicts[-1].startswith("quiz average_precision: ")
+
+
+def test_results_score_it_only_where_its_module_is_imported(source: str) -> None:
+    task = load_task(source)
+    assert task.kind == "own_tasks.Duplicates"
+    items = np.random.default_rng(0).normal(size=task.count)
+    state = task.state()
+    assert load_scoring(state).score(items) == task.score(items)
+    del sys.modules["own_tasks"]
+    with pytest.raises(UserError, match=r"own_tasks.*imported before"):
+        load_scoring(state)
+
+
+def test_its_digest_is_that_of_its_data_and_of_its_code(
+    source: str, tmp_path: Path
+) -> None:
+    def again() -> Task:
+        sys.modules.pop("own_tasks", None)
+        return load_task(source)
+
+    digest = again().digest
+    assert again().digest == digest
+    data = tmp_path / "quiz.csv"
+    written = data.read_text(encoding="utf-8")
+    data.write_text(written.replace(",0", ",1", 1), encoding="utf-8")
+    assert again().digest != digest
+    data.write_text(written, encoding="utf-8")
+    code = tmp_path / "own_tasks.py"
+    code.write_text(CODE.replace("float(value)", "float(value) / 2"), encoding="utf-8")
+    assert again().digest != digest
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("own_tasks.Other:x", {}, "tasks: received 'own_tasks.Other'"),
+        ("no_such.Task:x", {}, "tasks: received a name in no_such"),
+        ("own_tasks.Path:x", {}, "expected a class derived from"),
+        (None, {"columns": "a,b,c"}, "columns: received 'a,b,c', which has no effect"),
+    ],
+)
+def test_mistakes_are_told(
+    text: str | None, options: Any, message: str, source: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        compare(WordSums(), "raw", tasks=text or source, **options)
