@@ -5,7 +5,7 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,16 @@ import torch
 from pytorch_lightning import Callback
 
 from flowbert.analysis.density import density_bits
+from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
-from flowbert.fitting import Run, fit
+from flowbert.fitting import FitOptions, fit, predict, validate
+from flowbert.fitting import test as run_test
+from flowbert.fitting.prepare import prepared
 from flowbert.maps import Flow, load_map
+from flowbert.methods import FlowModule
 from flowbert.methods.losses import InfoNCE
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
@@ -70,13 +74,13 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished fit of a flow."""
-    made = Run("flow", **FLOW, run_dir=tmp_path_factory.mktemp("runs") / "run")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished fit of a flow."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("FLOWBERT_REPORT")
-        made.fit()
-    return made
+        fit("flow", **FLOW, run_dir=folder)
+    return folder
 
 
 def last(folder: Path) -> Path:
@@ -96,23 +100,23 @@ def assert_equal(results: Results, expected: Results) -> None:
     )
 
 
-def test_a_run_folder_holds_everything(run: Run) -> None:
-    names = {path.name for path in run.folder.iterdir()}
+def test_a_run_folder_holds_everything(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
     files = ("metrics.csv", "results.json", "results.csv", "analysis.json")
     assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
-    assert {path.name for path in (run.folder / "model").iterdir()} == {
+    assert {path.name for path in (run / "model").iterdir()} == {
         ".flowbert",
         "encoder.json",
         *(f"{name}.int8" for name in ("raw", "whitening", "flow")),
         *(f"{name}.safetensors" for name in ("whitening", "flow")),
     }
-    metrics = pd.read_csv(run.folder / "metrics.csv")
+    metrics = pd.read_csv(run / "metrics.csv")
     assert metrics["step/nll"].notna().sum() == 2 * (300 // 64)
     for method in ("raw", "whitening:shrinkage=0.1", "flow"):
         assert f"{method}/SAMPLE/dev/spearman_wmean" in metrics
-    analysis = json.loads((run.folder / "analysis.json").read_text())
+    analysis = json.loads((run / "analysis.json").read_text())
     assert {"words", "measures"} <= analysis.keys()
-    read_checkpoint(last(run.folder))
+    read_checkpoint(last(run))
 
 
 @pytest.mark.parametrize(
@@ -145,8 +149,7 @@ def test_trained_encoders_are_compared_and_saved(
     method: str, pairs: str, tmp_path: Path
 ) -> None:
     options = {**TEXT, **TRAINED[method], "tasks": pairs, "run_dir": tmp_path}
-    run = Run(method, **options)
-    results = run.fit()
+    results = fit(method, **options)
     assert set(results.frame["method"]) == {"raw", method}
     value = results.frame.groupby(["method", "metric"])["value"].first()
     name = "mean_cosine"
@@ -156,8 +159,10 @@ def test_trained_encoders_are_compared_and_saved(
     again = saved.frame.set_index("metric")["value"][name]
     assert again == pytest.approx(value[method, name], rel=1e-5)
     options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "predict"}
-    path = Run(method, **options, resume=False).predict()
-    vectors = SentenceEncoder(str(tmp_path)).encode(run.sentences)
+    with prepared("predict", FitOptions(method=method, **options)) as again:
+        sentences = again.method.sentences
+    path = predict(method, **options)
+    vectors = SentenceEncoder(str(tmp_path)).encode(sentences)
     np.testing.assert_allclose(np.load(path), vectors, atol=1e-5)
 
 
@@ -166,8 +171,7 @@ def test_the_best_weights_are_compared(tmp_path: Path) -> None:
     trainer = {**TRAINER, "callbacks": Spoil()}
     options = {**TEXT, "corpus": BUILTIN, "trainer": trainer}
     options["checkpoint"] = {"every_n_minutes": None}
-    run = Run("simcse", **options, run_dir=tmp_path)
-    results = run.fit()
+    results = fit("simcse", **options, run_dir=tmp_path)
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["global_step"] == 6
     assert read_checkpoint(last(tmp_path))["global_step"] == 12
@@ -201,63 +205,65 @@ def test_an_interrupted_run_goes_on(
     options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
     options = {**options, "tasks": pairs, "checkpoint": {"every_n_steps": 2}}
     whole = fit(method, **options, run_dir=tmp_path / "whole")
-    options = {**options, "run_dir": tmp_path / "run"}
+    folder = tmp_path / "run"
+    options = {**options, "run_dir": folder}
     trainer = {**options["trainer"], "callbacks": Interrupt(6)}
-    stopped = Run(method, **{**options, "trainer": trainer})
-    (stopped.folder / "config.yaml").write_text(f"method: {method}\n")
     monkeypatch.delenv("FLOWBERT_REPORT")
     with pytest.raises(KeyboardInterrupt):
-        stopped.fit()
-    assert "no results yet" in (stopped.folder / "report.html").read_text()
+        fit(method, **{**options, "trainer": trainer}, config=f"method: {method}\n")
+    assert (folder / "config.yaml").read_text() == f"method: {method}\n"
+    assert "no results yet" in (folder / "report.html").read_text()
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    logged = (stopped.folder / "metrics.csv").read_bytes()
-    assert_equal(fit(method, **options, ckpt_path=last(stopped.folder)), whole)
-    assert (stopped.folder / "metrics-1.csv").read_bytes() == logged
+    logged = (folder / "metrics.csv").read_bytes()
+    assert_equal(fit(method, **options, ckpt_path=last(folder)), whole)
+    assert (folder / "metrics-1.csv").read_bytes() == logged
     with pytest.raises(UserError, match=r"run_dir: .* finished run"):
         fit(method, **options)
 
 
-def test_test_validate_and_predict(run: Run, tmp_path: Path) -> None:
-    options = {**FLOW, "ckpt_path": last(run.folder), "resume": False}
-    tested = Run(**options, run_dir=tmp_path / "test").test()
-    assert_equal(tested, Results.load(run.folder / "results.json"))
-    validated = Run(**options, run_dir=tmp_path / "validate").validate()
+def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
+    options = {**FLOW, "ckpt_path": last(run)}
+    tested = run_test(**options, run_dir=tmp_path / "test")
+    assert_equal(tested, Results.load(run / "results.json"))
+    validated = validate(**options, run_dir=tmp_path / "validate")
     assert set(validated.frame["split"]) == {"dev"}
-    again = Run(**options, run_dir=tmp_path / "predict")
-    path = again.predict()
-    rows = EmbeddingCache().embed(again.encoder, again.sentences)
-    expected = Model.load(run.folder, "flow").map
+    with prepared("predict", FitOptions(**options, run_dir=tmp_path / "rows")) as again:
+        rows = again.method.embed(again.method.sentences)
+    path = predict(**options, run_dir=tmp_path / "predict")
+    expected = Model.load(run, "flow").map
     assert expected is not None
     # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
     np.testing.assert_allclose(np.load(path), expected.transform(rows), atol=1e-4)
 
 
 def test_a_missing_split_is_told_before_any_pass(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("encoded")
 
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
-    options = {**FLOW, "ckpt_path": last(run.folder), "resume": False, "split": "dev"}
+    options = {**FLOW, "ckpt_path": last(run)}
     monkeypatch.setattr(EmbeddingCache, "fill", fail)
     with pytest.raises(UserError, match="pairs has no 'dev'; expected test"):
-        Run(**options, tasks=str(pairs), run_dir=tmp_path / "validate")
+        validate(**options, tasks=str(pairs), run_dir=tmp_path / "validate")
     assert not (tmp_path / "validate").exists()
 
 
 def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
-    run = Run(vectors=tmp_path / "rows.npy", trainer=TRAINER, run_dir=tmp_path / "run")
-    assert run.fit().frame.empty
-    assert np.load(run.predict()).shape == (100, 6)
+    options: dict[str, Any] = {"vectors": tmp_path / "rows.npy", "trainer": TRAINER}
+    folder = tmp_path / "run"
+    assert fit(**options, run_dir=folder).frame.empty
+    options |= {"ckpt_path": last(folder), "run_dir": tmp_path / "predict"}
+    assert np.load(predict(**options)).shape == (100, 6)
     flow = Flow(epochs=TRAINER["max_epochs"], accelerator="cpu").fit(rows)
-    saved = load_map(run.folder / "model" / "flow.safetensors")
+    saved = load_map(folder / "model" / "flow.safetensors")
     np.testing.assert_array_equal(saved.transform(rows), flow.transform(rows))
     with pytest.raises(UserError, match="was fitted on vectors"):
-        Model.load(run.folder)
+        Model.load(folder)
 
 
 def test_vectors_in_memory(tmp_path: Path) -> None:
@@ -267,34 +273,36 @@ def test_vectors_in_memory(tmp_path: Path) -> None:
     kinds = {"file": file, "array": rows, "tensor": torch.from_numpy(rows)}
     states = []
     for name, vectors in kinds.items():
-        run = Run(vectors=vectors, trainer=TRAINER, run_dir=tmp_path / name)
-        run.fit()
-        states.append((run.digest, *map(str, run.module.state_dict().values())))
+        fit(vectors=vectors, trainer=TRAINER, run_dir=tmp_path / name)
+        content = read_checkpoint(last(tmp_path / name))
+        corpus = content["settings"]["corpus"]["digest"]
+        states.append((corpus, *map(str, content["state_dict"].values())))
     assert states[0] == states[1] == states[2]
-    options: dict[str, Any] = {"vectors": rows, "resume": False}
-    options["ckpt_path"] = last(tmp_path / "file")
-    assert np.load(Run(**options, run_dir=tmp_path / "p").predict()).shape == (100, 6)
+    options: dict[str, Any] = {"vectors": rows, "ckpt_path": last(tmp_path / "file")}
+    assert np.load(predict(**options, run_dir=tmp_path / "p")).shape == (100, 6)
     with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
-        Run(**{**options, "vectors": rows + 1}, run_dir=tmp_path / "p2")
+        predict(**{**options, "vectors": rows + 1}, run_dir=tmp_path / "p2")
     for wrong in (rows[0], rows * np.nan, rows.astype(str)):
         with pytest.raises(UserError, match="vectors: received"):
-            Run(vectors=wrong, run_dir=tmp_path / "p2")
+            fit(vectors=wrong, run_dir=tmp_path / "p2")
     with pytest.raises(UserError, match="column: received 'c'"):
-        Run(vectors=rows, column="c", run_dir=tmp_path / "p2")
+        fit(vectors=rows, column="c", run_dir=tmp_path / "p2")
 
 
 def test_what_is_fitted_on(tmp_path: Path) -> None:
     (task,) = load_tasks("SAMPLE")
     expected = task.corpus("train_only").sample(300, 2)
     options = {**FLOW, "corpus": "train_only", "seed": 2, "run_dir": tmp_path}
-    run = Run(**options, data={"held_out": 0.1})
-    assert run.sentences == expected.sentences
-    assert run.digest == expected.digest
-    assert 0 < len(run.data.held_out_rows) < 60
+    given = FitOptions(**options, data={"held_out": 0.1})
+    with prepared("fit", given) as run:
+        assert run.method.sentences == expected.sentences
+        assert run.method.digest == expected.digest
+        data: Any = run.method.data
+        assert 0 < len(data.held_out_rows) < 60
     file = tmp_path / "corpus.txt"
     file.write_text("\n".join(sample_corpus()[:99]))
-    run = Run("raw", corpus=str(file), run_dir=tmp_path / "run")
-    assert run.sentences == sample_corpus()[:99]
+    with prepared("fit", FitOptions(method="raw", corpus=str(file))) as run:
+        assert run.method.sentences == sample_corpus()[:99]
 
 
 def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
@@ -302,12 +310,16 @@ def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
 ) -> None:
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     monkeypatch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
-    run = Run(**FLOW, data={"held_out": 0.1}, run_dir=tmp_path)
-    run.fit()
-    rows = torch.from_numpy(run.data.rows[:])
+    options = {**FLOW, "data": {"held_out": 0.1}}
+    fit(**options, run_dir=tmp_path)
+    options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "again"}
+    with prepared("test", FitOptions(**options)) as run:
+        data: Any = run.method.data
+        rows = torch.from_numpy(data.rows[:])
+        held = torch.from_numpy(data.held_out_rows[:])
     assert len(rows) > 140
-    held = torch.from_numpy(run.data.held_out_rows[:])
-    expected = density_bits(run.module.flow, rows, held)
+    module = FlowModule.load_from_checkpoint(last(tmp_path), weights_only=True)
+    expected = density_bits(module.flow, rows, held)
     analysis = json.loads((tmp_path / "analysis.json").read_text())
     bits = pd.DataFrame(analysis["bits"])
     assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
@@ -315,10 +327,9 @@ def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
 
 def test_token_weights_are_those_of_the_corpus(tmp_path: Path) -> None:
     options = EncoderOptions(pooling="idf")
-    run = Run("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path)
-    run.fit()
-    counted = SentenceEncoder(pooling="idf", count_over=run.sentences)
-    assert run.encoder.identity == counted.identity
+    fit("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path)
+    sentences = load_corpus(BUILTIN).sample(99, 0).sentences
+    counted = SentenceEncoder(pooling="idf", count_over=sentences)
     assert Model.load(tmp_path).encoder.identity == counted.identity
 
 
@@ -363,13 +374,13 @@ def test_mistakes_are_seen_before_anything_is_written(
 ) -> None:
     folder = tmp_path / "run"
     with pytest.raises(UserError, match=message):
-        Run(**{"max_sentences": 300, "run_dir": folder, **options})
+        fit(**{"max_sentences": 300, "run_dir": folder, **options})
     assert not folder.exists()
 
 
-def test_refused_checkpoints(run: Run, tmp_path: Path) -> None:
+def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
     def refused(message: str, **options: Any) -> None:
-        path = {"ckpt_path": last(run.folder), "run_dir": tmp_path / "run"}
+        path = {"ckpt_path": last(run), "run_dir": tmp_path / "run"}
         with pytest.raises(UserError, match=message) as caught:
             fit(**{**FLOW, **path, **options})
         assert "\n" not in str(caught.value)
@@ -380,21 +391,22 @@ def test_refused_checkpoints(run: Run, tmp_path: Path) -> None:
     refused("seed: received 1 .* expected 0", seed=1)
     refused("corpus: received 'train_only' .* on other sentences", corpus="train_only")
     path = tmp_path / "other.ckpt"
-    content = torch.load(last(run.folder), weights_only=True)
+    content = torch.load(last(run), weights_only=True)
     no_module: dict[str, Any] = {"hyper_parameters": {}}
     for other in ([1], {"a": 1}, no_module, {**content, "hyper_parameters": 3}):
         torch.save(other, path)
         refused("ckpt_path: .* is no checkpoint of flowbert", ckpt_path=path)
     torch.save({**content, "code": print}, path)
     refused("no code of a checkpoint is run", ckpt_path=path)
-    path.write_bytes(last(run.folder).read_bytes()[:5000])
+    path.write_bytes(last(run).read_bytes()[:5000])
     refused("ckpt_path: .* is damaged", ckpt_path=path)
     # To measure, what is not given is taken over.
-    options: dict[str, Any] = {"ckpt_path": last(run.folder), "resume": False}
+    options: dict[str, Any] = {"ckpt_path": last(run)}
     options |= {**FLOW, "run_dir": tmp_path}
-    assert Run(**options, model={"noise": 0.05}).module.hparams["noise"] == 0.05
+    with prepared("test", FitOptions(**options, model={"noise": 0.05})) as again:
+        assert again.method.module.hparams["noise"] == 0.05
     with pytest.raises(UserError, match=r"levels: received 3 .* expected 2"):
-        Run(**options, model={"levels": 3})
+        run_test(**options, model={"levels": 3})
 
 
 OTHER_ENCODERS: dict[str, Any] = {
@@ -406,30 +418,30 @@ OTHER_ENCODERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("command", [fit, predict])
 def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
-    resume: bool, run: Run, tmp_path: Path
+    command: Callable[..., Any], run: Path, tmp_path: Path
 ) -> None:
-    options = {**FLOW, "ckpt_path": last(run.folder), "resume": resume}
+    options = {**FLOW, "ckpt_path": last(run)}
     options["run_dir"] = tmp_path / "run"
     for name, value in OTHER_ENCODERS.items():
         encoder = EncoderOptions(**{name: value})
         with pytest.raises(UserError, match=f"encoder: received another .*{name} "):
-            Run(**options, encoder=encoder)
+            command(**options, encoder=encoder)
     other = tmp_path / "other"
     network = SentenceEncoder(frozen=False)
     with torch.no_grad():
         next(iter(network.backbone.parameters())).mul_(1.5)
     network.save(other)
     with pytest.raises(UserError, match=r"encoder: received another .*weights"):
-        Run(**options, encoder=str(other))
+        command(**options, encoder=str(other))
     with pytest.raises(UserError, match="corpus: received 'train_only' for"):
-        Run(**{**options, "corpus": "train_only"})
+        command(**{**options, "corpus": "train_only"})
     vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
     with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
-        Run(**options | vectors)
+        command(**options | vectors)
     with pytest.raises(UserError, match=r"data\.held_out: received 0\.1 .* 0\.0, as"):
-        Run(**options, data={"held_out": 0.1})
+        command(**options, data={"held_out": 0.1})
     assert not (tmp_path / "run").exists()
 
 
@@ -440,9 +452,8 @@ def test_a_resumed_training_has_the_settings_of_the_first(
     first = {**TEXT, "trainer": {**TRAINER, "max_epochs": 1, "limit_val_batches": 0}}
     first["data"] = {"batch_size": 8, "positive": "crop"}
     first |= {"nli": None, "tasks": pairs}
-    run = Run("simcse", **first, run_dir=tmp_path / "first")
-    whole = run.fit()
-    path: dict[str, Any] = {"ckpt_path": last(run.folder)}
+    whole = fit("simcse", **first, run_dir=tmp_path / "first")
+    path: dict[str, Any] = {"ckpt_path": last(tmp_path / "first")}
     path["run_dir"] = tmp_path / "second"
     for group, name, value in [
         ("data", "positive", "word_deletion"),
@@ -479,43 +490,41 @@ def test_two_parts_of_each_method_are_the_whole(
         "warmup": 0.0,
     }
 
-    def part(folder: str, steps: int, **given: Any) -> Run:
+    def part(folder: str, steps: int, **given: Any) -> Any:
         trainer = {**options["trainer"], "max_steps": steps}
-        run = Run(
-            method,
-            **{**options, "trainer": trainer},
-            run_dir=tmp_path / folder,
-            **given,
-        )
-        run.fit()
-        return run
+        given |= {**options, "trainer": trainer, "run_dir": tmp_path / folder}
+        fit(method, **given)
+        return read_checkpoint(last(tmp_path / folder))["state_dict"]
 
-    whole = part("whole", 7).module.state_dict()
-    first = part("first", 3).folder
-    resumed = part("second", 7, ckpt_path=last(first)).module.state_dict()
+    whole = part("whole", 7)
+    part("first", 3)
+    resumed = part("second", 7, ckpt_path=last(tmp_path / "first"))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 def test_one_run_in_a_folder(tmp_path: Path) -> None:
-    waiting = Run(**FLOW, run_dir=tmp_path / "run")
-    with pytest.raises(UserError, match="run_dir: another run writes into"):
-        Run(**FLOW, run_dir=tmp_path / "run")
-    waiting.fit()
+    options = {**FLOW, "run_dir": tmp_path / "run"}
+    with (
+        prepared("fit", FitOptions(**options)),
+        pytest.raises(UserError, match="run_dir: another run writes into"),
+    ):
+        fit(**options)
+    fit(**options)
     with pytest.raises(UserError, match="finished run"):
-        Run(**FLOW, run_dir=tmp_path / "run")
+        fit(**options)
     stopped = tmp_path / "stopped"
     trainer = {**TRAINER, "callbacks": Interrupt(6)}
     with pytest.raises(KeyboardInterrupt):
         fit(**{**FLOW, "trainer": trainer}, run_dir=stopped)
     with pytest.raises(UserError, match=r"checkpoints, .* ckpt_path=.*last\.ckpt"):
-        Run(**FLOW, run_dir=stopped)
-    for command in ("test", "predict"):  # a part of no fit
-        options = {**FLOW, "ckpt_path": last(stopped), "resume": False}
+        fit(**FLOW, run_dir=stopped)
+    for command in (run_test, predict):  # a part of no fit
+        options = {**FLOW, "ckpt_path": last(stopped)}
         with pytest.raises(
             UserError, match=r"of another run; expected another folder$"
         ):
-            getattr(Run(**options, run_dir=stopped), command)()
+            command(**options, run_dir=stopped)
     assert fit(**FLOW, ckpt_path=last(stopped), run_dir=stopped).frame.size > 0
 
 
@@ -558,9 +567,9 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_closed_form_needs_no_trainer(tmp_path: Path) -> None:
-    run = Run("whitening:shrinkage=0.1", max_sentences=300, run_dir=tmp_path)
+    options: dict[str, Any] = {"max_sentences": 300, "run_dir": tmp_path}
     with pytest.raises(UserError, match=r"method: received whitening.* a Trainer"):
-        run.predict()
+        predict("whitening:shrinkage=0.1", **options)
     with (
         pytest.warns(FlowbertWarning, match="has rank 19"),
         pytest.raises(UserError, match=r"method: whitening: .* N=20"),

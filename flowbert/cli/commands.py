@@ -3,11 +3,12 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonargparse import Namespace
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from flowbert.cli.options import (
     COMMANDS,
@@ -23,13 +24,12 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
 from flowbert.experiments.reproduce import explain, reproduction_text
-from flowbert.io import write_atomically
+from flowbert.fitting.prepare import method_class
 from flowbert.progress import show_progress
 from flowbert.reports import print_results, report
-from flowbert.training.unused import is_unused, unused_options
-
-if TYPE_CHECKING:
-    from flowbert.fitting import Run
+from flowbert.training.options import FitOptions
+from flowbert.training.run_folder import new_folder
+from flowbert.training.unused import is_unused
 
 
 def run(command: str, line: CommandLine) -> None:
@@ -90,35 +90,28 @@ def _train(
     command: str,
     parser: Parser,
     config: Namespace,
-    kind: "type[Run]",
+    function: Callable[..., Any],
     line: CommandLine,
 ) -> None:
-    """Fit, or measure a checkpoint."""
-    if command != "fit" and config.ckpt_path is None:
-        raise UserError(
-            f"received nothing; expected a checkpoint to {command}",
-            argument="ckpt_path",
-        )
+    """Fit, or use a checkpoint."""
     made = _given(parser.instantiate_classes(config).as_dict(), line.given)
     made["encoder"] = EncoderOptions(**made.get("encoder", {}))
     if line.quiet and line.method in MODULES:
         made.setdefault("trainer", {})["enable_progress_bar"] = False
-    split = "dev" if command == "validate" else "test"
-    started = kind(**made, resume=command == "fit", split=split)
+    folder = Path(made.setdefault("run_dir", new_folder(line.method)))
+    if command == "fit":
+        made["config"] = _config_text(parser, config, line)
     try:
-        if command == "fit" and started.is_first:
-            _write_config(parser, config, line, started.folder)
-        returned = getattr(started, command)()
+        returned = function(**made)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_what_is_kept(command, started)) from None
-    if not started.is_first:
+        raise KeyboardInterrupt(_what_is_kept(command, folder)) from None
+    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
     if isinstance(returned, Results):
         if len(returned.frame):
             print_results(returned)
-        returned = started.folder
-        names = sorted(path.name for path in started.folder.iterdir())
-        print(f"written to {started.folder}: {', '.join(names)}")
+        names = sorted(path.name for path in folder.iterdir())
+        print(f"written to {folder}: {', '.join(names)}")
     else:
         print(f"written: {returned}")
 
@@ -140,33 +133,30 @@ def _given(options: dict[str, Any], given: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if name != "config"}
 
 
-def _what_is_kept(command: str, run: "Run") -> str:
-    """After Ctrl-C: what is on the disk, and how to go on."""
-    last = run.folder / "checkpoints" / "last.ckpt"
+def _what_is_kept(command: str, folder: Path) -> str:
+    """After Ctrl-C: what is on the disk, and how to resume."""
+    last = folder / "checkpoints" / "last.ckpt"
     if command != "fit" or not last.is_file():
         return "no checkpoint was written; the same command with another run_dir begins anew"
     options = {
-        "--config": run.folder / "config.yaml",
-        "--run_dir": run.folder,
+        "--config": folder / "config.yaml",
+        "--run_dir": folder,
         "--ckpt_path": last,
     }
     program = ["python", "train.py"] if sys.argv[0].endswith(".py") else ["flowbert"]
     words = [*program, "fit", *(str(word) for pair in options.items() for word in pair)]
-    return f"{last} is kept; go on with: {shlex.join(words)}"
+    return f"{last} is kept; resume with: {shlex.join(words)}"
 
 
-def _write_config(
-    parser: Parser, config: Namespace, line: CommandLine, folder: Path
-) -> None:
-    """Write the options of a run that have an effect, for ``--config`` of another."""
+def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:
+    """The options of a fit that have an effect, for ``--config`` of another."""
     options = config.clone()
-    with_vectors = config.vectors is not None
-    unused = unused_options(line.method, with_vectors, config.corpus)
+    given = FitOptions(method=line.method, vectors=config.vectors, corpus=config.corpus)
+    unused = method_class(line.method).unused(given)
     for name in option_names("fit", line.method):
         if name in options and is_unused(name, unused) is not None:
             options.pop(name)
     for name in ("config", "run_dir", "ckpt_path"):
         options.pop(name, None)
-    with write_atomically(folder / "config.yaml") as temporary:
-        text = parser.dump(options, skip_none=False, skip_validation=True)
-        temporary.write_text(text, encoding="utf-8")
+    text: str = parser.dump(options, skip_none=False, skip_validation=True)
+    return text

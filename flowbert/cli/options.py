@@ -18,7 +18,7 @@ from flowbert.errors import UserError, choices
 TRAINED = ("fit", "validate", "test", "predict")
 
 COMMANDS = {
-    **dict.fromkeys(TRAINED, "flowbert.fitting.Run"),
+    **{name: f"flowbert.fitting.{name}" for name in TRAINED},
     "compare": "flowbert.experiments.compare.compare",
     "advise": "flowbert.experiments.advise.advise",
     "analyze": "flowbert.experiments.analyze.analyze",
@@ -71,8 +71,10 @@ SET_BY_RUN = {
 }
 """Arguments in a group of options that a run sets by itself."""
 
-SET_BY_COMMAND = ("resume", "split")
-"""Arguments of a run that its command says."""
+SET_BY_COMMAND = ("config",)
+"""Arguments of a training that the command line sets by itself."""
+
+_FIT_OPTIONS = "flowbert.training.options.FitOptions"
 
 _PATH_ENCODER = ("export", "reproduce")  # their encoder is a path, no group
 _NESTED = (
@@ -257,7 +259,8 @@ def option_names(command: str, method: str = "flow") -> list[str]:
         method: Method of ``fit`` and so on, whose options are those of its module.
     """
     names: list[str] = []
-    for name in parameters(COMMANDS[command]):
+    source = _FIT_OPTIONS if command in TRAINED else COMMANDS[command]
+    for name in parameters(source):
         if command in TRAINED and name in (*SET_BY_RUN, *SET_BY_COMMAND):
             continue
         if name == POSITIONAL.get(command):
@@ -306,15 +309,14 @@ def parameters(source: str) -> tuple[str, ...]:
 def summary(command: str) -> str:
     """What a command does: the first line of the docstring."""
     node = _definition(COMMANDS[command])
-    if isinstance(node, ast.ClassDef):
-        node = _find(command, node)
     return (ast.get_docstring(node) or "").splitlines()[0].replace("``", "")
 
 
 def _definition(source: str) -> Any:
     module, _, name = source.rpartition(".")
     package: Any = find_spec(module.partition(".")[0])
-    file = Path(package.origin).parents[1] / f"{module.replace('.', '/')}.py"
+    place = Path(package.origin).parents[1] / module.replace(".", "/")
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     return _find(name, ast.parse(file.read_text(encoding="utf-8")))
 
 

@@ -22,6 +22,7 @@ from flowbert.cli.options import (
 )
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
+from flowbert.training.options import FitOptions
 
 _TYPES: dict[str, Any] = {"vectors": str | None}
 """Types of arguments on the command line, where that of a call does not say."""
@@ -233,7 +234,7 @@ def make_parser(
 
     Args:
         command: Its name.
-        function: The function, or :class:`flowbert.fitting.Run`.
+        function: The function.
         method: Method of ``fit`` and so on.
     """
     positional = POSITIONAL.get(command, "")
@@ -248,7 +249,9 @@ def make_parser(
     skip = [*SET_BY_RUN, *SET_BY_COMMAND] if command in TRAINED else []
     if "encoder.path" in option_names(command):
         skip.append("encoder")
-    parser.add_parameters(function, skip=skip, command=command)
+    parser.add_parameters(
+        FitOptions if command in TRAINED else function, skip=skip, command=command
+    )
     if "encoder" in skip:
         parser.add_parameters(EncoderOptions, group="encoder")
     if command == "reproduce":
@@ -262,7 +265,7 @@ def _add_training(parser: Parser, method: str) -> None:
     """Options of the module, its data, the checkpoints and the Trainer."""
     from pytorch_lightning import Trainer  # other commands do not wait for it
 
-    from flowbert.fitting import TRAINER_DEFAULTS
+    from flowbert.fitting.prepare import TRAINER_DEFAULTS
 
     for group, source in training_sources(method):
         parser.add_parameters(load(source), group=group, skip=SET_BY_RUN[group])

@@ -1,15 +1,23 @@
 """Methods that a Trainer trains: their LightningModules, losses and examples."""
 
 from flowbert.methods.examples import make_examples
-from flowbert.methods.flow import FlowModule
-from flowbert.methods.mlm import MLMModule
-from flowbert.methods.sbert import SBERTModule
-from flowbert.methods.simcse import SimCSEModule
+from flowbert.methods.flow import FlowMethod, FlowModule
+from flowbert.methods.method import Method
+from flowbert.methods.mlm import MLMMethod, MLMModule
+from flowbert.methods.sbert import SBERTMethod, SBERTModule
+from flowbert.methods.simcse import SimCSEMethod, SimCSEModule
 from flowbert.methods.text import TextDataModule
 
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (FlowMethod, SimCSEMethod, SBERTMethod, MLMMethod)
+}
+"""Methods that a Trainer trains; every other one is a map that is fitted in closed form."""
+
 __all__ = [
+    "METHODS",
     "FlowModule",
     "MLMModule",
+    "Method",
     "SBERTModule",
     "SimCSEModule",
     "TextDataModule",

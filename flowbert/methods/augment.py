@@ -123,7 +123,8 @@ class MaskedReplacement:
                 argument="mlm_path",
             )
         self._model: Any = model.eval()
-        self._rate = rate
+        self.path = path
+        self.rate = rate
 
     @torch.no_grad()
     def __call__(self, sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
@@ -131,7 +132,7 @@ class MaskedReplacement:
         rows = [sentence.split() for sentence in sentences]
         chosen, masked = [], []
         for words, rng in zip(rows, rngs, strict=True):
-            count = max(1, round(self._rate * len(words)))
+            count = max(1, round(self.rate * len(words)))
             numbers = sorted(rng.sample(range(len(words)), count))
             chosen.append(numbers)
             hidden = dict.fromkeys(numbers, self._tokenizer.mask_token)

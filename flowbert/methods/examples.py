@@ -1,8 +1,8 @@
 """Sentences, pairs and triples that encoders are trained on, and where positives come from."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -36,12 +36,14 @@ class Examples:
             sentences of pairs; their hard negatives.
         targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``.
         edit: Changes the positives anew in each epoch.
+        options: What they were made with, by the names of :func:`make_examples`.
     """
 
     name: str
     columns: tuple[tuple[str, ...], ...]
     targets: NDArray[Any] | None = None
     edit: Edit | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -176,42 +178,63 @@ def make_examples(
         (4000, 3)
     """
     check_limits(positive_rate=positive_rate)
-    used = used_options(
-        method,
-        corpus=None if corpus is None else corpus.name,
-        positive=positive,
-        objective=objective,
-        nli=nli,
-        positive_rate=positive_rate,
-        mlm_path=mlm_path,
-        hard_negatives=hard_negatives,
-        drop_overlap=drop_overlap,
-    )
-    nli = nli or "hub"
-    if method == "sbert" and objective == "cosine":
-        return _scored_pairs(tasks, bool(drop_overlap))
-    if method == "sbert":
+    given: dict[str, Any] = {
+        "positive": positive,
+        "positive_rate": positive_rate,
+        "mlm_path": mlm_path,
+        "hard_negatives": hard_negatives,
+        "objective": objective,
+        "drop_overlap": drop_overlap,
+    }
+    name = None if corpus is None else corpus.name
+    used = used_options(method, corpus=name, nli=nli, **given)
+    options = {
+        name: _DEFAULTS.get(name) if value is None else value
+        for name, value in given.items()
+        if name in used
+    }
+    made = _make(corpus, nli or "hub", tasks, options)
+    return replace(made, options=options)
+
+
+_DEFAULTS: dict[str, Any] = {
+    "positive": POSITIVES[0],
+    "positive_rate": 0.1,
+    "hard_negatives": True,
+    "objective": OBJECTIVES[0],
+    "drop_overlap": False,
+}
+"""Options that are used and not given."""
+
+
+def _make(
+    corpus: Corpus | None,
+    nli: str,
+    tasks: Sequence[Any],
+    options: Mapping[str, Any],
+) -> Examples:
+    """Examples by the options that the method uses."""
+    objective, positive = options.get("objective"), options.get("positive")
+    if objective == "cosine":
+        return _scored_pairs(tasks, options["drop_overlap"])
+    if objective is not None:
         return _nli_triples(nli) if objective == "triplet" else _nli_pairs(nli)
     if positive == "entailment":
-        return _entailments(nli) if hard_negatives is False else _nli_triples(nli)
+        return _nli_triples(nli) if options["hard_negatives"] else _entailments(nli)
     if corpus is None:
         raise ValueError("corpus: received None; expected a Corpus")
-    name, sentences = corpus.name, corpus.sentences
-    if method == "mlm":
-        return Examples(name, (sentences,))
-    if positive in (None, "dropout"):
-        return Examples(name, (sentences, sentences))
     if positive == "next_sentence":
         return _next_sentences(corpus)
-    rate = 0.1 if positive_rate is None else positive_rate
+    sentences = corpus.sentences
+    if positive is None:
+        return Examples(corpus.name, (sentences,))
+    if positive == "dropout":
+        return Examples(corpus.name, (sentences, sentences))
+    rate = options.get("positive_rate", 0.0)
     edit: Edit = partial(edit_words, positive, rate)
     if positive == "mlm":
-        edit = MaskedReplacement(mlm_path, rate)
-    name = (
-        f"{name}, {positive} {rate}"
-        if "positive_rate" in used
-        else f"{name}, {positive}"
-    )
+        edit = MaskedReplacement(options["mlm_path"], rate)
+    name = f"{corpus.name}, {positive}{f' {rate}' if rate else ''}"
     return Examples(name, (sentences, sentences), edit=edit)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import FullPrecision, Glow, bits_per_dim
+from flowbert.methods.method import RowsMethod
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 from flowbert.training.optim import BertAdam
@@ -209,3 +210,23 @@ class FlowModule(FullPrecision, TrainingModule):
                 )
             (batch,) = batch
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)
+
+
+class FlowMethod(RowsMethod):
+    """A flow on the vectors of a frozen encoder, or on given ones."""
+
+    name = "flow"
+    module_class = FlowModule
+    data_class = RowsDataModule
+
+    def open(self) -> None:
+        """Load what is fitted on, and make the module."""
+        super().open()
+        self.module = FlowModule(**{**(self.options.model or {}), "dim": self.dim})
+        self.settings.add(**self.module.model_settings())
+
+    def encode(self, sentences: Sequence[str]) -> None:
+        """Encode what is fitted on and further sentences, and make the data module."""
+        super().encode(sentences)
+        named = {"seed": self.options.seed, "name": self.corpus, "digest": self.digest}
+        self.data = RowsDataModule(self.rows, **{**(self.options.data or {}), **named})

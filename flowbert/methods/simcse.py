@@ -18,7 +18,12 @@ from flowbert.methods.masking import (
     warn_of_random_layers,
 )
 from flowbert.methods.text import Batch
-from flowbert.methods.trained import TrainedModule, dropout_rates, with_network
+from flowbert.methods.trained import (
+    EncoderMethod,
+    TrainedModule,
+    dropout_rates,
+    with_network,
+)
 from flowbert.seeding import Stream
 from flowbert.training.settings import describe
 
@@ -194,3 +199,10 @@ def _check_pooler(encoder: SentenceEncoder) -> None:
             "pooler",
             argument="head",
         )
+
+
+class SimCSEMethod(EncoderMethod):
+    """SimCSE of the encoder."""
+
+    name = "simcse"
+    module_class = SimCSEModule

@@ -17,6 +17,7 @@ from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
+from flowbert.training.settings import describe
 
 Batch = dict[str, Any]
 Numbers = NDArray[np.int64]
@@ -103,13 +104,15 @@ class TextDataModule(BatchDataModule):
         return lengths
 
     def describe(self) -> dict[str, Any]:
-        """Name, digest and number of the examples that are trained on, and their length."""
-        return {
-            "name": self.examples.name,
-            "digest": self.examples.digest,
-            "fitted": len(self.fitted),
-            "max_length": self.encoder.max_length,
-        }
+        """Name, digest and number of the examples that are trained on."""
+        name, digest = self.examples.name, self.examples.digest
+        return {"name": name, "digest": digest, "fitted": len(self.fitted)}
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the batches, with the options and the edit of the examples."""
+        options = {f"data.{name}": x for name, x in self.examples.options.items()}
+        edit = {"edit": describe(self.examples.edit)}
+        return {**super().settings(), **options, **edit}
 
     def batch(self, epoch: int, indices: list[int]) -> Batch:
         """A batch of fitted examples, edited as in this epoch."""

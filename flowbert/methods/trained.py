@@ -1,5 +1,6 @@
 """What the methods that train an encoder share."""
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -8,13 +9,66 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as checkpointed
 
-from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders import SentenceEncoder, check_same_encoder, open_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import DROPOUT_RATES
-from flowbert.errors import UserError
-from flowbert.methods.examples import Examples
-from flowbert.methods.text import Batch
-from flowbert.training.base import TrainingModule
+from flowbert.errors import UserError, check_used
+from flowbert.methods.examples import Examples, make_examples, used_options
+from flowbert.methods.method import Method
+from flowbert.methods.text import Batch, TextDataModule
+from flowbert.training.base import TrainingModule, check_limits
+
+
+class EncoderMethod(Method):
+    """A method that trains the encoder itself, on examples of sentences."""
+
+    without_effect = ("baseline", "vectors")
+    reads_nli = True
+    module_class: ClassVar[type["TrainedModule"]]
+    data_class = TextDataModule
+
+    def open(self) -> None:
+        """Make the examples, and load the encoder to train beside the one that it starts from."""
+        options = self.options
+        model, data = dict(options.model or {}), dict(options.data or {})
+        check_limits(**data)
+        names = inspect.signature(make_examples).parameters.keys()
+        chosen = {name: data.pop(name) for name in names & data.keys()}
+        if "objective" in model:
+            chosen["objective"] = model["objective"]
+        corpus = None
+        named = None if options.corpus is None else options.corpus_name
+        used = used_options(self.name, corpus=named, nli=options.nli, **chosen)
+        if "corpus" in used:
+            corpus = self.load_corpus()
+        else:
+            check_used({"column": options.column}, (), f"method {self.name}")
+        examples = make_examples(
+            self.name, corpus, nli=options.nli, tasks=self.tasks, **chosen
+        )
+        if options.max_sentences is not None:
+            examples = examples.sample(options.max_sentences, options.seed)
+        self.set_fitted_on(examples)
+        self.sentences = examples.columns[0]
+        self.encoder = open_encoder(options.encoder, self.sentences, self.device)
+        if not isinstance(self.encoder, SentenceEncoder):
+            raise UserError(
+                f"received {self.encoder.path}; expected a transformer to train",
+                argument="encoder",
+            )
+        self.settings.add(encoder=self.encoder.identity)
+        trained = SentenceEncoder(
+            **self.encoder.describe(),
+            token_weights=self.encoder.token_weights,
+            frozen=False,
+        )
+        self.data = self.data_class(trained, examples, **data | {"seed": options.seed})
+        self.module = self.module_class(trained, **model)
+        self.module.check_examples(examples)
+        self.settings.add(**self.module.model_settings())
+
+    def encode(self, sentences: Sequence[str]) -> None:
+        """Nothing is encoded before the training; the tasks are when they are first measured."""
 
 
 class TrainedModule(TrainingModule):

@@ -35,15 +35,16 @@ def new_folder(method: str) -> Path:
 
 
 class RunFolder:
-    """A folder that holds this run alone.
+    """A folder that holds this run alone, as a context.
 
-    The operating system frees the lock of a process that ends in any way, so a killed run blocks
-    nobody; what it left behind is refused until it is gone on with.
+    One process claims it, the first of several; the others get its path from Lightning, by the
+    strategy's broadcast. The operating system frees the lock of a process that ends in any way, so
+    a killed run blocks nobody; what it left behind is refused until that run is resumed.
 
     Args:
-        path: The folder.
-        ckpt_path: Checkpoint that a fit goes on from. One inside of the folder is of the run there.
-        goes_on: Whether a run in the folder could be gone on with, for the message.
+        path: The folder; it is made, or exists without anything of another run.
+        ckpt_path: Checkpoint that a fit resumes from. One inside of the folder is of the run there.
+        resumable: Whether a run in the folder could be resumed, for the message.
 
     Raises:
         UserError: If another process writes there, or the folder holds anything of another run, or
@@ -51,54 +52,55 @@ class RunFolder:
     """
 
     def __init__(
-        self, path: Path, ckpt_path: str | Path | None = None, goes_on: bool = False
+        self, path: Path, ckpt_path: str | Path | None = None, resumable: bool = False
     ) -> None:
         self.path = path
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
         self._made = [each for each in (path, *path.parents) if not each.exists()]
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            # Of two processes one makes it; the other finds its lock or its files.
+            with suppress(FileExistsError):
+                path.mkdir(parents=True, exist_ok=False)
             self._lock = FileLock(path / _LOCK)
-            self.hold()
-        except OSError as error:
-            raise UserError(
-                f"{path} cannot be written ({error.strerror})", argument="run_dir"
-            ) from error
-        try:
-            self._check(ckpt_path, goes_on)
-        except UserError:
-            self.abandon()
-            raise
-
-    def hold(self) -> None:
-        """Claim the folder, if this run does not hold it already.
-
-        Raises:
-            UserError: If another one does.
-        """
-        try:
             self._lock.acquire(blocking=False)
         except Timeout as error:
             raise UserError(
                 f"another run writes into {self.path}; expected another folder",
                 argument="run_dir",
             ) from error
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be written ({error.strerror})", argument="run_dir"
+            ) from error
+        try:
+            self._check(ckpt_path, resumable)
+        except UserError:
+            self._abandon()
+            raise
 
-    def release(self) -> None:
-        """Let other runs claim the folder."""
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Let other runs claim the folder; after an error nothing empty is left."""
+        if kind is None:
+            self._release()
+        else:
+            self._abandon()
+
+    def _release(self) -> None:
         with suppress(OSError):
             (self.path / _LOCK).unlink(missing_ok=True)
         self._lock.release(force=True)
 
-    def abandon(self) -> None:
-        """Release the folder, and remove it if it was made by this run and is empty."""
-        self.release()
+    def _abandon(self) -> None:
+        self._release()
         for folder in self._made:
             with suppress(OSError):
                 folder.rmdir()
 
-    def _check(self, ckpt_path: str | Path | None, goes_on: bool) -> None:
+    def _check(self, ckpt_path: str | Path | None, resumable: bool) -> None:
         """Look for what another run has left."""
         if (self.path / "results.json").exists():
             raise UserError(
@@ -112,8 +114,8 @@ class RunFolder:
             return
         message = f"{self.path} holds {', '.join(found)} of another run; expected another folder"
         last = self.path / "checkpoints" / "last.ckpt"
-        if goes_on and last.is_file():
-            message += f", or ckpt_path={last} to go on with that run"
+        if resumable and last.is_file():
+            message += f", or ckpt_path={last} to resume that run"
         raise UserError(message, argument="run_dir")
 
 

@@ -13,6 +13,10 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
+from flowbert.training.settings import check_settings, describe
+
+# Arguments of data modules that are described otherwise, or do not decide the batches.
+_NO_SETTINGS = ["rows", "encoder", "examples", "name", "digest", "workers"]
 
 
 class BatchSampler(DistributedSampler[Any]):
@@ -159,12 +163,14 @@ class BatchDataModule(LightningDataModule):
 
     def __init__(self, *, batch_size: int, workers: int, seed: int) -> None:
         super().__init__()
+        # Lightning finds them in the calls of the constructors that led here.
+        self.save_hyperparameters(ignore=_NO_SETTINGS, logger=False)
         check_limits(batch_size=batch_size, workers=workers, seed=seed)
         self.batch_size = batch_size
         self.workers = workers
         self.seed = seed
         self._loader: BatchLoader | None = None
-        self._saved: dict[str, Any] | None = None
+        self._resumed: int | None = None
 
     def lengths(self) -> NDArray[np.int64]:
         """Length of each example that is trained on; zeros where the order ignores them."""
@@ -198,61 +204,51 @@ class BatchDataModule(LightningDataModule):
         }
 
     def train_dataloader(self) -> BatchLoader:
-        """Shuffled batches, see :class:`BatchSampler`.
-
-        Raises:
-            UserError: If a resumed run would see other batches.
-        """
+        """Shuffled batches, see :class:`BatchSampler`."""
         rank, world_size = 0, 1
         if self.trainer is not None:
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
         lengths, size = self.lengths(), self.batch_size
         sampler = BatchSampler(lengths, size, self.pool, self.seed, rank, world_size)
-        sampler.start = self._batches_used(sampler)
+        sampler.start = self._batches_used()
         options = self.loader_options() | {"persistent_workers": self.workers > 0}
         self._loader = BatchLoader(self.batch, sampler, **options)
         return self._loader
 
-    def _batches_used(self, sampler: BatchSampler) -> int:
+    def _batches_used(self) -> int:
         """Number of batches used by the run of a checkpoint, or by this one so far."""
-        if self._saved is not None:
-            saved, self._saved = self._saved, None
-            here = self._fitted_on(sampler)
-            for name, value in saved["fitted_on"].items():
-                if name != "name" and here[name] != value:
-                    raise UserError(
-                        f"fitted on {name} {value!r}; received {here[name]!r}",
-                        argument="ckpt_path",
-                    )
-            return int(saved["batches"])
+        if self._resumed is not None:
+            resumed, self._resumed = self._resumed, None
+            return resumed
         # Lightning asks for another loader in a fit with reload_dataloaders_every_n_epochs.
         if self._loader is None or self.trainer is None:
             return 0
         begun = self.trainer.fit_loop.total_batch_idx >= 0
         return self._loader.sampler.start if begun else 0
 
-    def _fitted_on(self, sampler: BatchSampler) -> dict[str, Any]:
-        """What decides the batches."""
-        return {
-            **self.describe(),
-            "batch_size": sampler.joint_size,
-            "pool": self.pool,
-            "seed": self.seed,
+    def settings(self) -> dict[str, Any]:
+        """What decides the batches, as JSON values by name; options as ``data.held_out``."""
+        options = {
+            f"data.{name}": describe(value) for name, value in self.hparams.items()
         }
+        processes = 1 if self.trainer is None else self.trainer.world_size
+        return {**options, "corpus": self.describe(), "trainer.devices": processes}
 
     def state_dict(self) -> dict[str, Any]:
         """Number of batches used, and what decides them."""
         if self._loader is None:
             return {}
-        return {
-            **self._loader.state_dict(),
-            "fitted_on": self._fitted_on(self._loader.sampler),
-        }
+        return {**self._loader.state_dict(), "settings": self.settings()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Let the fit go on there."""
+        """Let the fit resume there.
+
+        Raises:
+            UserError: If it would see other batches.
+        """
         if self.trainer is not None and self.trainer.state.fn == "fit":
-            self._saved = state_dict
+            check_settings(state_dict["settings"], self.settings())
+            self._resumed = int(state_dict["batches"])
 
 
 def _keep(batch: Any) -> Any:

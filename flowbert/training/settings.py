@@ -11,6 +11,7 @@ import torch
 from pytorch_lightning import Trainer
 from torch import nn
 
+from flowbert.encoders import check_same_encoder
 from flowbert.errors import UserError
 from flowbert.io import digest_tensors
 
@@ -139,10 +140,68 @@ def describe(value: Any) -> Any:
     return described
 
 
+class Settings:
+    """What decides a training, by name: kept for its checkpoints, compared with a given one.
+
+    Args:
+        saved: Settings of the checkpoint that is given, if one is.
+        path: Its name.
+
+    Attributes:
+        values: What was added.
+    """
+
+    def __init__(
+        self, saved: Mapping[str, Any] | None = None, path: object = None
+    ) -> None:
+        self.saved = saved
+        self.path = path
+        self.values: dict[str, Any] = {}
+
+    def add(self, **values: Any) -> None:
+        """Keep settings.
+
+        Raises:
+            UserError: If the checkpoint has another value of one.
+        """
+        self.values |= values
+        if self.saved is not None:
+            check_settings(self.saved, values, self.path)
+
+    def adopt(self, group: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Options of a group, those that are not given as in the checkpoint.
+
+        Args:
+            group: ``model`` or ``data``.
+            given: Options as given; None where they are not.
+
+        Raises:
+            UserError: If the checkpoint has another value of one.
+        """
+        options = {
+            name: value for name, value in (given or {}).items() if value is not None
+        }
+        own = {
+            name.removeprefix(f"{group}."): value
+            for name, value in (self.saved or {}).items()
+            if name.startswith(f"{group}.")
+        }
+        for name, value in own.items():
+            if name in options:
+                described = {f"{group}.{name}": describe(options[name])}
+                check_settings({f"{group}.{name}": value}, described, self.path)
+        plain = {
+            name: value for name, value in own.items() if not isinstance(value, Mapping)
+        }
+        return plain | options
+
+
 def check_settings(
     saved: Mapping[str, Any], here: Mapping[str, Any], path: object = "the checkpoint"
 ) -> None:
     """Compare settings with those of a checkpoint.
+
+    What has a digest is compared by all but its name.
 
     Args:
         saved: Those of the checkpoint.
@@ -158,12 +217,37 @@ def check_settings(
                 f"{path} does not say its {name}; expected a checkpoint of this version",
                 argument="ckpt_path",
             )
-        if saved[name] != value:
+        other = saved[name]
+        if name == "encoder":
+            _check_encoder(other, value, path)
+        elif isinstance(value, Mapping) and "digest" in value:
+            _check_data(name, other, value, path)
+        elif other != value:
+            option = "seed" if name.endswith(".seed") else name
             raise UserError(
-                f"received {_text(value)} for {path}; expected {_text(saved[name])}, as "
-                "saved",
-                argument=name,
+                f"received {_text(value)} for {path}; expected {_text(other)}, as saved",
+                argument=option,
             )
+
+
+def _check_encoder(saved: Any, here: Any, path: object) -> None:
+    if saved is not None and here is not None:
+        check_same_encoder(saved, here, f"checkpoint {path}")
+    elif saved != here:
+        kinds = ["vectors" if each is None else "sentences" for each in (saved, here)]
+        raise UserError(
+            f"{path} was fitted on {kinds[0]}; received {kinds[1]}",
+            argument="ckpt_path",
+        )
+
+
+def _check_data(name: str, saved: Any, here: Mapping[str, Any], path: object) -> None:
+    if any(saved.get(key) != here[key] for key in here if key != "name"):
+        raise UserError(
+            f"received {here['name']!r} for {path}, which was fitted on other sentences "
+            f"or vectors ({saved.get('name')!r}); expected the same ones",
+            argument=name,
+        )
 
 
 def _text(value: Any) -> str:

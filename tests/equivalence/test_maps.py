@@ -94,8 +94,8 @@ def test_vectors(method: str, way: Callable[[Lab, str], Floats], lab: Lab) -> No
     if vectors is None:
         assert may_refuse(way, method)
         return
-    (items,) = lab.results[method].items.values()
+    (items,) = lab.fitted(method).results.items.values()
     cosines = lab.task.items(vectors)
-    frame = lab.results[method].frame
+    frame = lab.fitted(method).results.frame
     (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

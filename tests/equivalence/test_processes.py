@@ -34,13 +34,13 @@ def test_a_flow(lab: Lab) -> None:
     # The noise of a process is its own; a batch is divided among them.
     options: dict[str, Any] = {"model": {"noise": 0.0}}
     run = lab.run("flow", data={"batch_size": 32}, trainer=TWO, **options)
-    rows = rows_of(run.fit(), "flow")
+    rows = rows_of(run.results, "flow")
     saved = lab.compare({"flow": Model.load(run.folder)})
     assert differences(rows_of(saved, "flow", ("corpus", "seed")), rows) == ""
-    file = run.folder / "checkpoints" / "last.ckpt"
-    again = lab.run("flow", ckpt_path=file, resume=False, **options)
-    assert differences(rows_of(again.test(), "flow"), rows) == ""
-    one = rows_of(lab.run("flow", data={"batch_size": 64}, **options).fit(), "flow")
+    again = lab.run("flow", "test", ckpt_path=run.checkpoint, **options)
+    assert differences(rows_of(again.results, "flow"), rows) == ""
+    one = lab.run("flow", data={"batch_size": 64}, **options).results
+    one = rows_of(one, "flow")
     assert differences(rows.drop(columns="value"), one) == ""
     # Gradients in float32 summed in another order for 15 steps move parameters by 1e-5
     # (tests/training/test_processes.py); figures are means of smooth functions of the vectors, and
@@ -54,17 +54,16 @@ def test_a_flow(lab: Lab) -> None:
 def test_an_encoder(method: str, lab: Lab) -> None:
     trainings = Trainings(lab)
     run = trainings.run(method, trainer=TWO)
-    rows = rows_of(run.fit(), method)
+    rows = rows_of(run.results, method)
     saved = lab.compare({method: Model.load(run.folder)})
     unknown = ("corpus", "seed", "supervised")
     assert differences(rows_of(saved, method, unknown), rows) == ""
-    file = run.folder / "checkpoints" / "last.ckpt"
-    again = trainings.run(method, ckpt_path=file, resume=False)
-    assert differences(rows_of(again.test(), method), rows) == ""
+    again = trainings.run(method, "test", ckpt_path=run.checkpoint)
+    assert differences(rows_of(again.results, method), rows) == ""
 
 
 @pytest.mark.parametrize("method", ["raw", "whitening", "whitening-64+flow"])
 def test_a_map_without_a_trainer(method: str, lab: Lab) -> None:
-    rows = unless_refused(lambda: rows_of(lab.run(method, trainer=TWO).fit(), method))
+    rows = unless_refused(lambda: rows_of(lab.run(method, trainer=TWO).results, method))
     if rows is not None:
         assert differences(rows, lab.reference(method)) == ""

@@ -67,8 +67,8 @@ def test_vectors(method: str, way: Callable[[Lab, str], Floats], real_lab: Lab) 
     if vectors is None:
         assert may_refuse(way, method)
         return
-    (items,) = real_lab.results[method].items.values()
-    frame = real_lab.results[method].frame
+    (items,) = real_lab.fitted(method).results.items.values()
+    frame = real_lab.fitted(method).results.frame
     (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
     cosines = real_lab.task.items(vectors)
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

@@ -10,6 +10,7 @@ from pytorch_lightning import Trainer, seed_everything
 
 from equivalence.ways import (
     TRAINER,
+    Done,
     Interrupt,
     Lab,
     differences,
@@ -23,13 +24,13 @@ from flowbert.encoding import encode
 from flowbert.experiments import Results, compare
 from flowbert.exports import FORMATS, export
 from flowbert.exports.folder import encode_with_folder
-from flowbert.fitting import MODULES, TRAINER_DEFAULTS, Run
-from flowbert.methods import TextDataModule, make_examples
+from flowbert.fitting.prepare import TRAINER_DEFAULTS
+from flowbert.methods import METHODS, TextDataModule, make_examples
 from flowbert.model import Model
 from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
 
-METHODS = [name for name in MODULES if name != "flow"]
+TRAINED = [name for name in METHODS if name != "flow"]
 OPTIONS: dict[str, Any] = {"data": {"batch_size": 8}}
 SOURCES = {
     "simcse": {"corpus": "target"},
@@ -45,27 +46,21 @@ class Trainings:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.data = lab.data | {"max_sentences": 48}
-        self._runs: dict[str, Run] = {}
-        self.results: dict[str, Results] = {}
+        self._runs: dict[str, Done] = {}
 
-    def run(self, method: str, **options: Any) -> Run:
+    def run(self, method: str, command: str = "fit", **options: Any) -> Done:
         trainer = ONE_EPOCH | options.pop("trainer", {})
-        given = OPTIONS | SOURCES[method] | options
-        options = {"run_dir": self.lab.new_folder(), **given}
-        return Run(method, self.lab.options, **self.data, trainer=trainer, **options)
+        given = OPTIONS | SOURCES[method] | {"max_sentences": 48} | options
+        return self.lab.run(method, command, trainer=trainer, **given)
 
-    def fitted(self, method: str) -> Run:
-        """The finished run of a fit; fitted once."""
+    def fitted(self, method: str) -> Done:
+        """The finished fit; fitted once."""
         if method not in self._runs:
-            run = self.run(method)
-            self.results[method] = run.fit()
-            self._runs[method] = run
+            self._runs[method] = self.run(method)
         return self._runs[method]
 
     def reference(self, method: str) -> Any:
-        self.fitted(method)
-        return rows_of(self.results[method], method)
+        return rows_of(self.fitted(method).results, method)
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +76,8 @@ def file_of_a_fit(of: Trainings, method: str) -> Any:
 def command_line(of: Trainings, method: str) -> Any:
     """The command ``fit``."""
     folder = of.lab.new_folder()
-    options = {"method": method, "run_dir": folder, **of.data, **OPTIONS}
+    data = of.lab.data | {"max_sentences": 48}
+    options = {"method": method, "run_dir": folder, **data, **OPTIONS}
     options |= SOURCES[method]
     options["encoder.layers"] = of.lab.options.layers
     options |= {f"data.{name}": value for name, value in options.pop("data").items()}
@@ -92,28 +88,25 @@ def command_line(of: Trainings, method: str) -> Any:
 
 def by_test(of: Trainings, method: str) -> Any:
     """``test`` with the checkpoint of the fit."""
-    file = of.fitted(method).folder / "checkpoints" / "last.ckpt"
-    return rows_of(of.run(method, ckpt_path=file, resume=False).test(), method)
+    run = of.run(method, "test", ckpt_path=of.fitted(method).checkpoint)
+    return rows_of(run.results, method)
 
 
 def resumed(of: Trainings, method: str) -> Any:
-    """``fit`` that is interrupted and goes on."""
+    """``fit`` that is interrupted and resumed."""
+    stopped = Done(of.lab.new_folder(), None)
     checkpoint = {"every_n_steps": 1}
     trainer = {"callbacks": [Interrupt(4)]}
-    stopped = of.run(method, checkpoint=checkpoint, trainer=trainer)
     with pytest.raises((KeyboardInterrupt, SystemExit)):
-        stopped.fit()
-    file = stopped.folder / "checkpoints" / "last.ckpt"
-    again = of.run(method, checkpoint=checkpoint, ckpt_path=file)
-    return rows_of(again.fit(), method)
+        of.run(method, run_dir=stopped.folder, checkpoint=checkpoint, trainer=trainer)
+    again = of.run(method, checkpoint=checkpoint, ckpt_path=stopped.checkpoint)
+    return rows_of(again.results, method)
 
 
 def resumed_from_fewer_steps(of: Trainings, method: str) -> Any:
     """``fit`` of a few steps, and again for all."""
     first = of.run(method, trainer={"max_steps": 3})
-    first.fit()
-    file = first.folder / "checkpoints" / "last.ckpt"
-    return rows_of(of.run(method, ckpt_path=file).fit(), method)
+    return rows_of(of.run(method, ckpt_path=first.checkpoint).results, method)
 
 
 def python(of: Trainings, method: str) -> Any:
@@ -123,7 +116,8 @@ def python(of: Trainings, method: str) -> Any:
     nli = SOURCES[method].get("nli")
     examples = make_examples(method, corpus, nli=nli, tasks=[lab.task])
     encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
-    module: Any = MODULES[method](encoder)
+    kind: Any = METHODS[method].module_class
+    module = kind(encoder)
     data = TextDataModule(encoder, examples.sample(48, 0), batch_size=8)
     seed_everything(0, verbose=False)
     with quiet_lightning():
@@ -161,7 +155,7 @@ FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
 
 
 @pytest.mark.parametrize("way", FIGURES, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TRAINED)
 def test_figures(
     method: str, way: Callable[[Trainings, str], pd.DataFrame], trainings: Trainings
 ) -> None:
@@ -172,17 +166,17 @@ def test_figures(
         assert differences(rows, trainings.reference(method)) == ""
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TRAINED)
 def test_figures_of_the_development_split(method: str, trainings: Trainings) -> None:
     """Those of ``validate`` are those of the saved encoder."""
     folder = trainings.fitted(method).folder
-    given = folder / "checkpoints" / "last.ckpt"
-    run = trainings.run(method, ckpt_path=given, resume=False, split="dev")
+    given = trainings.fitted(method).checkpoint
+    run = trainings.run(method, "validate", ckpt_path=given)
     results = compare(
         str(folder), "raw", split="dev", bootstrap=0, **trainings.lab.data
     )
     unknown = ("method", "corpus", "seed", "supervised")
-    rows = rows_of(run.validate(), method, unknown)
+    rows = rows_of(run.results, method, unknown)
     assert differences(rows, rows_of(results, "raw", unknown)) == ""
 
 
@@ -205,12 +199,12 @@ TOLERANCE = 2 * FORMATS["sentence-transformers"].tolerance
 @pytest.mark.parametrize(
     "way", [encoded, pytest.param(sentence_transformers, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TRAINED)
 def test_vectors(
     method: str, way: Callable[[Trainings, str], Any], trainings: Trainings
 ) -> None:
     cosines = trainings.lab.task.items(way(trainings, method))
-    results = trainings.results[method]
+    results = trainings.fitted(method).results
     (items,) = results.items.values()
     (cell,) = set(results.frame.loc[results.frame["method"] == method, "experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)

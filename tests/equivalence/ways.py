@@ -9,13 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from pytorch_lightning import Callback
 
+from flowbert import fitting
 from flowbert.arrays import Floats
 from flowbert.cli import main
 from flowbert.data.corpus import Corpus
@@ -26,7 +27,6 @@ from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.exports import export
 from flowbert.exports.folder import encode_with_folder
-from flowbert.fitting import Run
 from flowbert.maps import load_map, make_map, save_map, steps_of
 from flowbert.model import Model
 from flowbert.tasks import STS, load_task
@@ -53,6 +53,17 @@ def write_task(folder: Path, sizes: dict[str, int]) -> Path:
     return folder
 
 
+class Done(NamedTuple):
+    """What a run left: its folder, and what it returned."""
+
+    folder: Path
+    results: Any
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoints" / "last.ckpt"
+
+
 class Lab:
     """One encoder, corpus, task and seed, and what several ways share.
 
@@ -76,10 +87,9 @@ class Lab:
         self.options = encoder
         self.data: dict[str, Any] = {"tasks": task, "senteval": str(senteval)}
         self.data["max_sentences"] = max_sentences
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, Done] = {}
         self._exported: dict[str, Path] = {}
         self._references: dict[tuple[str, str], pd.DataFrame] = {}
-        self.results: dict[str, Results] = {}
 
     @cached_property
     def encoder(self) -> Any:
@@ -116,24 +126,25 @@ class Lab:
             self._references[method, split] = rows_of(results, method)
         return self._references[method, split]
 
-    def run(self, method: str, **options: Any) -> Run:
-        """A run of a method that is not started."""
+    def run(self, method: str, command: str = "fit", **options: Any) -> Done:
+        """A run of a method."""
         trainer = TRAINER | options.pop("trainer", {})
-        options = {"run_dir": self.new_folder(), "baseline": None, **options}
-        return Run(method, self.options, **self.data, trainer=trainer, **options)
+        own = {"run_dir": self.new_folder(), "baseline": None, **self.data}
+        options = own | options
+        function = getattr(fitting, command)
+        returned = function(method, self.options, trainer=trainer, **options)
+        return Done(Path(options["run_dir"]), returned)
 
-    def fitted(self, method: str) -> Run:
-        """The finished run of a fit, at the defaults; fitted once."""
+    def fitted(self, method: str) -> Done:
+        """The finished fit, at the defaults; fitted once."""
         if method not in self._runs:
-            run = self.run(method)
-            self.results[method] = run.fit()
-            self._runs[method] = run
+            self._runs[method] = self.run(method)
         return self._runs[method]
 
     def checkpoint(self, method: str) -> Path:
         """The checkpoint of that run; a flow's for a method without one."""
-        name = method if self.fitted(method).module is not None else "flow"
-        return self.fitted(name).folder / "checkpoints" / "last.ckpt"
+        file = self.fitted(method).checkpoint
+        return file if file.exists() else self.fitted("flow").checkpoint
 
     def exported(self, method: str) -> Path:
         """That run as a folder of sentence-transformers; exported once."""
@@ -239,8 +250,7 @@ def command_line(lab: Lab, method: str) -> pd.DataFrame:
 
 def fit(lab: Lab, method: str) -> pd.DataFrame:
     """``fit``."""
-    lab.fitted(method)
-    return rows_of(lab.results[method], method)
+    return rows_of(lab.fitted(method).results, method)
 
 
 def file_of_a_fit(lab: Lab, method: str) -> pd.DataFrame:
@@ -250,43 +260,40 @@ def file_of_a_fit(lab: Lab, method: str) -> pd.DataFrame:
 
 def by_test(lab: Lab, method: str) -> pd.DataFrame:
     """``test`` with the checkpoint of the fit."""
-    run = lab.run(method, ckpt_path=lab.checkpoint(method), resume=False)
-    return rows_of(run.test(), method)
+    run = lab.run(method, "test", ckpt_path=lab.checkpoint(method))
+    return rows_of(run.results, method)
 
 
 def by_validate(lab: Lab, method: str) -> pd.DataFrame:
     """``validate`` with the checkpoint of the fit: figures of the development split."""
-    given = lab.checkpoint(method)
-    run = lab.run(method, ckpt_path=given, resume=False, split="dev")
-    return rows_of(run.validate(), method)
+    run = lab.run(method, "validate", ckpt_path=lab.checkpoint(method))
+    return rows_of(run.results, method)
 
 
 def baseline(lab: Lab, method: str) -> pd.DataFrame:
     """As the baseline beside a flow."""
     run = lab.run("flow", baseline=method, trainer={"max_steps": 1})
-    return rows_of(run.fit(), method)
+    return rows_of(run.results, method)
 
 
 def resumed(lab: Lab, method: str) -> pd.DataFrame:
-    """``fit`` that is interrupted and goes on."""
+    """``fit`` that is interrupted and resumed."""
+    stopped = Done(lab.new_folder(), None)
     checkpoint = {"every_n_steps": 1}
     trainer = {"callbacks": [Interrupt(8)]}
-    stopped = lab.run(method, checkpoint=checkpoint, trainer=trainer)
     with suppress(KeyboardInterrupt, SystemExit):
-        stopped.fit()
-    file = stopped.folder / "checkpoints" / "last.ckpt"
+        lab.run(method, run_dir=stopped.folder, checkpoint=checkpoint, trainer=trainer)
+    file = stopped.checkpoint
     given = file if file.exists() else lab.checkpoint(method)
     again = lab.run(method, checkpoint=checkpoint, ckpt_path=given)
-    return rows_of(again.fit(), method)
+    return rows_of(again.results, method)
 
 
 def resumed_from_fewer_steps(lab: Lab, method: str) -> pd.DataFrame:
     """``fit`` of a few steps, and again for all."""
-    first = lab.run(method, trainer={"max_steps": 7})
-    first.fit()
-    file = first.folder / "checkpoints" / "last.ckpt"
+    file = lab.run(method, trainer={"max_steps": 7}).checkpoint
     given = file if file.exists() else lab.checkpoint(method)
-    return rows_of(lab.run(method, ckpt_path=given).fit(), method)
+    return rows_of(lab.run(method, ckpt_path=given).results, method)
 
 
 # --------------------------------------------------------------------------- in chains

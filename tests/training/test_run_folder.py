@@ -40,38 +40,36 @@ def test_runs_of_one_moment_have_folders_of_their_own() -> None:
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b"
-    claim = RunFolder(path)
-    claim.hold()  # it is held already
-    with pytest.raises(UserError, match="run_dir: another run writes into"):
+    with pytest.raises(UserError, match="another run writes into"), RunFolder(path):
         RunFolder(path)
-    claim.abandon()
     assert list(tmp_path.iterdir()) == []
-    second = RunFolder(path)
-    second.release()
-    second.hold()  # to write more into its own folder
-    second.release()
+    for _ in range(2):
+        with RunFolder(path):
+            pass
     assert list(path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
     put(tmp_path, "mine.txt")
-    RunFolder(tmp_path).release()  # what no run wrote does not matter
+    with RunFolder(tmp_path):
+        pass  # what no run wrote does not matter
     put(tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(
         UserError, match=f"{name.split('/')[0]} of another run"
     ) as caught:
-        RunFolder(tmp_path, goes_on=True)
+        RunFolder(tmp_path, resumable=True)
     assert ("ckpt_path=" in str(caught.value)) == name.startswith("checkpoints")
     assert sorted(tmp_path.rglob("*")) == before
     elsewhere = tmp_path.parent / "last.ckpt"
     with pytest.raises(UserError, match="of another run"):
-        RunFolder(tmp_path, elsewhere, goes_on=True)
-    RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", goes_on=True).release()
+        RunFolder(tmp_path, elsewhere, resumable=True)
+    with RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True):
+        pass
     put(tmp_path, "results.json")
     with pytest.raises(UserError, match="holds a finished run"):
-        RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", goes_on=True)
+        RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
 
 
 def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
@@ -96,4 +94,5 @@ def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
             RunFolder(tmp_path)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        RunFolder(tmp_path).release()
+        with RunFolder(tmp_path):
+            pass

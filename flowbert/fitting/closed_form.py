@@ -1,0 +1,47 @@
+"""Maps that are fitted in closed form, as a method beside those that a Trainer trains."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from flowbert.errors import UserError
+from flowbert.experiments.run import fit_map
+from flowbert.maps import AnyMap, LabelledPairs, check_map, make_map
+from flowbert.methods.method import RowsMethod
+
+
+@dataclass(kw_only=True)
+class ClosedForm(RowsMethod):
+    """A map that is fitted on the vectors of a frozen encoder, or on given ones.
+
+    Attributes:
+        map: The map; fitted by :meth:`fit`.
+    """
+
+    without_effect = ("baseline", "checkpoint.*", "trainer.*")
+
+    map: Any = None
+
+    def __post_init__(self) -> None:
+        self.map = make_map(self.options.method)
+
+    def open(self) -> None:
+        """Load what is fitted on, and check the map for its vectors."""
+        super().open()
+        check_map(self.map, self.dim)
+
+    def fit(self, pairs: LabelledPairs | None) -> AnyMap:
+        """The fitted map.
+
+        Raises:
+            UserError: If it is undefined.
+        """
+        self.map, reason = fit_map(
+            self.map,
+            self.rows,
+            pairs=pairs,
+            seed=self.options.seed,
+            device=self.device,
+        )
+        if reason is not None:
+            raise UserError(f"{self.options.method}: {reason}", argument="method")
+        return self.map

@@ -1,0 +1,141 @@
+"""What comes out of a run: candidates of a comparison, the saved model, results and page."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowbert.analysis.density import density_bits
+from flowbert.analysis.words import token_frames
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import FlowbertWarning
+from flowbert.experiments import Results, compare
+from flowbert.experiments.analyze import analyze_results
+from flowbert.experiments.candidates import Candidate
+from flowbert.experiments.transfer import warn_of_transfer
+from flowbert.fitting.prepare import Prepared
+from flowbert.loggers import log_results
+from flowbert.maps import Flow, Raw, Scale
+from flowbert.methods.flow import FlowMethod
+from flowbert.methods.method import RowsMethod
+from flowbert.model import Model, save_models
+from flowbert.reports import report
+from flowbert.seeding import Stream
+
+_SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
+_DENSITY_ROWS = (
+    20_000  # rows that Gaussians are fitted on, beside the density of the flow
+)
+_COUNTED = 100_000  # sentences whose tokens are counted for the page
+
+
+def trained(run: Prepared) -> list[Candidate]:
+    """What a Trainer has trained, after the baseline beside it."""
+    method, seed = run.method, run.options.seed
+    if isinstance(method, FlowMethod):
+        flow = Flow.from_module(method.module)
+        candidates = [Candidate("flow", flow, True, method.corpus, seed)]
+        if run.baseline is not None:
+            fitted = run.baseline.map
+            named = run.baseline.name, fitted, True, method.corpus
+            candidates.insert(0, Candidate(*named, run.seed_of_sample))
+        return candidates
+    encoder = method.module.trained_encoder().to(method.device)
+    raw = Raw().fit(torch.zeros(1, encoder.dim))
+    return [Candidate(method.name, raw, True, method.corpus, seed, encoder)]
+
+
+def save(run: Prepared, candidates: Sequence[Candidate]) -> None:
+    """Save the maps with their int8 scales, or the trained encoder, into ``model/``."""
+    folder, method = run.folder / "model", run.method
+    if not isinstance(method, RowsMethod):
+        method.module.trained_encoder().save(folder / "encoder")
+        return
+    rows = method.rows
+    sample = rows[np.arange(0, len(rows), max(1, len(rows) // _SCALE_ROWS))]
+    models = [Model(method.encoder, None, Scale.of(sample))]
+    for candidate in candidates:
+        scale = Scale.of(candidate.map.transform(sample))
+        models.append(Model(method.encoder, candidate.map, scale))
+    save_models(models, folder)
+
+
+def measure(
+    run: Prepared, candidates: Sequence[Candidate], split: str, heard: Sequence[str]
+) -> Results:
+    """Compare with the raw embeddings; write results and page.
+
+    Args:
+        run: The run.
+        candidates: What is compared.
+        split: Split of the tasks.
+        heard: Warnings of the run so far.
+
+    Returns:
+        The results; empty without tasks.
+    """
+    method, options = run.method, run.options
+    results = Results([], {})
+    if run.tasks:
+        others = [each for each in candidates if each.name != "raw"]
+        results = compare(
+            method.encoder,
+            [Candidate("raw", Raw()), *others],
+            tasks=list(run.tasks),
+            split=split,
+            bootstrap=options.bootstrap,
+            bootstrap_seed=options.bootstrap_seed,
+            cache=method.cache,
+            device=method.device,
+        )
+        frozen = [each for each in others if each.encoder is None]
+        warn_of_transfer(method.corpus, run.tasks, method.encoder, frozen, method.cache)
+    warned = [*heard, *results.record.get("warnings", [])]
+    results.record["warnings"] = list(dict.fromkeys(warned))
+    results.record["fitted_on"] = {"name": method.corpus, "digest": method.digest}
+    results.save(run.folder / "results.json")
+    write_page(run, results)
+    log_results(run.trainer.loggers, run.folder, results)
+    return results
+
+
+def write_page(run: Prepared, results: Results | None = None) -> None:
+    """Write the page; what goes wrong is a warning, as the results are on the disk."""
+    if os.environ.get("FLOWBERT_REPORT") == "0":
+        return
+    try:
+        if results is not None and results.vectors:
+            parts = {**_words(run, results), **_bits(run)}
+            analysis = analyze_results(results, **parts)
+            analysis.to_json(run.folder / "analysis.json")
+        report(run.folder)
+    except Exception as error:
+        message = f"{run.folder}: no whole page ({error}); its results are written"
+        warnings.warn(message, FlowbertWarning, stacklevel=2)
+
+
+def _words(run: Prepared, results: Results) -> dict[str, Any]:
+    """Frames of the tokens of the encoder."""
+    encoder, seed = run.method.encoder, run.options.seed
+    if not isinstance(encoder, SentenceEncoder):
+        return {}
+    corpus = run.method.sentences[:_COUNTED]
+    return token_frames(encoder, results.sentences, corpus, 500, seed=seed)
+
+
+def _bits(run: Prepared) -> dict[str, Any]:
+    """Densities of held-out vectors, of a flow and of Gaussians."""
+    method = run.method
+    if not isinstance(method, FlowMethod) or method.module.invalid_reason is not None:
+        return {}
+    data: Any = method.data
+    rows, held = data.rows, data.held_out_rows
+    if len(held) < 2 or len(rows) <= rows.shape[1]:
+        return {}
+    # Few rows would fit the Gaussians worse than the flow, which has seen all.
+    fitting = rows.sample(_DENSITY_ROWS, Stream(run.options.seed, "density"))
+    parts = torch.from_numpy(rows[fitting]), torch.from_numpy(held[:])
+    return {"bits": density_bits(method.module.flow, *parts)}

@@ -1,0 +1,178 @@
+"""What ``fit`` needs of a method: its data, its module, and the options that it uses."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.encoders import open_encoder
+from flowbert.errors import check_used
+from flowbert.tasks import Task
+from flowbert.training.base import TrainingModule, check_limits
+from flowbert.training.options import FitOptions
+from flowbert.training.sampler import BatchDataModule
+from flowbert.training.settings import Settings
+from flowbert.vectors import EmbeddingCache, as_vectors
+
+_WITHOUT_FILES = ("target", "train_only", "nli", "builtin-sample")
+_OF_TASKS = ("target", "train_only")
+_MEASURING = (
+    *("tasks", "senteval", "columns", "score_range", "positive_above"),
+    *("uniformity_limit", "bootstrap", "bootstrap_seed"),
+)
+
+
+@dataclass(kw_only=True)
+class Method(ABC):
+    """A method in one run: what it is fitted on, and what a Trainer gets of it.
+
+    :meth:`open` comes first and encodes nothing, so that mistakes are told at once; then
+    :meth:`encode`.
+
+    Args:
+        options: The options of the run.
+        tasks: The tasks that are measured.
+        settings: What decides the training, bound to a checkpoint if one is given.
+        cache: The embedding cache.
+        device: Device of the encoder.
+
+    Attributes:
+        name: Name of the method in tables.
+        module_class: The LightningModule; None where no Trainer is needed.
+        data_class: Its data module.
+        without_effect: Patterns of options that the method does not use.
+        reads_nli: Whether it reads NLI pairs whatever the corpus.
+        is_frozen: Whether the encoder stays as it is.
+        encoder: The encoder before the training; None for vectors.
+        sentences: What is fitted on, in the order of the predictions.
+        corpus: Its name.
+        digest: Its digest.
+        module: The module.
+        data: The data module.
+    """
+
+    name: ClassVar[str] = ""
+    module_class: ClassVar[type[TrainingModule] | None] = None
+    data_class: ClassVar[type[BatchDataModule] | None] = None
+    without_effect: ClassVar[tuple[str, ...]] = ()
+    reads_nli: ClassVar[bool] = False
+    is_frozen: ClassVar[bool] = False
+
+    options: FitOptions
+    tasks: Sequence[Task]
+    settings: Settings
+    cache: EmbeddingCache
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    encoder: Any = None
+    sentences: Sequence[str] = ()
+    corpus: str = ""
+    digest: str = ""
+    module: Any = None
+    data: BatchDataModule | None = None
+
+    @abstractmethod
+    def open(self) -> None:
+        """Load what is fitted on, open the encoder and make the module.
+
+        Raises:
+            UserError: If an option is wrong, or the checkpoint is of something else.
+        """
+
+    @abstractmethod
+    def encode(self, sentences: Sequence[str]) -> None:
+        """Encode what is fitted on and further sentences, and make the data module."""
+
+    @property
+    def dim(self) -> int:
+        """Size D of a vector."""
+        dim: int = self.encoder.dim
+        return dim
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the predictions, ``(N, D)``."""
+        return len(self.sentences), self.dim
+
+    @classmethod
+    def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:
+        """Patterns of options without effect, by what they have none on."""
+        unused = {f"method {options.method}": cls.without_effect}
+        name = options.corpus_name
+        if options.vectors is not None:
+            where = "vectors, which are neither encoded nor measured"
+            unused[where] = ("encoder", "encoder.*", "corpus", "nli", "max_sentences")
+            unused[where] += (*_MEASURING, "cache")
+        elif name in _WITHOUT_FILES:
+            unused[f"the corpus {name}, which is no table"] = ("column",)
+        if not cls.reads_nli and name != "nli":
+            unused[f"the corpus {name}"] = ("nli",)
+        return unused
+
+    def embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings before the training, ``(N, D)``."""
+        return self.cache.embed(self.encoder, sentences)
+
+    def load_corpus(self) -> Corpus:
+        """The corpus of the options."""
+        options = self.options
+        if self.tasks and options.corpus_name in _OF_TASKS:
+            given = {"nli": options.nli, "column": options.column}
+            check_used(given, (), f"the corpus {options.corpus_name}")
+            return self.tasks[0].corpus(options.corpus_name)
+        source = "target" if options.corpus is None else options.corpus
+        return load_corpus(source, nli=options.nli or "hub", column=options.column)
+
+    def set_fitted_on(self, fitted_on: Any) -> None:
+        """Keep name and digest of what is fitted on."""
+        self.corpus, self.digest = fitted_on.name, fitted_on.digest
+        self.settings.add(corpus={"name": self.corpus, "digest": self.digest})
+
+
+class RowsMethod(Method):
+    """A method that is fitted on the vectors of a frozen encoder, or on given ones.
+
+    Attributes:
+        rows: The vectors, ``(N, D)``.
+    """
+
+    is_frozen = True
+    rows: Any = None
+
+    def open(self) -> None:
+        """Load sentences or vectors, and open the encoder."""
+        options = self.options
+        check_limits(**options.data or {})
+        if options.vectors is not None:
+            self.rows = as_vectors(options.vectors, options.column)
+            self.set_fitted_on(self.rows)
+            self.settings.add(encoder=None)
+            return
+        fitted_on = self.load_corpus()
+        if options.max_sentences is not None:
+            fitted_on = fitted_on.sample(options.max_sentences, options.seed)
+        self.set_fitted_on(fitted_on)
+        self.sentences = fitted_on.sentences
+        self.encoder = open_encoder(options.encoder, self.sentences, self.device)
+        self.settings.add(encoder=self.encoder.identity)
+
+    @property
+    def dim(self) -> int:
+        """Size D of a vector."""
+        return super().dim if self.rows is None else int(self.rows.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the predictions, ``(N, D)``."""
+        return len(self.rows), self.dim
+
+    def encode(self, sentences: Sequence[str]) -> None:
+        """Encode what is fitted on and further sentences."""
+        if self.encoder is not None:
+            self.cache.fill([self.encoder], [*self.sentences, *sentences])
+            self.rows = self.cache.rows(self.encoder, self.sentences)

@@ -1,0 +1,106 @@
+"""What a training is given: the arguments of ``fit``, ``validate``, ``test`` and ``predict``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from flowbert.encoders import EncoderOptions
+from flowbert.tasks import POSITIVE_ABOVE
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """The arguments of :func:`flowbert.fit` and of the functions beside it.
+
+    Args:
+        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in closed form,
+            such as ``whitening:shrinkage=0.3``.
+        encoder: The encoder, or its path.
+        corpus: What is fitted on: ``target`` (the default: all sentences of the first task, labels
+            unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python
+            sentences in memory, too, see :func:`flowbert.data.corpus.load_corpus`.
+        nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
+        column: Column of the sentences, or of the vectors, in table files.
+        max_sentences: Fit on a random subset of so many sentences or examples.
+        vectors: File of vectors in place of encoder and corpus; nothing is measured then. In Python
+            an array or tensor ``(N, D)``, too.
+        tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        columns: Columns of own pair files: two sentences and the score.
+        score_range: Lowest and highest score of own pair files.
+        positive_above: Share of the score range above which a pair is a positive of the alignment.
+        uniformity_limit: Largest number of sentences for the uniformity.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Their seed.
+        baseline: Closed-form map beside the flow; ``none`` for none.
+        model: Hyper-parameters of the module.
+        data: Options of the data module, and of the examples of methods that train the encoder.
+        checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
+        trainer: Options of Lightning's Trainer.
+        log_to: Loggers beside metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
+        seed: Seed of everything random.
+        run_dir: Run folder; None for ``runs/METHOD/TIME``.
+        ckpt_path: Checkpoint to resume from, or to validate, test or predict with.
+        cache: Folder of the embedding cache.
+        config: Text that becomes ``config.yaml`` in the folder of a fit.
+    """
+
+    method: str = "flow"
+    encoder: EncoderOptions | str = "builtin-sample"
+    corpus: str | Any | None = None
+    nli: str | None = None
+    column: str | None = None
+    max_sentences: int | None = None
+    vectors: Any = None
+    tasks: str | Sequence[str] | None = None
+    senteval: str | None = None
+    columns: str | Sequence[str] | None = None
+    score_range: Sequence[float] | None = None
+    positive_above: float = POSITIVE_ABOVE
+    uniformity_limit: int | None = None
+    bootstrap: int = 1000
+    bootstrap_seed: int = 0
+    baseline: str | None = "whitening"
+    model: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, Any] | None = None
+    trainer: Mapping[str, Any] | None = None
+    log_to: str | Sequence[str] = ()
+    seed: int = 0
+    run_dir: str | Path | None = None
+    ckpt_path: str | Path | None = None
+    cache: str | None = None
+    config: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Options that are not as by default, by their full names (``trainer.max_epochs``)."""
+        given = dict(_given(self))
+        if given.get("baseline", self) in (None, "none"):
+            given.pop("baseline", None)
+        return given
+
+    @property
+    def corpus_name(self) -> str:
+        """The corpus by its name; sentences in memory are ``in memory``."""
+        if self.corpus is None:
+            return "target"
+        return self.corpus if isinstance(self.corpus, str) else "in memory"
+
+
+def _given(options: Any, group: str = "") -> Iterator[tuple[str, Any]]:
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if isinstance(value, Mapping):
+            inner = value.items()
+            yield from ((f"{group}{field.name}.{name}", each) for name, each in inner)
+        elif isinstance(value, EncoderOptions):
+            yield from _given(value, f"{field.name}.")
+        elif value is not field.default and not _equal(value, field.default):
+            yield f"{group}{field.name}", value
+
+
+def _equal(value: Any, default: Any) -> bool:
+    """Whether plain values are equal; arrays and other objects are never a default."""
+    return type(value) is type(default) and bool(value == default)
