@@ -418,10 +418,10 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     assert process.returncode == 130
     line = error.splitlines()[-1]
     assert line.startswith(
-        f"interrupted: {last} is kept; go on with: flowbert fit --config"
+        f"interrupted: {last} is kept; resume with: flowbert fit --config"
     )
     assert "Traceback" not in error
-    _, *again = shlex.split(line.partition("go on with: ")[2])
+    _, *again = shlex.split(line.partition("resume with: ")[2])
     main([*again, "--quiet"])
     assert "Spearman x 100" in capsys.readouterr().out
     main(["fit", *small, *steps, "--run_dir", "whole"])

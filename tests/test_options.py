@@ -88,10 +88,19 @@ SOURCES: Table = {
     "tasks": Change("STS-B,../given/pairs.csv"),
     "senteval": Change("../given/other"),
 }
+MEASURING: Table = {
+    "columns": Change("a,b,c", "--tasks STS-B,../given/columns.csv"),
+    "score_range": Change("[0,10]", "--tasks STS-B,../given/pairs.csv"),
+    "positive_above": Change("0.3"),
+    "uniformity_limit": Change("20"),
+    "bootstrap": Change("20"),
+    "bootstrap_seed": Change("1"),
+}
 FIT: Table = {
     **ALL,
     **ENCODER,
     **SOURCES,
+    **MEASURING,
     "vectors": Refused("../given/rows.npy"),
     "seed": Change("1"),
     "run_dir": Change("elsewhere"),
@@ -281,11 +290,16 @@ AFTER: Table = {
 }
 """Of a checkpoint: what it was fitted with is refused, what only a fit uses may be said again."""
 
-VALIDATE: Table = {**AFTER, "tasks": Refused("../given/pairs.csv")}
+VALIDATE: Table = {
+    **AFTER,
+    "tasks": Refused("../given/pairs.csv"),  # own files have no development split
+    "columns": Refused("a,b,c"),
+    "score_range": Refused("[0,10]"),
+}
 
 PREDICT: Table = {
     **AFTER,
-    **dict.fromkeys(["tasks", "senteval", "baseline"], _OF_A_FIT),
+    **dict.fromkeys(["tasks", "senteval", "baseline", *MEASURING], _OF_A_FIT),
 }
 AFTERWARDS = {"validate": VALIDATE, "test": AFTER, "predict": PREDICT}
 COMPARE: Table = {
@@ -294,10 +308,7 @@ COMPARE: Table = {
     **SOURCES,
     "methods": Change("zca"),
     "split": Change("dev"),
-    "columns": Change("a,b,c", "--tasks STS-B,../given/columns.csv"),
-    "score_range": Change("[0,10]", "--tasks STS-B,../given/pairs.csv"),
-    "positive_above": Change("0.3"),
-    "uniformity_limit": Change("20"),
+    **MEASURING,
     "labels": Change("../given/labels.csv", "--methods learned-removal-4"),
     "drop_overlap": Refused("true"),
     "seeds": Change("1", "--methods flow"),
@@ -576,7 +587,7 @@ class Lines:
             patch.chdir(folder)
             patch.setenv("FLOWBERT_REPORT", "1" if line.startswith("report") else "0")
             patch.setattr("sys.stderr", errors)
-            for name in ("LOCAL_RANK", "FLOWBERT_RUN_DIR"):
+            for name in ("LOCAL_RANK",):
                 patch.delenv(name, raising=False)
             with redirect_stdout(printed), suppress(SystemExit):
                 main([*line.split(), "--quiet"])
