@@ -63,7 +63,7 @@ class Candidate:
     @property
     def needs_fit(self) -> bool:
         """Whether it is fitted on the corpus."""
-        return not (self.fitted or isinstance(self.map, Raw))
+        return not (self.fitted or type(self.map) is Raw)
 
     @property
     def supervised(self) -> bool:
@@ -199,7 +199,7 @@ def _estimator(value: Any, name: str | None = None) -> Candidate:
         made = steps[0] if len(steps) == 1 else Chain.of(*steps)
     token = secrets.token_hex(16) if foreign else None
     name = map_name(made) if name is None else name
-    if isinstance(made, Raw) or not all(map(_is_fitted, steps)):
+    if type(made) is Raw or not all(map(_is_fitted, steps)):
         check_unseeded(made)
         return Candidate(name, made, token=token)
     return Candidate(name, made, True, "given", token=token)

@@ -275,7 +275,8 @@ def _results(
         for each in experiments
     ]
     for task in tasks.values():
-        ordered += [_reference(task, *each) for each in task.references.items()]
+        for name, items in task.references.items():
+            ordered.append(replace(_reference(task, name, items), environment=here))
     encoders = dict.fromkeys(each.encoder for each in experiments)
     now = datetime.datetime.now(datetime.UTC)
     record = {

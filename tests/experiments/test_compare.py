@@ -23,8 +23,8 @@ from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.candidates import Candidate, parse_candidates
 from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.plan import Experiment, plan_experiments
-from flowbert.maps import make_map
-from flowbert.tasks import STS, load_task
+from flowbert.maps import Chain, Raw, make_map
+from flowbert.tasks import STS, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
 COMPARING = sys.modules["flowbert.experiments.run"]
@@ -143,7 +143,59 @@ def test_a_damaged_cell_is_named(output: Path, pairs: list[str]) -> None:
         run(WordSums(), "raw", tasks=pairs[0], output=output)
 
 
-def test_keys_of_cells() -> None:
+class Weighted(Raw):
+    """A map of one's own: what it does is not in flowbert's digest of its source."""
+
+    def _apply(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows * torch.arange(rows.shape[1])
+
+
+class OwnTask(STS):
+    """A task of one's own."""
+
+
+@pytest.mark.parametrize("kind", ["map", "chain", "task"])
+def test_what_code_of_ones_own_computes_is_not_kept(
+    kind: str, output: Path, pairs: list[str]
+) -> None:
+    (task,) = load_tasks(pairs[0])
+    assert isinstance(task, STS)
+    rows = WordSums().encode(task.sentences)
+    own: dict[str, Any] = {
+        "map": Weighted().fit(rows),
+        "chain": Chain.of(Weighted(), make_map("zca")),
+        "task": "zca",
+    }
+    tasks = [OwnTask(task.data)] if kind == "task" else [task]
+    results = run(WordSums(), {"own": own[kind]}, tasks=tasks, output=output)
+    raw = run(WordSums(), "raw", tasks=tasks).score("raw", "one")
+    assert results.score("own", "one") != raw
+    assert not [*output.with_suffix(".experiments").glob("*")]
+
+
+def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(
+    output: Path, pairs: list[str]
+) -> None:
+    both = run(WordSums(), "raw,zca", tasks=pairs, output=output)
+    swapped = run(WordSums(), "raw,zca", tasks=pairs[::-1], output=output)
+    alone = run(WordSums(), "raw,zca", tasks=pairs[::-1])
+    assert both.vectors.keys() == swapped.vectors.keys() == {"raw", "zca"}
+    assert swapped.sentences == alone.sentences != both.sentences
+    for name, vectors in alone.vectors.items():
+        assert torch.equal(swapped.vectors[name], vectors)
+
+
+def test_a_record_of_another_experiment_is_refused(
+    output: Path, pairs: list[str]
+) -> None:
+    run(WordSums(), "raw,zca", tasks=pairs[0], output=output)
+    one, other = sorted(output.with_suffix(".experiments").iterdir())
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(UserError, match=f"{one.name}: holds another experiment"):
+        run(WordSums(), "raw,zca", tasks=pairs[0], output=output)
+
+
+def test_keys_of_experiments() -> None:
     task = load_task("SAMPLE")
     labels = tuple(task.labels())
     flow = Candidate("flow", make_map("flow"))

@@ -3,6 +3,9 @@
 import json
 import math
 import random
+from contextlib import redirect_stdout
+from copy import copy
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.small import WordSums
+from experiments.small import WordSums, write_corpus, write_pairs
+from flowbert.data.sample import sample_nli
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
+from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.results import plain
+from flowbert.reports import print_results, report
 from flowbert.vectors import EmbeddingCache
 
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
@@ -115,6 +122,139 @@ def test_damaged_files_are_user_errors_or_readable(saved: Path) -> None:
             refused.append(str(error))
     assert len(refused) > 100
     assert not any("\n" in message for message in refused)
+
+
+ANSWERS = "question,label,answer\n" + "".join(
+    f"who {n}?,{n % 2},a man {n}\nwho {n}?,{1 - n % 2},a dog {n % 3}\n"
+    for n in range(25)
+)
+
+
+@pytest.fixture(scope="module")
+def everything(
+    pairs: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Results, Path]:
+    """Tasks of all kinds, several corpora and seeds, a map that is undefined; and its file."""
+    folder = tmp_path_factory.mktemp("everything")
+    few = write_pairs(folder / "few.tsv", count=3)
+    answers, nli = folder / "quiz.csv", folder / "entailed.jsonl"
+    answers.write_text(ANSWERS, encoding="utf-8")
+    names = ("premise", "hypothesis", "label")
+    rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:240]]
+    nli.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    output = folder / "results.json"
+    results = compare(
+        WordSums(),
+        f"raw,whitening,standardization,{FLOW}",
+        tasks=[
+            *pairs,
+            few,
+            f"lexical:{pairs[0]}",
+            f"answers:{answers}",
+            f"probe:{nli}",
+        ],
+        corpus=["target", write_corpus(folder / "own.txt", 200)],
+        seeds=[0, 1],
+        bootstrap=30,
+        output=output,
+        cache=EmbeddingCache(False),
+    )
+    return results, output
+
+
+def views(results: Results, folder: Path) -> dict[str, Any]:
+    """All that is made of results."""
+    analysis = analyze_results(results)
+    buffer = StringIO()
+    with redirect_stdout(buffer):
+        print_results(results)
+    results.save(folder / "results.json")
+    return {
+        "frame": results.frame.astype({"seed": "Int64"}).to_csv(),
+        "values": results.frame[["value", "low", "high"]].to_numpy(float).tobytes(),
+        "table": results.table().to_csv(),
+        "verdicts": results.verdicts,
+        "differences": results.differences,
+        "sentences": results.sentences,
+        "items": [
+            [task.digest, key, row.tobytes()]
+            for task, items in results.items.items()
+            for key, row in items.items()
+        ],
+        "vectors": {
+            name: each.numpy().tobytes() for name, each in results.vectors.items()
+        },
+        "analysis": {name: frame.to_csv() for name, frame in analysis.frames.items()},
+        "setting": analysis.setting,
+        "printed": buffer.getvalue(),
+        "files": [
+            (folder / f"results.{end}").read_bytes()
+            for end in ("json", "csv", "safetensors")
+        ],
+    }
+
+
+@pytest.mark.parametrize("bootstrap", [None, (50, 3), (0, 0)])
+def test_results_of_a_file_are_those_of_the_run(
+    bootstrap: tuple[int, int] | None,
+    everything: tuple[Results, Path],
+    tmp_path: Path,
+) -> None:
+    results, output = everything
+    made = []
+    for name, given in (("run", copy(results)), ("file", Results.load(output))):
+        if bootstrap is not None:
+            given.add_intervals(*bootstrap)
+        (tmp_path / name).mkdir()
+        made.append(views(given, tmp_path / name))
+    for name, value in made[0].items():
+        assert made[1][name] == value, name
+    if bootstrap == (50, 3):
+        pages = [report(tmp_path / name / "results.json") for name in ("run", "file")]
+        assert pages[0].read_text() == pages[1].read_text()
+
+
+def test_records_of_a_file_are_those_of_the_run(
+    everything: tuple[Results, Path],
+) -> None:
+    results, output = everything
+    loaded = Results.load(output)
+    assert len(loaded.records) == len(results.records) > 50
+    for one, other in zip(results.records, loaded.records, strict=True):
+        np.testing.assert_array_equal(one.items, other.items)
+        np.testing.assert_equal(one.scores, other.scores)
+        for name in ("reasons", "key", "invalid_reason", "environment"):
+            assert getattr(one, name) == getattr(other, name), name
+        for name in ("columns", "settings"):
+            assert plain(getattr(one, name)) == getattr(other, name), name
+        assert (one.sample is None) == (other.sample is None)
+    reasons = [each.invalid_reason for each in loaded.records if each.invalid_reason]
+    assert reasons
+
+
+def test_files_of_other_results_are_refused(
+    everything: tuple[Results, Path], tmp_path: Path
+) -> None:
+    results, output = everything
+    arrays = output.with_suffix(".safetensors").read_bytes()
+    own = tmp_path / "results.json"
+    own.write_bytes(output.read_bytes())
+    # The scores alone can be looked at.
+    alone = Results.load(own)
+    assert len(alone.frame) == len(results.frame)
+    with pytest.raises(UserError, match="results: received a file without its arrays"):
+        alone.add_intervals(10)
+    own.with_suffix(".safetensors").write_bytes(arrays[:-1] + b"\xff")
+    with pytest.raises(UserError, match=r"results\.safetensors: damaged"):
+        Results.load(own)
+    own.with_suffix(".safetensors").write_bytes(arrays)
+    assert len(Results.load(own).records) == len(results.records)
+    changed = json.loads(own.read_text())
+    changed["rows"][0]["value"] = 0.5
+    own.write_text(json.dumps(changed))
+    with pytest.raises(UserError, match="is of other results than") as caught:
+        Results.load(own)
+    assert "\n" not in str(caught.value)
 
 
 def test_figures_by_their_columns(results: Results) -> None:
