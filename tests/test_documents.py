@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowbert.cli.options import COMMANDS, option_names
+from flowbert.cli.options import listed, option_names
 from flowbert.maps import MAPS
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +70,7 @@ def test_python_blocks_run(
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_commands_have_their_options(path: Path) -> None:
     for command, *words in commands(path):
-        assert command in COMMANDS, command
+        assert command in listed()["commands"], command
         names = option_names(command, method_of(words))
         for word in words:
             name = word.removeprefix("--").partition("=")[0]

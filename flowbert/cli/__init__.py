@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from flowbert import __version__
-from flowbert.cli.options import COMMANDS, TRAINED, check, option_names, summary
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.cli.options import TRAINED, CommandLine, check, listed, option_names
+from flowbert.errors import FlowbertWarning, UserError, check_choice
 
 HELP = """\
 flowbert {version}: sentence embeddings from frozen language models, without labels
@@ -46,38 +46,19 @@ def main(args: Sequence[str] | None = None) -> None:
         SystemExit: With code 2 after a user error, which is one line on stderr; 130 after Ctrl-C.
     """
     command, *words = list(sys.argv[1:] if args is None else args) or ["--help"]
-    if command in ("-h", "--help", "help"):
-        print(_help())
-    elif command == "--version":
-        print(__version__)
-    elif command not in COMMANDS:
-        _fail(f"command: received {command!r}; expected {choices(COMMANDS, command)}")
-    else:
-        _run(command, words)
-
-
-def _help() -> str:
-    lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
-    return HELP.format(
-        version=__version__,
-        trained="\n".join(lines[name] for name in TRAINED),
-        others="\n".join(lines[name] for name in COMMANDS if name not in TRAINED),
-    )
-
-
-def _run(command: str, words: Sequence[str]) -> None:
     names: list[str] = []
     try:
-        names = option_names(command, "flow")
-        line = check(command, words)
-        names = option_names(command, line.method)
-        with warnings.catch_warnings():
-            warnings.simplefilter("once", FlowbertWarning)
-            warnings.showwarning = _show_warning  # type: ignore[assignment]
-            # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
-            gc.set_threshold(10_000)
-            import_module("flowbert.cli.commands").run(command, line)
-            sys.stdout.flush()
+        if command in ("-h", "--help", "help"):
+            print(_help())
+        elif command == "--version":
+            print(__version__)
+        else:
+            check_choice("command", command, listed()["commands"])
+            names = option_names(command)
+            line = check(command, words)
+            names = option_names(command, line.method)
+            _run(command, line)
+        sys.stdout.flush()
     except UserError as error:
         _fail(_name_option(error, names))
     except BrokenPipeError:
@@ -90,6 +71,25 @@ def _run(command: str, words: Sequence[str]) -> None:
         kept = str(error) or "vectors are kept in the cache; the same command goes on"
         print(f"interrupted: {kept}", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _help() -> str:
+    commands = listed()["commands"]
+    lines = {name: f"  {name:<18}{commands[name]['summary']}" for name in commands}
+    return HELP.format(
+        version=__version__,
+        trained="\n".join(lines[name] for name in TRAINED),
+        others="\n".join(lines[name] for name in commands if name not in TRAINED),
+    )
+
+
+def _run(command: str, line: CommandLine) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", FlowbertWarning)
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
+        gc.set_threshold(10_000)
+        import_module("flowbert.cli.commands").run(command, line)
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:
@@ -107,7 +107,7 @@ def _name_option(error: UserError, names: Sequence[str]) -> str:
 
 
 def _fail(message: str) -> None:
-    if os.environ.get("FLOWBERT_DEBUG") == "1" and sys.exc_info()[0] is not None:
+    if os.environ.get("FLOWBERT_DEBUG") == "1":
         traceback.print_exc()
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2) from None

@@ -3,28 +3,21 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from flowbert.cli.options import (
-    COMMANDS,
-    MODULES,
-    SET_BY_RUN,
-    TRAINED,
-    CommandLine,
-    load,
-    option_names,
-)
-from flowbert.cli.parser import Parser, help_text, make_parser
+from flowbert.cli.options import TRAINED, CommandLine, option_names
+from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
 from flowbert.experiments.reproduce import explain, reproduction_text
 from flowbert.fitting.prepare import method_class
+from flowbert.methods import METHODS
 from flowbert.progress import show_progress
 from flowbert.reports import print_results, report
 from flowbert.training.options import FitOptions
@@ -44,11 +37,8 @@ def run(command: str, line: CommandLine) -> None:
     """
     function = load(COMMANDS[command])
     parser = make_parser(command, function, line.method)
-    if line.help is not None:
-        print(help_text(parser, line.help))
-        return
-    show_progress(not line.quiet)
     config = parser.read(line.words)
+    show_progress(not config.pop("quiet"))
     if command in TRAINED:
         _train(command, parser, config, function, line)
         return
@@ -94,11 +84,14 @@ def _train(
     line: CommandLine,
 ) -> None:
     """Fit, or use a checkpoint."""
-    made = _given(parser.instantiate_classes(config).as_dict(), line.given)
+    made = parser.instantiate_classes(parser.read(line.words, defaults=False)).as_dict()
+    made.pop("config", None)
+    is_quiet = made.pop("quiet", False)
     made["encoder"] = EncoderOptions(**made.get("encoder", {}))
-    if line.quiet and line.method in MODULES:
+    if is_quiet and line.method in METHODS:
         made.setdefault("trainer", {})["enable_progress_bar"] = False
-    folder = Path(made.setdefault("run_dir", new_folder(line.method)))
+    folder = Path(made.get("run_dir") or new_folder(line.method))
+    made["run_dir"] = folder
     if command == "fit":
         made["config"] = _config_text(parser, config, line)
     try:
@@ -114,23 +107,6 @@ def _train(
         print(f"written to {folder}: {', '.join(names)}")
     else:
         print(f"written: {returned}")
-
-
-def _given(options: dict[str, Any], given: Sequence[str]) -> dict[str, Any]:
-    """The options that are given: a run knows the default of every other one."""
-    kept: dict[str, Any] = {}
-    for name, value in options.items():
-        if name in given:
-            kept[name] = value
-        elif name in (*SET_BY_RUN, "encoder") and isinstance(value, dict):
-            inner = {
-                key: each
-                for key, each in value.items()
-                if any(f"{full}.".startswith(f"{name}.{key}.") for full in given)
-            }
-            if inner:
-                kept[name] = inner
-    return {name: value for name, value in kept.items() if name != "config"}
 
 
 def _what_is_kept(command: str, folder: Path) -> str:

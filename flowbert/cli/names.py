@@ -1,6 +1,7 @@
-"""Names of maps, poolings and layers, and what encoders there are: told before torch is imported.
+"""Values that are names: of maps, poolings, layers, encoders and files, looked up without torch.
 
-A test holds the names equal to those of the package.
+The parser lists the names, see :mod:`flowbert.cli.options`. An import path passes: what it names is
+known once it is imported.
 """
 
 import os
@@ -15,98 +16,86 @@ from flowbert.errors import UserError, choices
 from flowbert.numbers import parse_integer
 from flowbert.spec import parse_spec
 
-TRAINABLE = ("flow", "simcse", "sbert", "mlm")
-"""Methods that a Trainer trains."""
-
-FLOW = (
-    *("levels", "depth", "width", "mixing", "coupling", "mixing_init", "noise"),
-    *("epochs", "steps", "batch_size", "start_size", "learning_rate", "weight_decay"),
-    *("schedule", "warmup", "held_out"),
-)
-WHITENING = ("shrinkage", "exponent", "rank_tolerance")
-Options = Mapping[str, Sequence[str]]
-
-MAPS: Options = {
-    "flow": FLOW,
-    "raw": (),
-    "standardization": (),
-    "truncation": ("n_components",),
-    "nulling": ("n_directions", "standardize"),
-    "learned-removal": ("n_directions", "penalty", "center"),
-    "whitening": ("n_components", *WHITENING),
-    "zca": WHITENING,
-}
-"""Options of each map; that of the number after its name begins with ``n_``."""
-
-POOLINGS: Options = {
-    "mean": ("half",),
-    "cls": (),
-    "max": (),
-    "position_mean": (),
-    "last_token": (),
-    "idf": ("cls", "half"),
-    "sif": ("a", "cls", "half"),
-    "zipf": ("a", "cls", "half"),
-    "cls_pooler": (),
-}
-"""Options of each pooling."""
-
-LAYERS = ("last", "last2", "first_last", "embedding_last")
-SETS_OF_LAYERS = ("singles", "pairs", "triples")
-
 _SAMPLE = "builtin-sample"
 _PATHS = ("/", "./", "../", "~")
 _TEXTS = (".txt", ".vec", ".bin", ".gz")
 
+Names = Mapping[str, Mapping[str, Sequence[str]]]
+"""Kinds of names (``maps``, ``poolings``, ...), names of each, and their options.
 
-def check_methods(value: str, argument: str) -> None:
+The option of the number after a name begins with ``n_``.
+"""
+
+
+def check_values(options: Mapping[str, Any], names: Names) -> None:
+    """Check values of options by their names; lists of a configuration item by item.
+
+    Args:
+        options: Values by the names of options.
+        names: Names that values may be.
+
+    Raises:
+        UserError: For a name, an option of a map or a pooling, a file or an encoder that there is
+            not.
+    """
+    for name, check in _CHECKS.items():
+        given = options.get(name)
+        for value in given if isinstance(given, list) else [given]:
+            # A list on the line is for the parser.
+            if isinstance(value, str) and not value.startswith("["):
+                check(value, name, names)
+
+
+def _check_methods(value: str, argument: str, names: Names) -> None:
     """Check names and options of maps; folders of models pass."""
     for text in as_list(value, argument, paths=True):
         if not _exists(text):
-            _check_chain(text, argument, MAPS)
+            _check_chain(text, argument, names["maps"])
 
 
-def check_method(value: str, argument: str) -> None:
+def _check_method(value: str, argument: str, names: Names) -> None:
     """Check name and options of the method of a fit."""
-    if value not in TRAINABLE:
-        _check_chain(value, argument, {**dict.fromkeys(TRAINABLE, ()), **MAPS})
+    if value not in names["trainings"]:
+        known = dict.fromkeys(names["trainings"], ())
+        _check_chain(value, argument, {**known, **names["maps"]})
 
 
-def check_baseline(value: str, argument: str) -> None:
+def _check_baseline(value: str, argument: str, names: Names) -> None:
     """Check name and options of a map, or ``none``."""
     if value != "none":
-        _check_chain(value, argument, MAPS)
+        _check_chain(value, argument, names["maps"])
 
 
-def check_poolings(value: str, argument: str) -> None:
+def _check_poolings(value: str, argument: str, names: Names) -> None:
     """Check names and options of poolings."""
     for text in as_list(value, argument):
-        _check_spec(text, argument, POOLINGS)
+        _check_spec(text, argument, names["poolings"])
 
 
-def _check_chain(text: str, argument: str, known: Options) -> None:
+def _check_chain(text: str, argument: str, known: Mapping[str, Sequence[str]]) -> None:
     # A plus sign inside a number (1e+3) separates nothing.
     for step in re.split(r"\+(?=\s*[A-Za-z])", text):
         _check_spec(step, argument, known)
 
 
-def _check_spec(text: str, argument: str, known: Options) -> None:
+def _check_spec(text: str, argument: str, known: Mapping[str, Sequence[str]]) -> None:
     spec = parse_spec(text, known, argument)
-    if spec.name not in known:  # an import path
-        return
+    if spec.name not in known:
+        return  # an import path
     options = known[spec.name]
     sizes = [option for option in options if option.startswith("n_")]
     spec.arguments(options, sizes[0] if sizes else None)
 
 
-def check_layers(value: str, argument: str) -> None:
+def _check_layers(value: str, argument: str, names: Names) -> None:
     """Check names of layers; how many there are, the encoder knows."""
+    known = names["layers"]
     for name in as_list(value, argument):
-        if name not in (*LAYERS, *SETS_OF_LAYERS) and not _is_number(name):
+        if name not in known and not _is_number(name):
             raise UserError(
                 argument=argument,
                 received=value,
-                expected=f"{choices(LAYERS, name)}, or numbers such as 1,12",
+                expected=f"{choices(known, name)}, or numbers such as 1,12",
             )
 
 
@@ -118,18 +107,18 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def check_encoders(value: str, argument: str) -> None:
+def _check_encoders(value: str, argument: str, names: Names) -> None:
     """Look for encoders and models: folders and files here, other names on the hub."""
     for path in as_list(value, argument, paths=True):
         if path == _SAMPLE or _exists(path):
             continue
         if path.startswith(_PATHS) or path.endswith(_TEXTS) or path.count("/") > 1:
-            check_exists(path, argument)
+            _check_exists(path, argument, names)
         else:
             fetch_encoder(path, None, ["config.json"], argument)
 
 
-def check_exists(value: str, argument: str) -> None:
+def _check_exists(value: str, argument: str, _: Names) -> None:
     """Look for a file or folder."""
     if not _exists(value):
         try:
@@ -138,38 +127,30 @@ def check_exists(value: str, argument: str) -> None:
             raise UserError(str(error), argument=argument) from error
 
 
+def _check_file(value: str, argument: str, names: Names) -> None:
+    """Look for a file whose name looks like a path; lists, globs and other names pass."""
+    looks = value.startswith(_PATHS) or len(Path(value).suffix) > 2
+    plain = not any(letter in value for letter in ",*?[:")
+    if looks and plain and value.count("/") != 1:
+        _check_exists(value, argument, names)
+
+
 def _exists(path: str) -> bool:
     return os.path.exists(
         os.path.expanduser(path)
     )  # False for text too long for a path
 
 
-def check_values(options: Mapping[str, Any]) -> None:
-    """Check values of options by their names; lists of a configuration item by item.
-
-    Args:
-        options: Values by the names of options.
-
-    Raises:
-        UserError: For a name, an option of a map or a pooling, or an encoder that there is not.
-    """
-    for name, check in _CHECKS.items():
-        given = options.get(name)
-        for value in given if isinstance(given, list) else [given]:
-            # A list on the line is for the parser.
-            if isinstance(value, str) and not value.startswith("["):
-                check(value, name)
-
-
-_CHECKS: dict[str, Callable[[str, str], None]] = {
-    "baseline": check_baseline,
-    "encoder": check_encoders,
-    "encoder.layers": check_layers,
-    "encoder.path": check_encoders,
-    "encoder.pooling": check_poolings,
-    "method": check_method,
-    "methods": check_methods,
-    "model": check_encoders,
-    "runs": check_exists,
-    "source": check_exists,
+_CHECKS: dict[str, Callable[[str, str, Names], None]] = {
+    **dict.fromkeys(("ckpt_path", "corpus", "input", "nli", "vectors"), _check_file),
+    "baseline": _check_baseline,
+    "encoder": _check_encoders,
+    "encoder.layers": _check_layers,
+    "encoder.path": _check_encoders,
+    "encoder.pooling": _check_poolings,
+    "method": _check_method,
+    "methods": _check_methods,
+    "model": _check_encoders,
+    "runs": _check_exists,
+    "source": _check_exists,
 }

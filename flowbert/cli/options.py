@@ -1,11 +1,13 @@
-"""Options by name, read from the source: a mistake is found before torch is imported."""
+"""A command line is looked up before torch is imported: names of options, values, files.
 
-import ast
+The names are those of ``options.json``, which the parser writes (``make options``). A mistake is
+told in 0.2 s so; the parser, which needs the functions of the commands, takes seconds to import.
+"""
+
 import difflib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,96 +17,47 @@ from flowbert.cli.names import check_values
 from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
 
-TRAINED = ("fit", "validate", "test", "predict")
-
-COMMANDS = {
-    **{name: f"flowbert.fitting.{name}" for name in TRAINED},
-    "compare": "flowbert.experiments.compare.compare",
-    "advise": "flowbert.experiments.advise.advise",
-    "analyze": "flowbert.experiments.analyze.analyze",
-    "reproduce": "flowbert.experiments.reproduce.reproduce",
-    "report": "flowbert.reports.page.report",
-    "encode": "flowbert.encoding.encode",
-    "export": "flowbert.exports.export.export",
-    "import_whitening": "flowbert.exports.imports.import_whitening",
-}
-"""Function, or class, of each command."""
-
-MODULES = {
-    "flow": "flowbert.methods.flow.FlowModule",
-    "simcse": "flowbert.methods.simcse.SimCSEModule",
-    "sbert": "flowbert.methods.sbert.SBERTModule",
-    "mlm": "flowbert.methods.mlm.MLMModule",
-}
-"""Module of each method that a Trainer trains."""
-
-_TRAINED_MODULE = "flowbert.methods.trained.TrainedModule"
-_ROWS = "flowbert.training.rows.RowsDataModule"
-_TEXT = "flowbert.methods.text.TextDataModule"
-_EXAMPLES = "flowbert.methods.examples.make_examples"
-_CHECKPOINTS = "flowbert.training.checkpoints.checkpoint_callbacks"
-_TRAINER = "pytorch_lightning.trainer.trainer.Trainer"
-
-POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
-"""Arguments without a name."""
-
-FLAGS = ("quiet", "print_config")
-"""Options without a value."""
-
-SET_BY_RUN = {
-    "model": ("encoder", "dim", "seed"),
-    "data": (
-        "corpus",
-        "digest",
-        "encoder",
-        "examples",
-        "method",
-        "name",
-        "nli",
-        "objective",
-        "rows",
-        "seed",
-        "tasks",
-    ),
-    "checkpoint": ("folder", "monitor", "mode"),
-    "trainer": ("default_root_dir",),
-}
-"""Arguments in a group of options that a run sets by itself."""
-
-SET_BY_COMMAND = ("config",)
-"""Arguments of a training that the command line sets by itself."""
-
-_FIT_OPTIONS = "flowbert.training.options.FitOptions"
-
-_PATH_ENCODER = ("export", "reproduce")  # their encoder is a path, no group
-_NESTED = (
-    "model.loss",
-    "trainer",
-)  # options that may hold classes, with options of their own
-_FILES = ("ckpt_path", "corpus", "input", "nli", "vectors")
 _PACKAGE = Path(__file__).parents[1]
+
+TRAINED = ("fit", "validate", "test", "predict")
+"""Commands with a method, whose options are those of its module."""
 
 
 class CommandLine(NamedTuple):
-    """A command line whose names and files have been checked.
+    """A command line whose names and files have been looked up.
 
     Attributes:
-        words: Options for the parser, configurations first: what stands on the line wins.
-        method: Method of ``fit`` and so on.
-        help: Group of options to describe, "" for all but the Trainer's; None for no help.
-        quiet: Whether no progress is shown.
-        given: Full names of the options that are given, on the line or in configurations.
+        words: Words for the parser, configurations first: what stands on the line wins.
+        method: Method of ``fit`` and so on, which decides what options there are.
     """
 
     words: list[str]
     method: str
-    help: str | None
-    quiet: bool
-    given: tuple[str, ...] = ()
+
+
+@cache
+def listed() -> Mapping[str, Any]:
+    """What the parser knows: see :func:`flowbert.cli.listing.list_options`."""
+    file = Path(__file__).with_name("options.json")
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return content
+
+
+def option_names(command: str, method: str = "flow") -> list[str]:
+    """Names of all options of a command.
+
+    Args:
+        command: Name of the command.
+        method: Method of ``fit`` and so on, whose options are those of its module.
+    """
+    options = listed()["commands"][command]["options"]
+    if isinstance(options, str):
+        return option_names(options, method)
+    return [*options["all"], *options["methods"].get(method, ())]
 
 
 def check(command: str, words: Sequence[str]) -> CommandLine:
-    """Check names, files and configurations of a command line.
+    """Look up names, values and files of a command line.
 
     Args:
         command: Name of a command.
@@ -114,13 +67,13 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
         UserError: With the mistake, and the nearest name.
     """
     given = list(_options(words))
-    named = [(name, value) for name, value in given if name is not None]
     configs = {
         path: _read_config(path)
-        for path in (_config_file(value) for name, value in named if name == "config")
+        for path in (_config_file(value) for name, value in given if name == "config")
     }
+    # A configuration may hold the method, which decides what options there are.
     methods = [config["method"] for config in configs.values() if "method" in config]
-    methods += [value for name, value in named if name == "method"]
+    methods += [value for name, value in given if name == "method"]
     method = str(methods[-1]) if methods else "flow"
     names = option_names(command, method)
     options: dict[str, Any] = {}
@@ -129,35 +82,29 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
             _check_name(name, names, f"{path}: {name}")
             options[name] = value
     rest = []
-    for given_name, value in given:
-        if given_name is None:
+    for written, value in given:
+        if written is None:
             rest.append(value)
-        elif given_name not in ("config", "help", "quiet"):
-            is_path = given_name == "encoder" and "encoder.path" in names
-            option = "encoder.path" if is_path else given_name
+        elif written != "config":
+            # A path of an encoder, the one option that has a short name.
+            is_path = written == "encoder" and "encoder.path" in names
+            option = "encoder.path" if is_path else written
             _check_name(option, names, f"--{option}")
             options[option.removesuffix("+")] = value
             rest.append(f"--{option}" if value is None else f"--{option}={value}")
-    for name in _FILES:
-        if name in names and isinstance(options.get(name), str):
-            _check_path(options[name], name)
-    if command in POSITIONAL:
-        options[POSITIONAL[command]] = [x for name, x in given if name is None]
-    # Elsewhere it is a map of a run, of any name.
-    options["method"] = method if command in TRAINED else None
-    check_values(options)
-    flags = dict(named)
-    return CommandLine(
-        [*(f"--config={path}" for path in configs), *rest],
-        method,
-        (flags["help"] or "") if "help" in flags else None,
-        "quiet" in flags,
-        tuple(options),
-    )
+    positional = listed()["commands"][command]["positional"]
+    options[positional] = [value for name, value in given if name is None]
+    if command not in TRAINED:
+        options.pop("method", None)  # a map of a run, of any name
+    check_values(options, listed()["names"])
+    return CommandLine([*(f"--config={path}" for path in configs), *rest], method)
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str | None, Any]]:
-    """Options with their values, None for none; None with each word that is no option's."""
+    """Options with their values, None for none; None with each word that is no option's.
+
+    The parser splits words by itself, after its functions are imported.
+    """
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
@@ -170,7 +117,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str | None, Any]]:
         name = {"-c": "config", "-h": "help"}.get(name, name)
         if equals:
             yield name, value
-        elif name in FLAGS or not waiting or _is_option(waiting[0]):
+        elif name in listed()["flags"] or not waiting or _is_option(waiting[0]):
             yield name, None
         else:
             yield name, waiting.pop(0)
@@ -182,11 +129,12 @@ def _is_option(word: str) -> bool:
 
 def _check_name(name: str, names: Sequence[str], where: str) -> None:
     name = name.removesuffix("+")
-    nested = [f"{option}." for option in names if option.startswith(_NESTED)]
-    if name in (*names, *_NESTED) or name.startswith(tuple(nested)):
+    inside = [option for option in names if option.startswith(f"{name}.")]
+    classes = [f"{option}." for option in listed()["classes"] if option in names]
+    is_file = bool(inside) and name in listed()["groups"]
+    if name in names or is_file or name.startswith(tuple(classes)):
         return
     group, _, last = name.rpartition(".")
-    inside = [option for option in names if option.startswith(f"{name}.")]
     parts = {option.rpartition(".")[2] for option in names}
     similar = difflib.get_close_matches(last, parts, n=1, cutoff=0.7)
     named = [option for option in names if option.rpartition(".")[2] in similar]
@@ -227,7 +175,7 @@ def _read_config(path: Path) -> Mapping[str, Any]:
 def _flatten(
     content: Mapping[str, Any], names: Sequence[str], path: Path, group: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Options of a configuration by their full names."""
+    """Options of a configuration by their full names, as they stand in the list."""
     for key, value in content.items():
         name = f"{group}{key}"
         is_group = any(option.startswith(f"{name}.") for option in names)
@@ -237,98 +185,3 @@ def _flatten(
             raise UserError(f"{path}: {name} is {value!r}; expected a group of options")
         elif not is_group or value is not None:
             yield name, value
-
-
-def _check_path(value: str, argument: str) -> None:
-    """Look for a file whose name looks like a path; lists, globs and other names pass."""
-    path = Path(value).expanduser()
-    looks = value.startswith(("/", "./", "../", "~")) or len(path.suffix) > 2
-    plain = not any(letter in value for letter in ",*?[:")
-    if looks and plain and not path.exists() and value.count("/") != 1:
-        try:
-            check_file(path)
-        except UserError as error:
-            raise UserError(str(error), argument=argument) from error
-
-
-def option_names(command: str, method: str = "flow") -> list[str]:
-    """Names of all options of a command, in order.
-
-    Args:
-        command: Name of the command.
-        method: Method of ``fit`` and so on, whose options are those of its module.
-    """
-    names: list[str] = []
-    source = _FIT_OPTIONS if command in TRAINED else COMMANDS[command]
-    for name in parameters(source):
-        if command in TRAINED and name in (*SET_BY_RUN, *SET_BY_COMMAND):
-            continue
-        if name == POSITIONAL.get(command):
-            continue
-        if name == "encoder" and command not in _PATH_ENCODER:
-            fields = parameters("flowbert.encoders.options.EncoderOptions")
-            names += [f"encoder.{field}" for field in fields]
-        else:
-            names.append(name)
-    if command in TRAINED:
-        for group, source in [*training_sources(method), ("trainer", _TRAINER)]:
-            inner = [
-                name for name in parameters(source) if name not in SET_BY_RUN[group]
-            ]
-            names += [f"{group}.{name}" for name in inner]
-    if command == "reproduce":
-        names.append("explain")
-    return list(dict.fromkeys([*names, "config", "help", *FLAGS]))
-
-
-def training_sources(method: str) -> list[tuple[str, str]]:
-    """Groups of a training's options, and the functions or classes that they are parameters of."""
-    sources = [("checkpoint", _CHECKPOINTS)]
-    if method == "flow":
-        sources = [("model", MODULES[method]), ("data", _ROWS), *sources]
-    elif method in MODULES:
-        model = [("model", MODULES[method]), ("model", _TRAINED_MODULE)]
-        sources = [*model, ("data", _TEXT), ("data", _EXAMPLES), *sources]
-    return sources
-
-
-@cache
-def parameters(source: str) -> tuple[str, ...]:
-    """Parameters of a function, or of a class, by its full name; it is not imported."""
-    node = _definition(source)
-    if isinstance(node, ast.ClassDef):
-        constructor = _find("__init__", node)
-        if constructor is None:
-            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-            return tuple(ast.unparse(field.target) for field in fields)
-        node = constructor
-    arguments = [*node.args.args, *node.args.kwonlyargs]
-    return tuple(each.arg for each in arguments if each.arg != "self")
-
-
-def summary(command: str) -> str:
-    """What a command does: the first line of the docstring."""
-    node = _definition(COMMANDS[command])
-    return (ast.get_docstring(node) or "").splitlines()[0].replace("``", "")
-
-
-def _definition(source: str) -> Any:
-    module, _, name = source.rpartition(".")
-    package: Any = find_spec(module.partition(".")[0])
-    place = Path(package.origin).parents[1] / module.replace(".", "/")
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    return _find(name, ast.parse(file.read_text(encoding="utf-8")))
-
-
-def _find(name: str, within: ast.Module | ast.ClassDef) -> Any:
-    """A function or class by its name; None if there is none."""
-    for node in within.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return node
-    return None
-
-
-def load(source: str) -> Any:
-    """A function or class by its full name."""
-    module, _, name = source.rpartition(".")
-    return getattr(import_module(module), name)

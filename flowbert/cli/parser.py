@@ -4,25 +4,56 @@ import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import jsonargparse
 from docstring_parser import parse as parse_docstring
 
-from flowbert.cli.options import (
-    POSITIONAL,
-    SET_BY_COMMAND,
-    SET_BY_RUN,
-    TRAINED,
-    load,
-    option_names,
-    summary,
-    training_sources,
-)
+from flowbert.cli.options import TRAINED
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.training.options import FitOptions
+
+COMMANDS = {
+    **{name: f"flowbert.fitting.{name}" for name in TRAINED},
+    "compare": "flowbert.experiments.compare.compare",
+    "advise": "flowbert.experiments.advise.advise",
+    "analyze": "flowbert.experiments.analyze.analyze",
+    "reproduce": "flowbert.experiments.reproduce.reproduce",
+    "report": "flowbert.reports.page.report",
+    "encode": "flowbert.encoding.encode",
+    "export": "flowbert.exports.export.export",
+    "import_whitening": "flowbert.exports.imports.import_whitening",
+}
+"""Function, or class, of each command; a command imports its own alone."""
+
+POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
+"""Arguments without a name."""
+
+_SET_BY_RUN = {
+    "model": ("encoder", "dim", "seed"),
+    "data": (
+        "corpus",
+        "digest",
+        "encoder",
+        "examples",
+        "method",
+        "name",
+        "nli",
+        "objective",
+        "rows",
+        "seed",
+        "tasks",
+    ),
+    "checkpoint": ("folder", "monitor", "mode"),
+    "trainer": ("default_root_dir",),
+}
+"""Arguments in a group of options that a run sets by itself."""
+
+_PATH_ENCODER = ("export", "reproduce")
+"""Commands whose encoder is a path, no group."""
 
 _TYPES: dict[str, Any] = {"vectors": str | None}
 """Types of arguments on the command line, where that of a call does not say."""
@@ -30,6 +61,7 @@ _TYPES: dict[str, Any] = {"vectors": str | None}
 _HELP = {
     "config": "YAML file of options, or the name of one that comes with flowbert (quickstart); "
     "several are allowed, and what stands on the line wins. null is an option that is left out.",
+    "help": "Show this help and stop; with the word trainer, the Trainer's options.",
     "quiet": "Show no progress.",
     "explain": "Print published rows (ids, beginnings or patterns) with their settings, and stop.",
 }
@@ -99,11 +131,20 @@ class Parser(jsonargparse.ArgumentParser):
                 options["default"] = parameter.default
             target.add_argument(f"--{option}", **options)
 
-    def read(self, words: Sequence[str]) -> jsonargparse.Namespace:
-        """Parse words; a null of a configuration is refused where the function does not know it."""
+    def read(
+        self, words: Sequence[str], defaults: bool = True
+    ) -> jsonargparse.Namespace:
+        """Parse words; a null of a configuration is refused where the function does not know it.
+
+        Args:
+            words: The words of a line.
+            defaults: Whether options that are not given have their defaults, or are left out.
+        """
         for word in words:
             self._check_number(word)
-        config = self.parse_args(words)
+        config = self.parse_args(words, defaults=defaults)
+        if not defaults:
+            return config
         for option in self.never_none:
             if config.get(option, self) is None:
                 expected = self._expected(option)
@@ -207,6 +248,22 @@ def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
 
 
+class _Help(argparse.Action):
+    """Print the help and stop."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        _namespace: Any,
+        values: Any,
+        _option: str | None = None,
+    ) -> None:
+        """Print the help of all options but the Trainer's, or of a group."""
+        assert isinstance(parser, Parser)
+        print(help_text(parser, values))
+        parser.exit()
+
+
 class _HelpFormatter(jsonargparse.DefaultHelpFormatter):
     """Help without types; the default where there is one."""
 
@@ -241,13 +298,14 @@ def make_parser(
     parser = Parser(
         prog=f"train.py {command}",
         usage=f"train.py {command} {positional.upper()} [options]".replace("  ", " "),
-        description=summary(command),
+        description=summary(function),
         formatter_class=_HelpFormatter,
         add_help=False,
     )
     parser.add_argument("--config", action="config", help=_HELP["config"])
-    skip = [*SET_BY_RUN, *SET_BY_COMMAND] if command in TRAINED else []
-    if "encoder.path" in option_names(command):
+    skip = [*_SET_BY_RUN, "config"] if command in TRAINED else []
+    has_encoder = "encoder" in inspect.signature(function).parameters
+    if has_encoder and command not in _PATH_ENCODER:
         skip.append("encoder")
     parser.add_parameters(
         FitOptions if command in TRAINED else function, skip=skip, command=command
@@ -258,7 +316,42 @@ def make_parser(
         parser.add_argument("--explain", type=str, default=None, help=_HELP["explain"])
     if command in TRAINED:
         _add_training(parser, method)
+    parser.add_argument("--quiet", action="store_true", help=_HELP["quiet"])
+    parser.add_argument(
+        "--help",
+        action=_Help,
+        nargs="?",
+        const="",
+        default=argparse.SUPPRESS,
+        help=_HELP["help"],
+    )
     return parser
+
+
+def load(source: str) -> Any:
+    """A function or class by its full name."""
+    module, _, name = source.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def summary(function: Callable[..., Any]) -> str:
+    """What a command does: the first line of the docstring."""
+    return (inspect.getdoc(function) or "").splitlines()[0].replace("``", "")
+
+
+def _training_sources(method: str) -> list[tuple[str, Callable[..., Any]]]:
+    """Groups of a training's options, and the functions or classes that they are parameters of."""
+    from flowbert.methods import METHODS, make_examples
+    from flowbert.methods.trained import TrainedModule
+    from flowbert.training import checkpoint_callbacks
+
+    sources: list[tuple[str, Any]] = []
+    if method in METHODS:
+        kind = METHODS[method]
+        sources = [("model", kind.module_class), ("data", kind.data_class)]
+        if not kind.is_frozen:
+            sources += [("model", TrainedModule), ("data", make_examples)]
+    return [*sources, ("checkpoint", checkpoint_callbacks)]
 
 
 def _add_training(parser: Parser, method: str) -> None:
@@ -267,12 +360,12 @@ def _add_training(parser: Parser, method: str) -> None:
 
     from flowbert.fitting.prepare import TRAINER_DEFAULTS
 
-    for group, source in training_sources(method):
-        parser.add_parameters(load(source), group=group, skip=SET_BY_RUN[group])
+    for group, source in _training_sources(method):
+        parser.add_parameters(source, group=group, skip=_SET_BY_RUN[group])
     parser.add_class_arguments(
         Trainer,
         "trainer",
-        skip=set(SET_BY_RUN["trainer"]),
+        skip=set(_SET_BY_RUN["trainer"]),
         instantiate=False,
         fail_untyped=False,
         sub_configs=True,
