@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flowbert.data.nli import BUILTIN, NLIData, labelled_pairs, load_nli
-from flowbert.data.sts import SAMPLE, read_sick
+from flowbert.data.sts import SAMPLE_TASK, read_sick
 from flowbert.data.tables import is_table
 from flowbert.errors import UserError, choices
 from flowbert.seeding import Stream
@@ -46,12 +46,12 @@ def load_entailment(source: str, senteval: str | Path | None = None) -> Entailme
             )
         parts = read_sick(Path(senteval).expanduser(), source, "entailment_judgment")
         splits = {split: labelled_pairs([rows]) for split, _, rows in parts}
-    elif source == SAMPLE or is_table(source):
+    elif source == SAMPLE_TASK or is_table(source):
         splits = _split_by_premise(
-            load_nli(BUILTIN if source == SAMPLE else source), source
+            load_nli(BUILTIN if source == SAMPLE_TASK else source), source
         )
     else:
-        allowed = choices(["SICKR", SAMPLE], source.upper())
+        allowed = choices(["SICKR", SAMPLE_TASK], source.upper())
         raise UserError(
             f"received {source!r} for entailment; expected {allowed}, or a file",
             argument="tasks",

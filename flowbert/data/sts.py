@@ -1,6 +1,6 @@
 """Semantic textual similarity: sentence pairs with a gold score, by split and subset.
 
-A new task is one function here, from the data folder to its rows, and its entry in ``TASKS``.
+A new task is one function here, from the data folder to its rows, and its entry in ``DATA_SETS``.
 """
 
 import math
@@ -30,9 +30,10 @@ from flowbert.errors import FlowbertWarning, UserError, choices
 Part = tuple[str, str, list[Row]]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
 
-SAMPLE = "SAMPLE"
+SAMPLE_TASK = "SAMPLE"
 _SENTENCES = ("sentence1", "sentence2")
-_COLUMNS = (*_SENTENCES, "score")
+PAIR_COLUMNS = (*_SENTENCES, "score")
+"""Columns of a file or data frame of scored pairs."""
 _YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -188,12 +189,12 @@ def load_sts(
         >>> load_sts(str(path), score_range=(0, 1)).split("test")[0].scores.tolist()
         [0.4, 0.9]
     """
-    if name == SAMPLE:
+    if name == SAMPLE_TASK:
         splits = {split: [_sample_subset(split)] for split in SPLITS}
         return STSData(name, splits, _ZERO_TO_FIVE)
     if is_table(name):
         limits = None if score_range is None else _limits(score_range)
-        columns = columns or _COLUMNS
+        columns = columns or PAIR_COLUMNS
         if len(set(columns)) != 3:
             raise UserError(
                 f"received {', '.join(columns)}; expected 3 different names",
@@ -202,8 +203,8 @@ def load_sts(
         path = Path(name).expanduser()
         name = path.name.split(".")[0]
         parts: Iterable[Part] = [("test", name, read_table(path, columns))]
-    elif name not in TASKS:
-        allowed = choices([*TASKS, SAMPLE], name.upper())
+    elif name not in DATA_SETS:
+        allowed = choices([*DATA_SETS, SAMPLE_TASK], name.upper())
         raise UserError(
             argument="tasks", received=name, expected=f"{allowed}, or a file"
         )
@@ -215,7 +216,7 @@ def load_sts(
     else:
         hub = hub_name(senteval)
         root = Path(senteval).expanduser()
-        parts = TASKS[name](root, name) if hub is None else _read_hub(hub, name)
+        parts = DATA_SETS[name](root, name) if hub is None else _read_hub(hub, name)
         limits = _RANGES.get(name, _ZERO_TO_FIVE)
     data = STSData(name, {}, limits)
     low, high = limits or (-math.inf, math.inf)
@@ -242,7 +243,7 @@ def _limits(score_range: Sequence[float]) -> tuple[float, float]:
 
 def _sample_subset(split: str) -> Subset:
     first, second, scores = zip(*sample_pairs(split), strict=True)
-    return Subset(SAMPLE, first, second, np.array(scores))
+    return Subset(SAMPLE_TASK, first, second, np.array(scores))
 
 
 def _subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
@@ -332,7 +333,7 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
     """Rows of the lines that have three fields."""
     fields = [line.strip().split("\t") for line in lines if line.strip()]
     records = [
-        dict(zip(_COLUMNS, each, strict=True)) for each in fields if len(each) == 3
+        dict(zip(PAIR_COLUMNS, each, strict=True)) for each in fields if len(each) == 3
     ]
     if not records:
         raise UserError(
@@ -346,18 +347,20 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
             FlowbertWarning,
             stacklevel=2,
         )
-    return rows_of(path, records, [_COLUMNS])
+    return rows_of(path, records, [PAIR_COLUMNS])
 
 
 def _read_hub(folder: str, name: str) -> Iterator[Part]:
     """A task of the hub's mteb data sets, or of local copies in a folder."""
     data_set = "stsbenchmark" if name == "STSB" else name.lower()
     for split, hub_split in _HUB_SPLITS.get(name, {"test": "test"}).items():
-        rows = read_hub(f"{folder or 'mteb'}/{data_set}-sts", _COLUMNS, split=hub_split)
+        rows = read_hub(
+            f"{folder or 'mteb'}/{data_set}-sts", PAIR_COLUMNS, split=hub_split
+        )
         yield split, name, rows
 
 
-TASKS: dict[str, Callable[[Path, str], Iterable[Part]]] = {
+DATA_SETS: dict[str, Callable[[Path, str], Iterable[Part]]] = {
     **dict.fromkeys(_YEARS, _read_year),
     "STSB": _read_stsb,
     "SICKR": read_sick,

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ from flowbert.data.corpus import NAMED, Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.data.hub import hub_name
 from flowbert.data.memory import IN_MEMORY
-from flowbert.data.sts import SAMPLE
-from flowbert.data.tables import is_table
 from flowbert.encoders import (
     Encoder,
     EncoderOptions,
@@ -31,7 +29,7 @@ from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.numbers import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
-from flowbert.tasks.labels import given_labels, labels_of
+from flowbert.tasks.labels import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
 
 _OWN = ("target", "train_only")
@@ -127,16 +125,15 @@ def compare(
         bootstrap_seed=bootstrap_seed or None,
         bootstrap=bootstrap,
     )
-    of_labels = labels is not None and is_table(labels)
-    from_senteval = labels is not None and labels != SAMPLE and not of_labels
     measured = load_tasks(
         tasks,
-        None if from_senteval and not _has(tasks, _is_named) else senteval,
+        senteval,
         split=split,
-        columns=None if of_labels and not _has(tasks, is_table) else columns,
+        columns=columns,
         score_range=score_range,
         positive_above=positive_above,
         uniformity_limit=uniformity_limit,
+        labels=labels,
     )
     shared = {
         name: load_corpus(
@@ -162,9 +159,10 @@ def compare(
     _warn_of_counts(encoders, len(distinct))
     learned = {}
     if any(method.supervised and method.needs_fit for method in chosen):
-        given = given_labels(labels, senteval, columns)
+        given = load_labels(labels, senteval, columns)
         learned = {
-            task: labels_of(task, [task], given, drop_overlap) for task in measured
+            task: training_labels(task, [task], given, drop_overlap)
+            for task in measured
         }
     experiments = plan_experiments(encoders, chosen, corpora, learned, seeds, samples)
     with hear_warnings() as heard:
@@ -223,20 +221,6 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
             FlowbertWarning,
             stacklevel=3,
         )
-
-
-def _has(tasks: Any, kind: Callable[[str], bool]) -> bool:
-    """Whether one of the tasks is a text of some kind."""
-    if not isinstance(tasks, str | list | tuple):
-        return False
-    items = as_list(tasks, "tasks", paths=True) if isinstance(tasks, str) else tasks
-    return any(isinstance(item, str) and kind(item) for item in items)
-
-
-def _is_named(task: str) -> bool:
-    """Whether a task is read from ``senteval``."""
-    kind, _, source = task.rpartition(":")
-    return kind != "answers" and source != SAMPLE and not is_table(source)
 
 
 def _check_used(

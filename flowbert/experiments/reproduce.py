@@ -27,7 +27,7 @@ from flowbert.io import write_atomically
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
+PUBLISHED_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 """Tasks of the published rows."""
 
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
@@ -84,7 +84,7 @@ def reproduce(
     encoder: str | None = None,
     senteval: str | None = None,
     nli: str = "hub",
-    tasks: str | Sequence[str] = TASKS,
+    tasks: str | Sequence[str] = PUBLISHED_TASKS,
     seeds: int | Sequence[int] = 0,
     bootstrap: int = 1000,
     bootstrap_seed: int = 0,
@@ -130,9 +130,9 @@ def reproduce(
         check_used({"bootstrap_seed": bootstrap_seed or None}, (), "bootstrap 0")
     names = as_list(tasks, "tasks")
     for name in names:
-        if name not in TASKS:
+        if name not in PUBLISHED_TASKS:
             raise UserError(
-                argument="tasks", received=name, expected=choices(TASKS, name)
+                argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
             )
     chosen = _place_encoder(_select(rows), encoder)
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))

@@ -37,7 +37,7 @@ from flowbert.maps import (
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
-from flowbert.tasks.labels import embed_pairs
+from flowbert.tasks.labels import embed_labels
 from flowbert.vectors import EmbeddingCache, Vectors
 
 SAMPLE_SIZE = 1000
@@ -242,7 +242,9 @@ class _Encoded:
         """Vectors of labelled pairs; None without pairs."""
         if not labels:
             return None
-        return embed_pairs(lambda texts: self._cache.embed(self.encoder, texts), labels)
+        return embed_labels(
+            lambda texts: self._cache.embed(self.encoder, texts), labels
+        )
 
 
 def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:

@@ -26,7 +26,7 @@ from flowbert.maps import (
 )
 from flowbert.methods import METHODS, Method
 from flowbert.tasks import STS, Task, load_tasks
-from flowbert.tasks.labels import embed_pairs, labels_of
+from flowbert.tasks.labels import embed_labels, training_labels
 from flowbert.training import (
     AtomicCheckpointIO,
     StepLog,
@@ -97,7 +97,7 @@ class Prepared:
 
     def pairs(self) -> LabelledPairs | None:
         """Vectors of the labelled pairs; None without any."""
-        return embed_pairs(self.method.embed, self.labels) if self.labels else None
+        return embed_labels(self.method.embed, self.labels) if self.labels else None
 
 
 def method_class(name: str) -> type[Method]:
@@ -273,7 +273,7 @@ def _labels(
             "expected another map with vectors",
             argument=argument,
         )
-    return labels_of(tasks[0], tasks)
+    return training_labels(tasks[0], tasks)
 
 
 def _make_trainer(

@@ -16,7 +16,7 @@ from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
 from flowbert.io import digest, sentences_digest
 from flowbert.methods.augment import WORD_EDITS, Edit, MaskedReplacement, edit_words
 from flowbert.seeding import Stream
-from flowbert.tasks.labels import labels_of
+from flowbert.tasks.labels import training_labels
 from flowbert.training.base import check_limits
 
 POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment")
@@ -279,7 +279,7 @@ def _nli_pairs(nli: str) -> Examples:
 
 def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool) -> Examples:
     task = tasks[0]
-    labels = labels_of(task, tasks, drop_overlap=drop_overlap)
+    labels = training_labels(task, tasks, drop_overlap=drop_overlap)
     first = tuple(text for subset in labels for text in subset.sentences1)
     second = tuple(text for subset in labels for text in subset.sentences2)
     scores = np.concatenate([subset.scores for subset in labels])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flowbert.data.sts import SAMPLE
+from flowbert.data.sts import SAMPLE_TASK
 from flowbert.experiments.columns import AGGREGATION
 from flowbert.experiments.results import Results, by_labels
 from flowbert.tasks import AGGREGATIONS
@@ -215,9 +215,9 @@ def notes(frame: pd.DataFrame) -> list[str]:
         lines.append("alignment, uniformity: mean over the tasks, lower is better")
     if frame["supervised"].any():
         lines.append("*: learned from labelled pairs")
-    if SAMPLE in set(frame["task"]):
+    if SAMPLE_TASK in set(frame["task"]):
         lines.append(
-            f"{SAMPLE} is generated text: its figures say nothing of real text"
+            f"{SAMPLE_TASK} is generated text: its figures say nothing of real text"
         )
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
     for (method, reason), rows in failed:

@@ -227,21 +227,21 @@ class Task(ABC):
         return ()
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
-        """Figures without confidence intervals, such as alignment and uniformity."""
+        """Scores without confidence intervals, such as alignment and uniformity."""
         return {}
 
     def reason(self, items: Floats, metric: Metric) -> str:
-        """Why a figure of these items does not exist."""
+        """Why a score of these items is undefined."""
         invalid = int((~np.isfinite(items)).sum())
         return f"{invalid} of {len(items)} items are NaN or infinite"
 
     @property
     def references(self) -> Mapping[str, Floats]:
-        """Items of what is no method but stands in the same table, such as the gold score."""
+        """Items by name of rows that tables show beside the methods, such as the gold score."""
         return {}
 
     def measure(self, vectors: Tensor, invalid_reason: str | None = None) -> Record:
-        """All figures of vectors ``(M, k)``; NaN with ``invalid_reason`` where there is one."""
+        """All scores of vectors ``(M, k)``; NaN with ``invalid_reason`` where there is one."""
         if invalid_reason is None and not bool(vectors.isfinite().all()):
             invalid_reason = "embeddings are NaN or infinite"
         if invalid_reason is not None:
@@ -252,7 +252,7 @@ class Task(ABC):
         return self.measured(items, self.score(items) | self.extras(vectors, items))
 
     def measured(self, items: Floats, scores: dict[Metric, float]) -> Record:
-        """Figures with the reasons of those that are NaN."""
+        """Scores with the reasons of those that are NaN."""
         missing = [metric for metric, value in scores.items() if math.isnan(value)]
         reasons = {metric: self.reason(items, metric) for metric in missing}
         return Record(items, scores, reasons)
@@ -260,7 +260,7 @@ class Task(ABC):
     def resample(
         self, items: Mapping[str, Floats], resamples: int = 1000, seed: int = 0
     ) -> dict[Metric, Floats]:
-        """Bootstrap the figures of several methods on the same resamples.
+        """Bootstrap the scores of several methods on the same resamples.
 
         Args:
             items: Items by method, all finite.
@@ -268,20 +268,20 @@ class Task(ABC):
             seed: Seed.
 
         Returns:
-            Figures ``(methods, R)`` by metric.
+            Scores ``(methods, R)`` by metric.
         """
         scores = self.scorer(list(items.values()))
         size = max(1, _BLOCK_VALUES // self.count)
 
         def block(start: int) -> Floats:
-            # Numbered: a block is the same whatever the order in which they are computed.
+            # By its index: a block is the same in whatever order they are computed.
             stream = Stream(seed, "bootstrap", batch=start // size, of=self.name)
             drawn = min(size, resamples - start)
             return scores(draw_counts(self.strata, drawn, stream))
 
         with in_threads(block, range(0, resamples, size)) as parts:
-            figures = np.concatenate(list(parts), axis=-1)
-        return dict(zip(self.metrics, figures, strict=True))
+            replicates = np.concatenate(list(parts), axis=-1)
+        return dict(zip(self.metrics, replicates, strict=True))
 
 
 def _as_tuple(value: Any) -> Any:

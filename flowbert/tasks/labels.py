@@ -1,4 +1,4 @@
-"""The labelled pairs that supervised methods learn from: of which task, and their vectors."""
+"""Labelled pairs for methods that learn from them."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,19 +13,19 @@ from flowbert.errors import UserError
 from flowbert.tasks.base import Task
 
 
-def given_labels(
+def load_labels(
     source: str | None,
     senteval: str | None = None,
     columns: str | Sequence[str] | None = None,
 ) -> Sequence[Subset] | None:
-    """Labelled pairs of a task or file: its train split, else all of it; None without a source."""
+    """Labelled pairs of a task or file: its train split, or else all; None without a source."""
     if source is None:
         return None
     data = load_sts(source, senteval, columns=as_list(columns, "columns") or None)
     return data.splits.get("train") or data.split("test")
 
 
-def labels_of(
+def training_labels(
     task: Task,
     measured: Sequence[Task],
     given: Sequence[Subset] | None = None,
@@ -36,7 +36,7 @@ def labels_of(
     Args:
         task: The task whose train split is learned from.
         measured: All tasks that the method is measured on.
-        given: Pairs to learn from in place of the task's own, see :func:`given_labels`.
+        given: Pairs to learn from in place of the task's own, see :func:`load_labels`.
         drop_overlap: Leave out pairs that are measured, with a warning, in place of an error.
 
     Raises:
@@ -55,7 +55,7 @@ def labels_of(
     return tuple(labels)
 
 
-def embed_pairs(
+def embed_labels(
     embed: Callable[[Sequence[str]], NDArray[np.float32]], labels: Sequence[Subset]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], Floats]:
     """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``.

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from flowbert.data.files import as_list
-from flowbert.data.sts import SAMPLE
+from flowbert.data.sts import SAMPLE_TASK
 from flowbert.data.tables import is_table
 from flowbert.errors import UserError
 from flowbert.registry import imports_refused
@@ -20,12 +20,12 @@ from flowbert.tasks.sts import POSITIVE_ABOVE, STS
 RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
 """Columns of tables beside the tasks; no task may be called so."""
 
-_SOURCES = {
+_MEANT_FOR = {
     "senteval": "tasks that are read from it, such as STSB",
     "columns": "own files of pairs",
     "score_range": "own files of pairs",
 }
-"""Options that only some sources of a task need."""
+"""Options of some sources alone."""
 
 
 def load_tasks(
@@ -37,6 +37,7 @@ def load_tasks(
     score_range: Sequence[float] | None = None,
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
+    labels: str | None = None,
 ) -> list[Task]:
     """Load tasks by name.
 
@@ -51,6 +52,7 @@ def load_tasks(
         score_range: Lowest and highest score of own files.
         positive_above: Share of the score range above which a pair is a positive of the alignment.
         uniformity_limit: Largest number of sentences for the uniformity; None for all.
+        labels: What :func:`flowbert.tasks.labels.load_labels` reads: options may be meant for it.
 
     Raises:
         UserError: If a task is unknown, cannot be read, or is named twice, or an option has no
@@ -65,7 +67,10 @@ def load_tasks(
         "uniformity_limit": uniformity_limit,
     }
     sources = [_parse(item) for item in _as_items(tasks)]
-    _check_used(sources, options)
+    used = {name for kind, source in sources for name in _used(kind, source)}
+    if labels is not None:
+        used |= {"senteval", "columns"} & _used(STS, labels)
+    _check_used(options, used)
     loaded: list[Task] = []
     for kind, source in sources:
         if isinstance(source, Task):
@@ -140,33 +145,30 @@ def _parse(item: Any) -> tuple[type[Task], Any]:
     return STS, item
 
 
-def _check_used(
-    sources: Sequence[tuple[type[Task], Any]], options: Mapping[str, Any]
-) -> None:
-    """Refuse an option that is not the default and has no effect on any task.
+def _check_used(options: Mapping[str, Any], used: Collection[str]) -> None:
+    """Refuse an option that is not the default and has no effect.
 
     Raises:
         UserError: If there is one.
     """
-    used = {name for kind, source in sources for name in _used(kind, source)}
     defaults = inspect.signature(load_tasks).parameters
     for name, value in options.items():
         if name in used or value == defaults[name].default:
             continue
         kinds = [kind for kind in TASKS if name in TASKS.find(kind).options]
-        expected = _SOURCES.get(name, f"tasks of the kind {' or '.join(kinds)}")
+        expected = _MEANT_FOR.get(name, f"tasks of the kind {' or '.join(kinds)}")
         raise UserError(
             f"received {value!r}, which has no effect on these tasks; expected {expected}",
             argument=name,
         )
 
 
-def _used(kind: type[Task], source: Any) -> Collection[str]:
+def _used(kind: type[Task], source: Any) -> set[str]:
     """Options that have an effect on a task."""
     if isinstance(source, Task):
-        return ()
-    if isinstance(source, Pairs) or source == SAMPLE:
-        without_effect = set(_SOURCES)
+        return set()
+    if isinstance(source, Pairs) or source == SAMPLE_TASK:
+        without_effect = set(_MEANT_FOR)
     elif is_table(source):
         without_effect = {"senteval"}
     else:

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.sts import PAIR_COLUMNS, STSData, Subset
 from flowbert.errors import UserError
-
-COLUMNS = ("sentence1", "sentence2", "score")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +43,14 @@ class Pairs:
         Raises:
             UserError: If it lacks one.
         """
-        missing = [name for name in COLUMNS if name not in frame.columns]
+        missing = [name for name in PAIR_COLUMNS if name not in frame.columns]
         if missing:
             raise UserError(
                 f"received a data frame without {', '.join(missing)}; "
-                f"expected the columns {', '.join(COLUMNS)}",
+                f"expected the columns {', '.join(PAIR_COLUMNS)}",
                 argument="tasks",
             )
-        return cls(*(frame[name].tolist() for name in COLUMNS))
+        return cls(*(frame[name].tolist() for name in PAIR_COLUMNS))
 
     def data(self) -> STSData:
         """The pairs as a data set with the split ``test``.

@@ -187,7 +187,7 @@ class STS(ScoredPairs):
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
         """Alignment, uniformity, mean cosine, and the correlation of each subset."""
         positive = self.gold > self.positive_score
-        figures = {
+        values = {
             "alignment": alignment(
                 vectors[self.left[positive]], vectors[self.right[positive]]
             ),
@@ -196,7 +196,7 @@ class STS(ScoredPairs):
             ),
             "mean_cosine": mean_cosine(vectors),
         }
-        extras = {(name, "all"): value for name, value in figures.items()}
+        extras = {(name, "all"): value for name, value in values.items()}
         if len(self.subset_names) > 1:
             for name, part in zip(
                 self.subset_names, self._by_subset(items), strict=True

@@ -1,4 +1,4 @@
-"""Figures of every method on the development split during a training."""
+"""Scores of every method on the development split during a training."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,8 @@ class TaskEvaluation(Callback):
     """Log Spearman, alignment and uniformity of raw, the baseline and the trained method.
 
     The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
-    ``.../mean_cosine``.
+    ``.../mean_cosine``. Every process measures the whole split, so that nothing is gathered and
+    all log the same.
 
     Args:
         tasks: Tasks of the development split.
@@ -41,23 +42,23 @@ class TaskEvaluation(Callback):
         for task in self.tasks:
             start = torch.from_numpy(self.embed(task.sentences))
             if task not in self._fixed:
-                self._fixed[task] = _figures("raw", task, start)
+                self._fixed[task] = _scores("raw", task, start)
                 if self.baseline is not None:
                     fitted = self.baseline.map
                     mapped = fitted.transform(start)
                     name = self.baseline.name
-                    figures = _figures(name, task, mapped, fitted.invalid_reason)
-                    self._fixed[task] |= figures
+                    scores = _scores(name, task, mapped, fitted.invalid_reason)
+                    self._fixed[task] |= scores
             now = pl_module.embed_now(task.sentences, start)
-            pl_module.log_dict(self._fixed[task] | _figures(pl_module.name, task, now))
+            pl_module.log_dict(self._fixed[task] | _scores(pl_module.name, task, now))
 
 
-def _figures(
+def _scores(
     method: str, task: STS, vectors: Tensor, invalid_reason: str | None = None
 ) -> dict[str, float]:
     scores = task.measure(vectors, invalid_reason).scores
-    figures = {}
+    named = {}
     for (metric, aggregation), value in scores.items():
         name = f"{metric}_{aggregation}" if metric == "spearman" else metric
-        figures[f"{method}/{task.name}/{task.split}/{name}"] = value
-    return figures
+        named[f"{method}/{task.name}/{task.split}/{name}"] = value
+    return named

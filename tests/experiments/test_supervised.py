@@ -13,7 +13,7 @@ from flowbert.experiments import compare
 from flowbert.experiments.run import fit_map
 from flowbert.maps import load_map, make_map, save_map, steps_of
 from flowbert.tasks import load_task
-from flowbert.tasks.labels import embed_pairs, given_labels, labels_of
+from flowbert.tasks.labels import embed_labels, load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
 
 METHODS = [
@@ -35,8 +35,8 @@ def test_all_ways_give_one_figure(
     )
     expected = results.score(method, "one")
     task = load_task(pairs[0])
-    labels = labels_of(task, [task], given_labels(pairs[1]))
-    labelled = embed_pairs(encoder.encode, labels)
+    labels = training_labels(task, [task], load_labels(pairs[1]))
+    labelled = embed_labels(encoder.encode, labels)
     rows = encoder.encode(task.corpus("target").sentences)
 
     whole: Any = make_map(method)

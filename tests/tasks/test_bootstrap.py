@@ -1,4 +1,4 @@
-"""Resamples as multiplicities: the same figures as computing on the drawn items."""
+"""Resamples as multiplicities: the same scores as computing on the drawn items."""
 
 import numpy as np
 import pytest

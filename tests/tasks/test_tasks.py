@@ -1,4 +1,4 @@
-"""Every task: figures of constructed vectors, resamples, identities, mistakes."""
+"""Every task: scores of constructed vectors, resamples, identities, mistakes."""
 
 import json
 import math
@@ -93,7 +93,7 @@ def test_items_and_scores_of_a_task(task: Task) -> None:
     assert len(set(task.sentences)) == len(task.sentences)
 
 
-def test_resamples_lie_around_the_figures(task: Task, items: Floats) -> None:
+def test_resamples_lie_around_the_scores(task: Task, items: Floats) -> None:
     twice = task.resample({"one": items, "twin": items.copy()}, resamples=200)
     scores = task.score(items)
     for metric in task.metrics:
@@ -193,7 +193,7 @@ def test_an_alignment_without_positives_has_a_reason() -> None:
     assert math.isnan(measured.scores["alignment", "all"])
 
 
-def test_sts_figures_are_the_correlations_of_cosines() -> None:
+def test_sts_scores_are_the_correlations_of_cosines() -> None:
     task = load_task("SAMPLE")
     assert isinstance(task, STS)
     vectors = random_vectors(task)
