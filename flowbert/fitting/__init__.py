@@ -67,7 +67,7 @@ def fit(
         if not run.is_first:
             return Results([], {})
         save(run, candidates)
-        return measure(run, candidates, "test", heard)
+        return measure(run, candidates, heard)
 
 
 @_takes_options
@@ -148,8 +148,7 @@ def _measure_checkpoint(
         _call(run, command)
         if not run.is_first:
             return Results([], {})
-        split = "dev" if command == "validate" else "test"
-        return measure(run, trained(run), split, heard)
+        return measure(run, trained(run), heard)
 
 
 def _fit_in_closed_form(run: Prepared, method: ClosedForm) -> Candidate:

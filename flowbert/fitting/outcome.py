@@ -10,11 +10,14 @@ import torch
 
 from flowbert.analysis.density import density_bits
 from flowbert.analysis.words import token_frames
+from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments import Results, compare
+from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.candidates import Candidate
+from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.run import run_experiments
 from flowbert.experiments.transfer import warn_of_transfer
 from flowbert.fitting.prepare import Prepared
 from flowbert.loggers import log_results
@@ -24,6 +27,7 @@ from flowbert.methods.method import RowsMethod
 from flowbert.model import Model, save_models
 from flowbert.reports import report
 from flowbert.seeding import Stream
+from flowbert.tasks import Task
 
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
 _DENSITY_ROWS = (
@@ -64,15 +68,14 @@ def save(run: Prepared, candidates: Sequence[Candidate]) -> None:
 
 
 def measure(
-    run: Prepared, candidates: Sequence[Candidate], split: str, heard: Sequence[str]
+    run: Prepared, candidates: Sequence[Candidate], heard: Sequence[str]
 ) -> Results:
     """Compare with the raw embeddings; write results and page.
 
     Args:
         run: The run.
         candidates: What is compared.
-        split: Split of the tasks.
-        heard: Warnings of the run so far.
+        heard: Warnings of the run, to which those of the comparison are added.
 
     Returns:
         The results; empty without tasks.
@@ -81,20 +84,14 @@ def measure(
     results = Results([], {})
     if run.tasks:
         others = [each for each in candidates if each.name != "raw"]
-        results = compare(
-            method.encoder,
-            [Candidate("raw", Raw()), *others],
-            tasks=list(run.tasks),
-            split=split,
-            bootstrap=options.bootstrap,
-            bootstrap_seed=options.bootstrap_seed,
-            cache=method.cache,
-            device=method.device,
-        )
+        compared = [Candidate("raw", Raw()), *others]
+        corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
+        experiments = plan_experiments([method.encoder], compared, corpora, {}, [0])
+        results = run_experiments(experiments, method.cache, device=method.device)
+        results.add_intervals(options.bootstrap, options.bootstrap_seed)
         frozen = [each for each in others if each.encoder is None]
         warn_of_transfer(method.corpus, run.tasks, method.encoder, frozen, method.cache)
-    warned = [*heard, *results.record.get("warnings", [])]
-    results.record["warnings"] = list(dict.fromkeys(warned))
+    results.record["warnings"] = list(heard)
     results.record["fitted_on"] = {"name": method.corpus, "digest": method.digest}
     results.save(run.folder / "results.json")
     write_page(run, results)

@@ -13,7 +13,8 @@ from flowbert.data.files import as_list
 from flowbert.data.sts import Subset
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.cpu import warn_of_bfloat16
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError, check_choice, check_used
+from flowbert.experiments.compare import check_options
 from flowbert.fitting.closed_form import ClosedForm
 from flowbert.loggers import LOG_TO
 from flowbert.maps import (
@@ -130,6 +131,10 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     options = replace(options, log_to=as_list(options.log_to or None, "log_to"))
     for name in options.log_to:
         check_choice("log_to", name, LOG_TO)
+    check_options(0, options.bootstrap, None)
+    if options.bootstrap == 0:
+        given = {"bootstrap_seed": options.bootstrap_seed or None}
+        check_used(given, (), "a bootstrap of 0")
     kind = method_class(options.method)
     settings = Settings()
     if options.ckpt_path is not None:
