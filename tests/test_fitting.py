@@ -15,7 +15,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from flowbert.analysis.density import density_bits
+from flowbert.analysis.bits import density_bits
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
@@ -115,7 +115,7 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     for method in ("raw", "whitening:shrinkage=0.1", "flow"):
         assert f"{method}/SAMPLE/dev/spearman_wmean" in metrics
     analysis = json.loads((run / "analysis.json").read_text())
-    assert {"words", "measures"} <= analysis.keys()
+    assert {"words", "isotropy"} <= analysis.keys()
     read_checkpoint(last(run))
 
 

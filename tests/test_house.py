@@ -130,13 +130,19 @@ def names_used() -> set[str]:
     return used
 
 
+def is_registered(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Whether a registry finds it by name."""
+    return any(".register(" in ast.unparse(each) for each in node.decorator_list)
+
+
 def names_defined() -> Iterator[tuple[str, str]]:
     """Functions, classes, methods and constants."""
     for path, tree in TREES.items():
         file = str(path.relative_to(PACKAGE))
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                yield file, node.name
+                if not is_registered(node):
+                    yield file, node.name
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = (
                     node.targets if isinstance(node, ast.Assign) else [node.target]

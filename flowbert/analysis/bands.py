@@ -2,14 +2,21 @@
 
 import math
 from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from flowbert.analysis.drawing import INK, Plot, colour_of
+from flowbert.analysis.measure import MEASURES, Measure
+from flowbert.analysis.sample import Sample
 from flowbert.arrays import Floats
 
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axes import Axes
+
 BANDS = 5
-BINS = 50
+COSINE_BINS = 50
 
 
 def gold_bounds(gold: Floats) -> Floats:
@@ -46,8 +53,8 @@ def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
         cosines: Cosine of each pair, ``(P,)``.
 
     Returns:
-        The frames ``bands`` and ``band_cosines`` of :class:`~flowbert.analysis.Analysis`, without
-        task and method.
+        The frames of :class:`Bands` and :class:`BandCosines` by their names, without task and
+        method.
 
     Example:
         >>> gold, cosines = np.array([0.0, 2.0, 5.0]), np.array([-0.5, 0.5, 0.7])
@@ -68,9 +75,10 @@ def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
             "median": median,
             "upper_quartile": upper,
         }
-        counts, edges = np.histogram(chosen, BINS, (-1, 1))
+        counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
         histogram = {
             **bounds_of_band,
+            "median": median,
             "cosine_from": edges[:-1],
             "cosine_to": edges[1:],
             "pairs": counts,
@@ -78,3 +86,100 @@ def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
         records.append(record)
         histograms.append(pd.DataFrame(histogram))
     return {"bands": pd.DataFrame(records), "band_cosines": pd.concat(histograms)}
+
+
+@MEASURES.register("bands")
+class Bands(Measure):
+    """A row per task, method and band of the gold score, from gold_from to gold_to.
+
+    pairs is their number, the quartiles are those of their cosines, NaN without pairs.
+    """
+
+    columns: ClassVar = {
+        "task": str,
+        "method": str,
+        "gold_from": float,
+        "gold_to": float,
+        "pairs": int,
+        "lower_quartile": float,
+        "median": float,
+        "upper_quartile": float,
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The bands of every task under every method."""
+        return _by_task(sample, "bands")
+
+
+def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the share of a bin in its band's pairs; cut ends that are empty everywhere."""
+    of_band = frame.groupby(["task", "method", "gold_from"])["pairs"].transform("sum")
+    frame = frame.assign(share=(frame["pairs"] / of_band).fillna(0))
+    used = frame[frame["pairs"] > 0]
+    first, last = used["cosine_from"].min(), used["cosine_to"].max()
+    return frame[frame["cosine_from"].ge(first) & frame["cosine_to"].le(last)]
+
+
+def draw_cosines(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Histograms of cosines, a band of gold scores above the other, with their medians.
+
+    Args:
+        ax: Axes.
+        frame: Columns method, gold_from, gold_to, median, cosine_from, cosine_to and share.
+    """
+    names = []
+    bands = frame.groupby(["gold_from", "gold_to", "median"], sort=False, dropna=False)
+    for place, ((low, high, median), rows) in enumerate(bands):
+        names.append(f"{low:.3g} to {high:.3g}")
+        steps = place + 0.85 * rows["share"] / frame["share"].max()
+        edges = [*rows["cosine_from"], rows["cosine_to"].iloc[-1]]
+        colour = colour_of(frame)
+        ax.stairs(steps, edges, baseline=place, fill=True, color=colour, alpha=0.6)
+        ax.plot([median, median], [place, place + 0.85], color=INK)
+    ax.set_yticks(range(len(names)), names)
+    ax.grid(visible=False, axis="y")
+    ax.locator_params(axis="x", nbins=4)
+    ax.set(xlabel="cosine", ylabel="gold score")
+
+
+@MEASURES.register("band_cosines")
+class BandCosines(Measure):
+    """A row per task, method, band and bin of a histogram of cosines.
+
+    median is that of the band's cosines, pairs the number in the bin.
+    """
+
+    columns: ClassVar = {
+        "task": str,
+        "method": str,
+        "gold_from": float,
+        "gold_to": float,
+        "median": float,
+        "cosine_from": float,
+        "cosine_to": float,
+        "pairs": int,
+    }
+    plots: ClassVar = {
+        "cosines": Plot(
+            draw_cosines,
+            "Cosines by gold score",
+            "Histograms of the pairs in each band of the gold score, with their medians. The less "
+            "the bands overlap, the better the ranking.",
+            prepare_cosines,
+            facets="task method",
+            share="xy",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The histograms of every task under every method."""
+        return _by_task(sample, "band_cosines")
+
+
+def _by_task(sample: Sample, name: str) -> pd.DataFrame:
+    parts = [
+        gold_bands(gold, values)[name].assign(task=task, method=method)
+        for task, (gold, cosines) in sample.pairs.items()
+        for method, values in cosines.items()
+    ]
+    return pd.concat(parts) if parts else pd.DataFrame()

@@ -1,4 +1,4 @@
-"""Length of sentences and frequency of their words: what the norms of vectors are compared with."""
+"""Length of sentences and frequency of their words or tokens."""
 
 import math
 import re
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from flowbert.tasks.measures import Array, spearman, to_rows
-
 if TYPE_CHECKING:  # transformers takes seconds to import
     from flowbert.encoders import SentenceEncoder
 
-BLOCK = 10_000  # sentences tokenized at once
+_TOKENIZED = 10_000  # sentences tokenized at once
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -34,8 +32,8 @@ def tokens_of(
     """Token ids of sentences, truncated for the encoder; special tokens are left out."""
     tokenizer = encoder.backbone.tokenizer
     length = encoder.max_length - tokenizer.num_special_tokens_to_add()
-    for start in range(0, len(sentences), BLOCK):
-        block = list(sentences[start : start + BLOCK])
+    for start in range(0, len(sentences), _TOKENIZED):
+        block = list(sentences[start : start + _TOKENIZED])
         yield from tokenizer(
             block, add_special_tokens=False, truncation=True, max_length=length
         )["input_ids"]
@@ -70,27 +68,3 @@ def word_lengths(sentences: Iterable[str], corpus: Iterable[str]) -> pd.DataFram
     """:func:`sentence_lengths` in words, counted in a corpus."""
     counts = Counter(chain.from_iterable(map(words_of, corpus)))
     return sentence_lengths(map(words_of, sentences), counts, "words")
-
-
-def norm_correlations(x: Array, lengths: pd.DataFrame) -> dict[str, float]:
-    """Mean norm of vectors, and Spearman of the norm with length and word frequency.
-
-    References:
-        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), section 3.2:
-        frequent words are nearer to the origin. https://arxiv.org/abs/2011.05864
-        The rank correlation over sentences is ours.
-
-    Args:
-        x: Vectors of N sentences, ``(N, D)``.
-        lengths: From :func:`sentence_lengths` or :func:`word_lengths`.
-
-    Returns:
-        ``mean_norm``, ``length_correlation``, ``frequency_correlation``; a correlation that does
-        not exist is NaN.
-    """
-    norms = to_rows(x).norm(dim=1).cpu().numpy()
-    return {
-        "mean_norm": float(norms.mean()),
-        "length_correlation": spearman(norms, lengths["length"].to_numpy()),
-        "frequency_correlation": spearman(norms, lengths["frequency"].to_numpy()),
-    }

@@ -1,45 +1,18 @@
-"""Exact nearest neighbours, and those of a few sentences under every method."""
+"""The nearest neighbours of a few sentences under every method, and their tables."""
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
-from flowbert.arrays import Floats
-from flowbert.tasks.measures import Array, to_rows
+from flowbert.analysis.measure import MEASURES, Measure
+from flowbert.analysis.nearest import nearest_neighbours
+from flowbert.analysis.sample import RAW, Sample
+from flowbert.analysis.table import Table, make_table
+from flowbert.tasks.measures import Array
 
-RAW = "raw"
-NEIGHBOURS = 5
+NEAREST = 5
 SHOWN = 5  # sentences
-
-
-def nearest_neighbours(
-    x: Array, k: int, metric: str = "cosine"
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Distances to the k nearest other vectors and their rows, nearest first: both ``(N, k)``.
-
-    Computed block by block in O(N^2 D) time.
-
-    Args:
-        x: Vectors, ``(N, D)``.
-        k: Number of neighbours, below N.
-        metric: ``cosine`` (the distance is one less the cosine) or ``euclidean``.
-
-    Example:
-        >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]])
-        >>> nearest_neighbours(x, 1)[1].ravel()
-        array([1, 0, 3, 2])
-    """
-    rows = to_rows(x)
-    if metric == "euclidean":
-        rows = rows - rows.mean(
-            dim=0
-        )  # distances come from products: large means cost digits
-    index = NearestNeighbors(n_neighbors=k, algorithm="brute", metric=metric)
-    distances, neighbours = index.fit(rows.cpu().numpy()).kneighbors()
-    return distances, neighbours
 
 
 def sentence_neighbours(
@@ -52,10 +25,10 @@ def sentence_neighbours(
         vectors: Their vectors by method, ``(N, D)``.
 
     Returns:
-        The frame ``neighbours`` of :class:`~flowbert.analysis.Analysis`.
+        The frame of :class:`Neighbours`.
     """
     nearest = {
-        method: nearest_neighbours(x, NEIGHBOURS)[1] for method, x in vectors.items()
+        method: nearest_neighbours(x, NEAREST)[1] for method, x in vectors.items()
     }
     records = []
     for i, sentence in enumerate(sentences[:SHOWN]):
@@ -66,3 +39,40 @@ def sentence_neighbours(
     return pd.DataFrame(
         records, columns=["sentence", "method", "rank", "neighbour", "moved"]
     )
+
+
+@MEASURES.register("neighbours")
+class Neighbours(Measure):
+    """A row per sentence, method and rank, from 1.
+
+    neighbour is the sentence of this rank, moved whether it is not among those under raw.
+    """
+
+    columns: ClassVar = {
+        "sentence": str,
+        "method": str,
+        "rank": int,
+        "neighbour": str,
+        "moved": bool,
+    }
+    section: ClassVar = "Nearest neighbours"
+    note: ClassVar = "Bold: not among the neighbours under raw."
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The neighbours under every method."""
+        return sentence_neighbours(sample.sentences, sample.vectors)
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """One for each sentence."""
+        names = {
+            "rank": "label",
+            "method": "column",
+            "neighbour": "text",
+            "moved": "bold",
+        }
+        cells = frame.rename(columns=names)
+        return [
+            make_table(str(sentence), rows, words=True)
+            for sentence, rows in cells.groupby("sentence", sort=False)
+        ]

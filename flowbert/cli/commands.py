@@ -19,7 +19,7 @@ from flowbert.experiments.reproduce import explain, reproduction_text
 from flowbert.fitting.prepare import method_class
 from flowbert.methods import METHODS
 from flowbert.progress import show_progress
-from flowbert.reports import print_results, report
+from flowbert.reports import analysis_text, print_results, report
 from flowbert.training.options import FitOptions
 from flowbert.training.run_folder import new_folder
 from flowbert.training.unused import is_unused
@@ -63,7 +63,7 @@ def _print(command: str, returned: Any, output: str | None) -> None:
     if isinstance(returned, Results):
         print_results(returned)
     elif command == "analyze":
-        print(returned.measures.to_string(index=False, float_format="%.4f"))
+        print(analysis_text(returned))
     elif command == "reproduce":
         print(reproduction_text(returned))
     elif command == "advise":

@@ -8,12 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flowbert.analysis.density import density_bits
-from flowbert.analysis.frames import Analysis
-from flowbert.analysis.lengths import word_lengths
-from flowbert.analysis.spaces import check_kind
-from flowbert.analysis.vectors import analyze_vectors
-from flowbert.analysis.words import token_frames
+from flowbert.analysis import Analysis, Sample, analyze_sample
+from flowbert.analysis.frames import ALL, make_measures
+from flowbert.analysis.projection import check_projection
 from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders import (
@@ -29,6 +26,7 @@ from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
+from flowbert.flows import Glow
 from flowbert.io import sentences_digest
 from flowbert.maps import Flow
 from flowbert.seeding import Stream
@@ -85,6 +83,7 @@ def analyze(
     tasks: str | Sequence[str] = (),
     senteval: str | None = None,
     split: str | Sequence[str] = "test",
+    measures: str | Sequence[str] = ALL,
     map: str = "pca",
     seed: int = 0,
     output: str | Path | None = None,
@@ -93,8 +92,8 @@ def analyze(
 ) -> Analysis:
     """Measure words, sentences and densities of an encoder before and after maps.
 
-    Half of the distinct sentences, at most ``limit``, are held out of the fits; the figures are
-    theirs.
+    Half of the distinct sentences, at most ``limit``, are held out of the fits; the measures
+    are theirs.
 
     Args:
         encoder: One encoder, its path or its options; that of models among the methods, too.
@@ -108,6 +107,8 @@ def analyze(
             SICKR, SAMPLE, or files; a list, or comma-separated.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Splits of the tasks, such as ``test,dev``.
+        measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
+            their options; a list, or comma-separated. ``all`` stands for those that are known.
         map: Map of the corpus in two dimensions: ``pca``, or ``umap``.
         seed: Seed of the sample, the flow and UMAP.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
@@ -120,9 +121,10 @@ def analyze(
 
     Example:
         >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
-        >>> analysis.measures[["method", "isoscore", "hubness"]]  # doctest: +SKIP
+        >>> analysis.frames["isotropy"][["method", "isoscore"]]  # doctest: +SKIP
     """
-    check_kind(map)
+    check_projection(map)
+    make_measures(measures)
     if output is not None and not str(output).endswith(_SUFFIX):
         raise UserError(
             f"received {output}; expected a file ending in {_SUFFIX}", argument="output"
@@ -170,24 +172,25 @@ def analyze(
     results = run_experiments(
         experiments, cache, None, device, samples=samples, keep_maps=True
     )
-    bits: dict[str, float] = {}
-    x, y = (torch.from_numpy(cache.embed(opened, part)) for part in (fitting, measured))
+    flows: dict[str, Glow] = {}
     for record in results.records:
-        name = record.columns["method"]
+        name = str(record.columns["method"])
         if record.invalid_reason is not None:
             raise UserError(f"{name}: {record.invalid_reason}", argument="methods")
         if record.sample is not None and isinstance(record.map, Flow):
-            bits |= density_bits(record.map.flow_, x, y, name)
-    words = {"lengths": word_lengths(measured, loaded.sentences)}
-    if isinstance(opened, SentenceEncoder):
-        words = token_frames(opened, measured, loaded.sentences, seed=seed)
+            flows[name] = record.map.flow_
+    x, y = (torch.from_numpy(cache.embed(opened, part)) for part in (fitting, measured))
     analysis = analyze_results(
         results,
         setting=opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)},
-        bits=bits,
-        kind=map,
+        measures=measures,
+        encoder=opened if isinstance(opened, SentenceEncoder) else None,
+        corpus=loaded.sentences,
+        flows=flows,
+        fitting=x,
+        held_out=y,
+        projection=map,
         seed=seed,
-        **words,
     )
     if output is not None:
         analysis.to_json(output)
@@ -195,7 +198,10 @@ def analyze(
 
 
 def analyze_results(
-    results: Results, setting: Mapping[str, Any] | None = None, **parts: Any
+    results: Results,
+    setting: Mapping[str, Any] | None = None,
+    measures: str | Sequence[str] = ALL,
+    **parts: Any,
 ) -> Analysis:
     """Measure the vectors that results keep, and the cosines of their tasks by gold score.
 
@@ -204,7 +210,8 @@ def analyze_results(
     Args:
         results: Results of a run or of a file.
         setting: What the vectors are of; None for what the rows say.
-        **parts: Further arguments of :func:`flowbert.analysis.vectors.analyze_vectors`.
+        measures: As of :func:`analyze`.
+        **parts: What is known beside the vectors: arguments of :class:`flowbert.analysis.Sample`.
     """
     measured = results.frame[results.frame["metric"] == STS.headline]
     measured = measured[measured["task"] != AVERAGE]
@@ -232,4 +239,4 @@ def analyze_results(
         if enough and rows.shape[1] > 1 and bool(rows.isfinite().all())
     }
     sentences = results.sentences if enough else []
-    return analyze_vectors(sentences, vectors, setting=setting, pairs=pairs, **parts)
+    return analyze_sample(Sample(sentences, vectors, pairs, **parts), setting, measures)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from flowbert.analysis.table import by_labels
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.experiments.columns import RESULT_COLUMNS, aggregation_of
@@ -430,27 +431,6 @@ def _settings_of(key: str, task: str, shared: Mapping[str, Any]) -> dict[str, An
         "seed": own["seed"],
         **settings,
     }
-
-
-def by_labels(cells: Mapping[tuple[Any, Any], Any], fill: Any) -> pd.DataFrame:
-    """A table from cells by row and column, both in the order in which they come first.
-
-    Args:
-        cells: Values by row and column.
-        fill: Value of missing cells.
-
-    Example:
-        >>> by_labels({("b", "y"): 1, ("b", "x"): 2, ("a", "x"): 3}, 0).values.tolist()
-        [[1, 2], [0, 3]]
-    """
-    rows = list(dict.fromkeys(row for row, _ in cells))
-    columns = list(dict.fromkeys(column for _, column in cells))
-    values = [[cells.get((row, column), fill) for column in columns] for row in rows]
-    # Labels may be tuples, which pandas would spread over levels.
-    frame = pd.DataFrame(values)
-    frame.index = pd.Index(rows, tupleize_cols=False, dtype=object)
-    frame.columns = pd.Index(columns, tupleize_cols=False, dtype=object)
-    return frame
 
 
 def plain(value: Any) -> Any:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowbert.analysis.density import density_bits
-from flowbert.analysis.words import token_frames
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
@@ -25,7 +23,7 @@ from flowbert.maps import Flow, Raw, Scale
 from flowbert.methods.flow import FlowMethod
 from flowbert.methods.method import RowsMethod
 from flowbert.model import Model, save_models
-from flowbert.reports import report
+from flowbert.reports import content_of, report, save_page
 from flowbert.seeding import Stream
 from flowbert.tasks import Task
 
@@ -104,27 +102,31 @@ def write_page(run: Prepared, results: Results | None = None) -> None:
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return
     try:
-        if results is not None and results.vectors:
-            parts = {**_words(run, results), **_bits(run)}
-            analysis = analyze_results(results, **parts)
+        if results is None:
+            report(run.folder)
+            return
+        analysis = None
+        if results.vectors:
+            parts = _tokens(run) | _densities(run)
+            analysis = analyze_results(results, seed=run.options.seed, **parts)
             analysis.to_json(run.folder / "analysis.json")
-        report(run.folder)
+        content = content_of(run.folder, results, analysis)
+        save_page(content, run.folder / "report.html")
     except Exception as error:
         message = f"{run.folder}: no whole page ({error}); its results are written"
         warnings.warn(message, FlowbertWarning, stacklevel=2)
 
 
-def _words(run: Prepared, results: Results) -> dict[str, Any]:
-    """Frames of the tokens of the encoder."""
-    encoder, seed = run.method.encoder, run.options.seed
-    if not isinstance(encoder, SentenceEncoder):
+def _tokens(run: Prepared) -> dict[str, Any]:
+    """The encoder, and the sentences whose tokens are counted."""
+    if not isinstance(run.method.encoder, SentenceEncoder):
         return {}
     corpus = run.method.sentences[:_COUNTED]
-    return token_frames(encoder, results.sentences, corpus, 500, seed=seed)
+    return {"encoder": run.method.encoder, "corpus": corpus, "tokens": 500}
 
 
-def _bits(run: Prepared) -> dict[str, Any]:
-    """Densities of held-out vectors, of a flow and of Gaussians."""
+def _densities(run: Prepared) -> dict[str, Any]:
+    """The flow, and vectors to measure its density and that of Gaussians on."""
     method = run.method
     if not isinstance(method, FlowMethod) or method.module.invalid_reason is not None:
         return {}
@@ -134,5 +136,8 @@ def _bits(run: Prepared) -> dict[str, Any]:
         return {}
     # Few rows would fit the Gaussians worse than the flow, which has seen all.
     fitting = rows.sample(_DENSITY_ROWS, Stream(run.options.seed, "density"))
-    parts = torch.from_numpy(rows[fitting]), torch.from_numpy(held[:])
-    return {"bits": density_bits(method.module.flow, *parts)}
+    return {
+        "flows": {"flow": method.module.flow},
+        "fitting": torch.from_numpy(rows[fitting]),
+        "held_out": torch.from_numpy(held[:]),
+    }

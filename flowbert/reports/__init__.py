@@ -1,6 +1,7 @@
-"""Results for people: tables on the terminal, pictures, and the page of a run."""
+"""Results for people: tables on the terminal, and the page of a run with its pictures."""
 
-from flowbert.reports.page import report
-from flowbert.reports.tables import print_results
+from flowbert.reports.content import content_of
+from flowbert.reports.page import report, save_page
+from flowbert.reports.result_tables import analysis_text, print_results
 
-__all__ = ["print_results", "report"]
+__all__ = ["analysis_text", "content_of", "print_results", "report", "save_page"]

@@ -1,7 +1,7 @@
 """The page of a run: verdicts, tables and pictures in one HTML file."""
 
 import base64
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from flowbert import __version__
+from flowbert.analysis import Plot, Table
+from flowbert.analysis.drawing import save_picture
+from flowbert.analysis.frames import measure_of
 from flowbert.errors import UserError
 from flowbert.folders import write_files_atomically
 from flowbert.io import write_atomically
-from flowbert.reports.drawing import save_picture
-from flowbert.reports.plots import PLOTS
-from flowbert.reports.runs import Run, attempt, join_runs, read_run
-from flowbert.reports.tables import Table, make_table, notes, result_tables, short_names
+from flowbert.reports.content import PageContent, attempt, join_contents, read_content
+from flowbert.reports.result_plots import RESULT_PLOTS
+from flowbert.reports.result_tables import notes, result_tables, short_names
+from flowbert.reports.training_plots import TRAINING_PLOTS
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_SETTING = {
-    "fitted": "maps fitted on {} other sentences",
-    "sentences": "{} sentences measured",
-    "map": "drawn in two dimensions by {}",
-}
 _GENERATOR = b'<meta name="generator" content="flowbert '
 
 
@@ -75,27 +73,44 @@ def report(
             "received none; expected run folders or files of results", argument="runs"
         )
     page = _page(paths) if output is None else Path(output)
-    if page.suffix != ".html":
-        raise UserError(
-            f"received {output}; expected a file ending in .html", argument="output"
-        )
-    figures = page.with_suffix(".figures")
-    if page.name == "report.html":
-        figures = page.with_name("figures")
-    _check_own(page)
     if len(paths) == 1:
-        run = read_run(paths[0])
+        content = read_content(paths[0])
     else:
         names = short_names(map(str, paths))
-        run = join_runs({name: read_run(Path(path)) for path, name in names.items()})
-    with write_files_atomically(figures) as folder:
-        pictures = dict(_pictures(run, folder))
+        content = join_contents(
+            {name: read_content(Path(path)) for path, name in names.items()}
+        )
+    return save_page(content, page)
+
+
+def save_page(content: PageContent, page: Path) -> Path:
+    """Write a page and its pictures; a part that cannot be shown is left out with a warning.
+
+    Args:
+        content: What it shows.
+        page: The page, a file ending in .html.
+
+    Returns:
+        The page.
+
+    Raises:
+        UserError: If there is a file at its place, or at that of a picture, that no page wrote.
+    """
+    if page.suffix != ".html":
+        raise UserError(
+            argument="output", received=page, expected="a file ending in .html"
+        )
+    pictures_folder = page.with_suffix(".figures")
+    if page.name == "report.html":
+        pictures_folder = page.with_name("figures")
+    _check_own(page)
+    with write_files_atomically(pictures_folder) as folder:
+        pictures = dict(_pictures(content, folder))
     html = _template().render(
-        run=run,
-        sections=dict(_sections(run, pictures)),
-        plots=PLOTS,
+        run=content,
+        sections=dict(_sections(content, pictures)),
         pictures=pictures,
-        folder=figures.name,
+        folder=pictures_folder.name,
         version=__version__,
     )
     with write_atomically(page) as temporary:
@@ -127,87 +142,98 @@ def _template() -> "Template":
     return environment.from_string(source)
 
 
-def _pictures(run: Run, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write the pictures that a run has data for; yield them by name as the page needs them."""
-    for name, plot in PLOTS.items():
-        picture = attempt(name, partial(save_picture, plot, run, folder / name), None)
+def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
+    """Name, section and plot of each picture with the frame that it shows, in order."""
+    for name, (section, make, plot) in {**RESULT_PLOTS, **TRAINING_PLOTS}.items():
+        yield name, section, plot, attempt(name, partial(make, content), pd.DataFrame())
+    for measure, frame in content.analysis.frames.items():
+        kind = measure_of(measure)
+        for name, plot in kind.plots.items():
+            yield name, kind.section, plot, frame
+
+
+def _pictures(
+    content: PageContent, folder: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Write the pictures that there are data for; yield them by name as the page needs them."""
+    for name, section, plot, frame in plots_of(content):
+        if frame.empty:
+            continue
+        picture = attempt(name, partial(save_picture, plot, frame, folder / name), None)
         if picture is not None:
             data = base64.b64encode(picture.svg).decode()
             source = f"data:image/svg+xml;base64,{data}"
-            yield name, picture._asdict() | {"source": source}
+            shown = {"section": section, "title": plot.title, "source": source}
+            yield name, picture._asdict() | shown
 
 
-def _sections(run: Run, pictures: Collection[str]) -> Iterator[tuple[str, Section]]:
+def _sections(
+    content: PageContent, pictures: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, Section]]:
     """Sections by title, in order; empty ones are left out."""
-    makers = {
+    kinds = map(measure_of, content.analysis.frames)
+    of_measures = list(dict.fromkeys(kind.section for kind in kinds))
+    makers: dict[str, Callable[[PageContent], Section]] = {
         "Results": _results,
         "Training": lambda _: Section(),
-        "Embedding space": _space,
-        "Word space": lambda _: Section(),
-        "Nearest neighbours": _neighbours,
+        **{title: partial(_measures, title) for title in of_measures},
         "Settings": _settings,
     }
-    drawn = {PLOTS[name].section for name in pictures}
+    drawn = {picture["section"] for picture in pictures.values()}
     for title, make in makers.items():
-        section = attempt(title, partial(make, run), Section())
+        section = attempt(title, partial(make, content), Section())
         if title in drawn or section.tables:
             yield title, section
 
 
-def _results(run: Run) -> Section:
+def _results(content: PageContent) -> Section:
     """Tables of results, and the differences of any two methods."""
-    if run.frame.empty:
+    if content.frame.empty:
         return Section()
-    tables = result_tables(run.frame)
-    for title, difference in run.record.get("differences", {}).items():
+    tables = result_tables(content.frame)
+    for title, difference in content.record.get("differences", {}).items():
         methods = difference["methods"]
         cells = pd.DataFrame(difference["cells"], methods, methods)
         caption = f"Differences x 100 with 95% intervals, row minus column: {title}"
         tables.append(Table(caption, cells, None, folded=True))
-    published = pd.DataFrame(run.record.get("published", []))
+    published = pd.DataFrame(content.record.get("published", []))
     if len(published):
         cells = published.set_index("row").round(2).astype(str)
         cells = cells.replace(["nan", "None"], "")
-        tables.insert(0, Table("Published figures and ours, Spearman x 100", cells))
-    warned = [f"Warning: {warning}" for warning in run.record.get("warnings", [])]
-    return Section((), tables, [*warned, *notes(run.frame)])
+        tables.insert(0, Table("Published scores and ours, Spearman x 100", cells))
+    warned = [f"Warning: {warning}" for warning in content.record.get("warnings", [])]
+    return Section((), tables, [*warned, *notes(content.frame)])
 
 
-def _space(run: Run) -> Section:
-    """Measures of vectors and latents, and what they are of."""
-    frames = {
-        "Measures of the vectors": run.analysis.measures,
-        "Latents against a standard normal distribution": run.analysis.latents,
-        "Bits per dimension of held-out sentences": run.analysis.bits,
+def _measures(title: str, content: PageContent) -> Section:
+    """Tables of the measures of a section, and what they are of in the first one."""
+    frames = content.analysis.frames
+    kinds = {name: measure_of(name) for name in frames}
+    own = [name for name, kind in kinds.items() if kind.section == title]
+    tables = [table for name in own for table in kinds[name].tables(frames[name])]
+    lines = [kinds[name].note for name in own if kinds[name].note]
+    if own[0] == next(iter(frames)):
+        lines.insert(0, _setting(content.analysis.setting))
+    return Section(lines, tables)
+
+
+def _setting(setting: Mapping[str, Any]) -> str:
+    """What was measured, in one line."""
+    texts = {
+        "fitted": "maps fitted on {} other sentences",
+        "sentences": "{} sentences measured",
+        "map": "drawn in two dimensions by {}",
     }
-    tables = []
-    for title, frame in frames.items():
-        if len(frame):
-            numbers = frame.set_index(frame.columns[0])
-            numbers.columns = numbers.columns.str.replace("_", " ")
-            tables.append(Table(title, numbers.map("{:.3f}".format)))
-    setting = [
-        _SETTING.get(name, f"{name} {{}}").format(
+    return ", ".join(
+        texts.get(name, f"{name} {{}}").format(
             str(value).upper() if name == "map" else value
         )
-        for name, value in run.analysis.setting.items()
-    ]
-    return Section([", ".join(setting)], tables)
+        for name, value in setting.items()
+    )
 
 
-def _neighbours(run: Run) -> Section:
-    """The nearest neighbours of some sentences, a table for each."""
-    names = {"rank": "label", "method": "column", "neighbour": "text", "moved": "bold"}
-    neighbours = run.analysis.neighbours.rename(columns=names)
-    tables = [
-        make_table(str(sentence), cells, words=True)
-        for sentence, cells in neighbours.groupby("sentence", sort=False)
-    ]
-    return Section(["Bold: not among the neighbours under raw."], tables)
-
-
-def _settings(run: Run) -> Section:
+def _settings(content: PageContent) -> Section:
     """All settings; of several runs those that differ."""
-    several = "run" in run.frame
+    several = "run" in content.frame
     title = "Settings that differ" if several else "All settings"
-    return Section((), [Table(title, run.settings, None, not several, words=True)])
+    return Section((), [Table(title, content.settings, None, not several, words=True)])

@@ -12,12 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.analysis import Analysis
-from flowbert.analysis.frames import COLUMNS
-from flowbert.analysis.spaces import corpus_map
-from flowbert.analysis.vectors import DRAWN_SENTENCES, analyze_vectors
-from flowbert.analysis.words import word_buckets, word_points
-from flowbert.errors import UserError
+from flowbert.analysis import MEASURES, Analysis, Sample, analyze_sample
+from flowbert.analysis.frames import make_measures, measure_of
+from flowbert.analysis.projection import project
+from flowbert.analysis.sentences import DRAWN_SENTENCES
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.flows import Glow
 
 N = 60
 
@@ -35,55 +36,87 @@ def texts(count: int = N) -> list[str]:
 def whole() -> Analysis:
     x, rng = vectors()["raw"], np.random.default_rng(0)
     cosines = {name: rng.uniform(-1, 1, 30) for name in ("raw", "other")}
-    layers = pd.DataFrame({"layer": ["input", "0"], "mean_cosine": [0.5, 0.1]})
-    return analyze_vectors(
+    flow = Glow(6, levels=1)
+    flow.initialize(x)
+    sample = Sample(
         texts(),
         vectors(),
-        setting={"encoder": "bert", "layers": [1, 12]},
-        buckets=word_buckets(x),
-        words=word_points(x),
-        layers=layers,
-        bits={"flow": -1.5, "Gaussian": math.inf},
-        pairs={"STSB dev": (rng.uniform(0, 4, 30), cosines)},
+        {"STSB dev": (rng.uniform(0, 4, 30), cosines)},
+        encoder=SentenceEncoder("builtin-sample"),
+        tokens=20,
+        flows={"flow": flow},
+        fitting=x[:40],
+        held_out=x[40:],
     )
+    return analyze_sample(sample, {"encoder": "bert", "layers": [1, 12]})
 
 
 def test_everything_is_measured_and_survives_json(
     whole: Analysis, tmp_path: Path
 ) -> None:
-    assert set(whole.frames) == set(COLUMNS)
+    assert list(whole.frames) == MEASURES.names()
     path = tmp_path / "analysis.json"
     whole.to_json(path)
     again = Analysis.from_json(path)
     assert again.setting == whole.setting
     for name, frame in whole.frames.items():
-        expected = frame.replace(math.inf, math.nan)
-        pd.testing.assert_frame_equal(expected, again.frames[name], check_exact=True)
+        pd.testing.assert_frame_equal(frame, again.frames[name], check_exact=True)
 
 
-def test_what_was_not_measured_is_empty() -> None:
-    analysis = analyze_vectors([], {}, setting={"encoder": "bert"})
-    assert not analysis.frames
-    assert list(analysis.spectra.columns) == COLUMNS["spectra"].split()
+def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(
+    tmp_path: Path,
+) -> None:
+    bits = pd.DataFrame({"density": ["flow", "Gaussian"], "bits": [-1.5, math.inf]})
+    analysis = Analysis({}, {"bits": bits})
+    assert math.isnan(analysis.frames["bits"]["bits"][1])
+    analysis.to_json(tmp_path / "analysis.json")
+    again = Analysis.from_json(tmp_path / "analysis.json")
+    pd.testing.assert_frame_equal(analysis.frames["bits"], again.frames["bits"])
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    assert not analyze_sample(Sample(), {"encoder": "bert"}).frames
 
 
 def test_raw_is_no_latent(whole: Analysis) -> None:
-    for frame in (whole.measures, whole.spectra, whole.norms, whole.sentences):
-        assert set(frame["method"]) == {"raw", "whitening"}
-    for frame in (whole.latents, whole.latent_norms, whole.latent_moments):
-        assert set(frame["method"]) == {"whitening"}
-    assert set(whole.bands["method"]) == {"raw", "other"}
-    assert whole.spectra["share"].sum() == pytest.approx(2)
+    frames = whole.frames
+    for name in ("isotropy", "spectra", "norms", "sentences"):
+        assert set(frames[name]["method"]) == {"raw", "whitening"}
+    for name in ("latents", "latent_norms", "latent_moments"):
+        assert set(frames[name]["method"]) == {"whitening"}
+    assert set(frames["bands"]["method"]) == {"raw", "other"}
+    assert frames["spectra"]["share"].sum() == pytest.approx(2)
+
+
+def test_each_measure_alone_is_that_of_all(whole: Analysis) -> None:
+    x = vectors()
+    for name in ("isotropy", "sentences", "neighbours", "latent_moments"):
+        alone = analyze_sample(Sample(texts(), x), {}, name)
+        assert list(alone.frames) == [name]
+        assert alone.setting["measures"] == [name]
+    alone = analyze_sample(Sample(texts(), x), {}, ["spectra", "norms"])
+    pd.testing.assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
+
+
+def test_every_plot_and_table_has_the_columns_that_it_draws(whole: Analysis) -> None:
+    for name, frame in whole.frames.items():
+        kind = measure_of(name)
+        assert list(frame.columns) == list(kind.columns)
+        for plot in kind.plots.values():
+            shown = frame if plot.prepare is None else plot.prepare(frame)
+            assert set(f"{plot.facets} {plot.rows}".split()) <= set(shown.columns)
+        for table in kind.tables(frame):
+            assert len(table.text)
 
 
 def test_drawn_sentences_are_bounded_and_the_map_is_of_all() -> None:
     count = DRAWN_SENTENCES + 50
     x = vectors(count)["raw"]
-    analysis = analyze_vectors(texts(count), {"raw": x}, setting={})
-    drawn = analysis.sentences
+    analysis = analyze_sample(Sample(texts(count), {"raw": x}), {}, "sentences")
+    drawn = analysis.frames["sentences"]
     assert drawn["sentence"].tolist() == texts(DRAWN_SENTENCES)
     assert drawn["norm"][7] == pytest.approx(float(x[7].norm()))
-    np.testing.assert_array_equal(drawn[["x", "y"]], corpus_map(x)[:DRAWN_SENTENCES])
+    np.testing.assert_array_equal(drawn[["x", "y"]], project(x)[:DRAWN_SENTENCES])
     assert analysis.setting["sentences"] == count
 
 
@@ -91,11 +124,28 @@ def test_wrong_calls() -> None:
     with pytest.raises(
         ValueError, match=f"raw: received {N - 1} vectors; expected {N}"
     ):
-        analyze_vectors(texts(), {"raw": vectors()["raw"][1:]}, setting={})
+        Sample(texts(), {"raw": vectors()["raw"][1:]})
     with pytest.raises(UserError, match="map: received 'tsne'"):
-        analyze_vectors(texts(), vectors(), setting={}, kind="tsne")
-    with pytest.raises(TypeError, match="spectrum"):
-        Analysis({}, spectrum=pd.DataFrame())
+        analyze_sample(Sample(texts(), vectors(), projection="tsne"), {})
+    with pytest.raises(UserError, match=r"spectrum.*did you mean 'spectra'"):
+        Analysis({}, {"spectrum": pd.DataFrame()})
+    with pytest.raises(UserError, match=r"^measures: received \[\]"):
+        make_measures([])
+
+
+def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "analysis.json"
+    bits = {"density": ["flow"], "bits": [1.5]}
+    names = ["mine", "no_such_module.Mine"]
+    path.write_text(
+        json.dumps({"setting": {}, "bits": bits, **dict.fromkeys(names, bits)})
+    )
+    with pytest.warns(
+        FlowbertWarning, match=r"analysis\.json: .* is left out"
+    ) as caught:
+        analysis = Analysis.from_json(path)
+    assert list(analysis.frames) == ["bits"]
+    assert len(caught) == len(names)
 
 
 BITS = {"density": ["flow"], "bits": [1.5]}
@@ -141,14 +191,15 @@ VALUES = (
 def test_any_json_is_an_analysis_or_a_user_error(
     data: st.DataObject, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    columns = st.fixed_dictionaries(
-        dict.fromkeys(COLUMNS.get(name, "").split(), VALUES)
-    )
+    known = {} if name == "setting" else measure_of(name).columns
+    columns = st.fixed_dictionaries(dict.fromkeys(known, VALUES))
     path = tmp_path_factory.getbasetemp() / "analysis.json"
     path.write_text(json.dumps({"setting": {}, name: data.draw(columns | VALUES)}))
     try:
         analysis = Analysis.from_json(path)
     except UserError:
         return
-    assert analysis.words["rank"].dtype == "int64"
-    assert analysis.bits["bits"].dtype == "float64"
+    types = {int: "int64", float: "float64", bool: "bool"}
+    for each, frame in analysis.frames.items():
+        for column, kind in measure_of(each).columns.items():
+            assert frame[column].dtype == types.get(kind, frame[column].dtype)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.analysis.bands import BINS, gold_bands, gold_bounds
+from flowbert.analysis.bands import COSINE_BINS, gold_bands, gold_bounds
 
 
 def test_counts_and_quartiles() -> None:
@@ -21,7 +21,7 @@ def test_counts_and_quartiles() -> None:
         quartiles = (band.lower_quartile, band.median, band.upper_quartile)
         assert quartiles == tuple(np.percentile(chosen, (25, 50, 75)))
         bins = histogram[histogram["gold_from"] == band.gold_from]
-        counts, edges = np.histogram(chosen, np.linspace(-1, 1, BINS + 1))
+        counts, edges = np.histogram(chosen, np.linspace(-1, 1, COSINE_BINS + 1))
         assert bins["pairs"].tolist() == counts.tolist()
         assert bins["cosine_to"].tolist() == edges[1:].tolist()
         assert band.pairs == len(chosen)
@@ -39,7 +39,7 @@ def test_pairs_without_cosine_and_bands_without_pairs() -> None:
     bands, histogram = frames.values()
     assert bands["pairs"].tolist() == [1, 0, 0, 0, 1]
     assert math.isnan(bands["median"][1])
-    assert len(histogram) == 5 * BINS
+    assert len(histogram) == 5 * COSINE_BINS
 
 
 @pytest.mark.parametrize(

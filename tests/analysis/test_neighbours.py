@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from flowbert.analysis import neighbours
-from flowbert.analysis.neighbours import nearest_neighbours, sentence_neighbours
+from flowbert.analysis.nearest import nearest_neighbours
+from flowbert.analysis.neighbours import sentence_neighbours
 
 
 @pytest.mark.parametrize("count", [5, 400])
@@ -26,7 +27,7 @@ def test_all_distances_agree(count: int, metric: str) -> None:
 
 
 def test_neighbours_that_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "NEIGHBOURS", 2)
+    monkeypatch.setattr(neighbours, "NEAREST", 2)
     monkeypatch.setattr(neighbours, "SHOWN", 1)
     angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))
     raw = torch.stack([angles.cos(), angles.sin()], dim=1)

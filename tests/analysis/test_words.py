@@ -1,4 +1,4 @@
-"""Word space, lengths and frequencies whose figures are known."""
+"""Word space, lengths and frequencies whose values are known."""
 
 import math
 from collections import Counter
@@ -9,18 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from flowbert.analysis.lengths import (
-    norm_correlations,
-    sentence_lengths,
-    tokens_of,
-    word_lengths,
-)
-from flowbert.analysis.words import (
-    cosine_by_layer,
-    token_frames,
-    word_buckets,
-    word_points,
-)
+from flowbert.analysis import Buckets, LayerAnisotropy, Sample, Words
+from flowbert.analysis.anisotropy import cosine_by_layer
+from flowbert.analysis.lengths import sentence_lengths, tokens_of, word_lengths
+from flowbert.analysis.norms import norm_correlations
+from flowbert.analysis.word_space import word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
 from flowbert.tasks.measures import mean_cosine
 
@@ -108,16 +101,17 @@ def test_cosines_by_layer_are_those_of_all_tokens(encoder: SentenceEncoder) -> N
     assert few[0] == few[1] != few[2]
 
 
-def test_token_frames_rank_tokens_by_frequency(encoder: SentenceEncoder) -> None:
+def test_tokens_of_a_sample_are_ranked_by_frequency(encoder: SentenceEncoder) -> None:
     network: Any = encoder.backbone.network
     embeddings = network.get_input_embeddings().weight.detach()
     counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
     ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
-    frames = token_frames(encoder, TEXTS[:2], TEXTS, tokens=10)
-    lengths = frames["lengths"]
-    assert lengths["unit"].tolist() == ["tokens"] * 2
-    assert lengths["length"].tolist() == [n - 2 for n in encoder.lengths(TEXTS[:2])]
-    pd.testing.assert_frame_equal(frames["buckets"], word_buckets(ranked))
-    pd.testing.assert_frame_equal(frames["words"], word_points(ranked))
-    assert frames["layers"]["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
-    assert frames["layers"]["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))
+    sample = Sample(TEXTS[:2], encoder=encoder, corpus=TEXTS, tokens=10)
+    assert sample.lengths["unit"].tolist() == ["tokens"] * 2
+    expected = [n - 2 for n in encoder.lengths(TEXTS[:2])]
+    assert sample.lengths["length"].tolist() == expected
+    pd.testing.assert_frame_equal(Buckets().frame(sample), word_buckets(ranked))
+    pd.testing.assert_frame_equal(Words().frame(sample), word_points(ranked))
+    layers = LayerAnisotropy().frame(sample)
+    assert layers["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
+    assert layers["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))

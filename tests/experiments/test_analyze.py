@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flowbert.analysis import Analysis
-from flowbert.analysis.frames import COLUMNS
+from flowbert.analysis import MEASURES, Analysis
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, WordVectors
 from flowbert.errors import UserError
@@ -27,11 +26,11 @@ def test_everything_is_measured_written_and_drawn(corpus: str, tmp_path: Path) -
     encoder = EncoderOptions(layers="first_last")
     options: dict[str, Any] = {"tasks": "SAMPLE", "split": "dev", "output": output}
     analysis = analyze(encoder, METHODS, corpus=corpus, limit=200, **options)
-    assert set(analysis.frames) == set(COLUMNS)
+    assert list(analysis.frames) == MEASURES.names()
     assert analysis.setting["layers"] == "first_last"
     assert (analysis.setting["fitted"], analysis.setting["sentences"]) == (300, 200)
-    assert analysis.measures["method"].tolist() == METHODS
-    raw, whitened, _ = analysis.measures["mean_cosine"]
+    assert analysis.frames["isotropy"]["method"].tolist() == METHODS
+    raw, whitened, _ = analysis.frames["isotropy"]["mean_cosine"]
     assert raw > 0.5 > whitened
     again = Analysis.from_json(output)
     for name, frame in analysis.frames.items():
@@ -41,7 +40,7 @@ def test_everything_is_measured_written_and_drawn(corpus: str, tmp_path: Path) -
 
 def test_maps_are_fitted_on_the_other_sentences(corpus: str, words: str) -> None:
     analysis = analyze(words, "raw,whitening", corpus=corpus, limit=200)
-    measured = analysis.sentences.groupby("method").get_group("whitening")
+    measured = analysis.frames["sentences"].groupby("method").get_group("whitening")
     held_out = set(measured["sentence"])
     others = [text for text in SENTENCES if text not in held_out]
     assert (len(held_out), len(others)) == (200, 300)
@@ -55,12 +54,12 @@ def test_maps_are_fitted_on_the_other_sentences(corpus: str, words: str) -> None
     assert set(measured["unit"]) == {"words"}
     assert not {"buckets", "words", "layers"} & set(analysis.frames)
     # A mean over more words is shorter.
-    assert analysis.norms["length_correlation"][0] < -0.3
+    assert analysis.frames["norms"]["length_correlation"][0] < -0.3
 
 
 def test_cosines_are_those_of_the_task(corpus: str, words: str) -> None:
     options: dict[str, Any] = {"corpus": corpus, "tasks": "SAMPLE", "limit": 50}
-    bands = analyze(words, "raw,truncation-8", **options).bands
+    bands = analyze(words, "raw,truncation-8", **options).frames["bands"]
     (task,) = load_tasks("SAMPLE")
     assert bands["pairs"].sum() == 2 * task.count
     raw, same = (frame["median"].to_numpy() for _, frame in bands.groupby("method"))
@@ -69,8 +68,10 @@ def test_cosines_are_those_of_the_task(corpus: str, words: str) -> None:
 
 def test_each_flow_has_bits_under_its_name(corpus: str, words: str) -> None:
     flows = ["flow:epochs=1", "flow:epochs=1:noise=4"]
-    alone = [analyze(words, flow, corpus=corpus, limit=50).bits for flow in flows]
-    both = analyze(words, flows, corpus=corpus, limit=50).bits
+    alone = [
+        analyze(words, flow, corpus=corpus, limit=50).frames["bits"] for flow in flows
+    ]
+    both = analyze(words, flows, corpus=corpus, limit=50).frames["bits"]
     densities = both["density"].tolist()
     assert {*flows, *(f"{flow}, couplings off" for flow in flows)} <= set(densities)
     assert len(set(densities)) == len(densities)
@@ -85,7 +86,7 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) ->
     encoder = WordVectors(words)
     fitted = Whitening(4).fit(encoder.encode(SENTENCES))
     frames = [
-        analyze(encoder, [method], corpus=corpus, limit=50, seed=seed).spectra
+        analyze(encoder, [method], corpus=corpus, limit=50, seed=seed).frames["spectra"]
         for method, seed in [(fitted, 0), (Model(encoder, fitted), 0), (fitted, 1)]
     ]
     first, same, other = (frame["eigenvalue"].tolist() for frame in frames)
@@ -98,6 +99,8 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) ->
     ("options", "message"),
     [
         ({"map": "tsne"}, "map: received 'tsne'"),
+        ({"measures": "spectre"}, "measures: received 'spectre'.*spectra"),
+        ({"measures": "spectra:k=2"}, "spectra:k=2: received the option 'k'"),
         ({"methods": "whitning"}, "whitning"),
         ({"methods": "whitening-500"}, "methods: whitening-500"),
         ({"methods": "learned-removal"}, "methods: received learned-removal"),

@@ -131,7 +131,7 @@ def test_another_method_leaves_the_kept_cells(
     results = run(WordSums(), "raw,zca,whitening", tasks=pairs, output=output)
     assert fits == ["zca one", "raw two", "zca two", "whitening two"]
     analysis = Analysis.from_json(output.with_suffix(".analysis.json"))
-    assert set(analysis.measures["method"]) == {"raw", "zca", "whitening"}
+    assert set(analysis.frames["isotropy"]["method"]) == {"raw", "zca", "whitening"}
     assert set(results.vectors) == {"raw", "zca", "whitening"}
 
 
@@ -364,7 +364,7 @@ def test_tasks_of_all_kinds(
     titles = [line.split(":")[0] for line in results.verdicts]
     assert titles == ["one spearman", "one accuracy", "quiz auc"]
     # Tasks of one name are kept apart in the analysis.
-    bands = analyze_results(results).bands
+    bands = analyze_results(results).frames["bands"]
     assert set(bands["task"]) == {"one test"}
     assert bands.groupby("method")["pairs"].sum().eq(60).all()
 
@@ -386,7 +386,7 @@ def test_the_analysis_is_of_a_sample_of_the_sentences(
     analysis = Analysis.from_json(output.with_suffix(".analysis.json"))
     assert analysis.setting["encoder"] == "word-sums-0"
     assert analysis.setting["sentences"] == 40
-    assert set(analysis.measures["method"]) == {"raw", "whitening"}
+    assert set(analysis.frames["isotropy"]["method"]) == {"raw", "whitening"}
 
 
 def test_methods_without_meaning_have_a_reason(

@@ -8,11 +8,11 @@ import pytest
 import torch
 import yaml
 
-from flowbert.analysis import Analysis
-from flowbert.analysis.vectors import analyze_vectors
-from flowbert.analysis.words import word_buckets, word_points
+from flowbert.analysis import Analysis, Sample, analyze_sample
+from flowbert.encoders import SentenceEncoder
 from flowbert.experiments.results import Results
-from flowbert.reports.runs import Run, read_run
+from flowbert.flows import Glow
+from flowbert.reports.content import PageContent, read_content
 from reports.rows import row, sts_rows
 
 METHODS = ("raw", "whitening", "flow")
@@ -22,16 +22,19 @@ def analysis() -> Analysis:
     x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
     rng = np.random.default_rng(0)
     cosines = {method: rng.uniform(-0.5, 0.5, 40) for method in METHODS}
-    return analyze_vectors(
+    flow = Glow(6, levels=1)
+    flow.initialize(x)
+    sample = Sample(
         [f"sentence number {i}" * (1 + i % 7) for i in range(60)],
         {"raw": x + 2, "whitening": x - x.mean(dim=0), "flow": x},
-        setting={"encoder": "bert", "corpus": "target"},
-        buckets=word_buckets(x),
-        words=word_points(x),
-        layers=pd.DataFrame({"layer": ["input", "0"], "mean_cosine": [0.5, 0.1]}),
-        bits={"flow": -1.5, "Gaussian": -1.0},
-        pairs={"STSB test": (rng.uniform(0, 4.9, 40), cosines)},
+        {"STSB test": (rng.uniform(0, 4.9, 40), cosines)},
+        encoder=SentenceEncoder("builtin-sample"),
+        tokens=20,
+        flows={"flow": flow},
+        fitting=x[:40],
+        held_out=x[40:],
     )
+    return analyze_sample(sample, {"encoder": "bert", "corpus": "target"})
 
 
 def metrics() -> pd.DataFrame:
@@ -73,5 +76,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run(folder: Path) -> Run:
-    return read_run(folder)
+def content(folder: Path) -> PageContent:
+    return read_content(folder)

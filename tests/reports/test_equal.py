@@ -12,8 +12,8 @@ import pytest
 from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.results import Results
 from flowbert.reports import report
-from flowbert.reports.runs import read_run
-from flowbert.reports.tables import GEOMETRY, print_results
+from flowbert.reports.content import read_content
+from flowbert.reports.result_tables import GEOMETRY, print_results
 from reports.rows import row, sts_rows
 
 METHODS = ("raw", "whitening", "flow", "zca")
@@ -201,7 +201,7 @@ def test_settings_of_older_and_of_present_results_are_read(
     config: Any, tmp_path: Path
 ) -> None:
     Results(random_rows(0), {"config": config}).save(tmp_path / "results.json")
-    settings = read_run(tmp_path / "results.json").settings["value"].to_dict()
+    settings = read_content(tmp_path / "results.json").settings["value"].to_dict()
     expected = {"config": "0123abcd"}
     if isinstance(config, dict):  # what each experiment is made of is for programs
         expected = {"config.seeds": "[0, 1]"}

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from flowbert.analysis import MEASURES
+from flowbert.analysis.frames import measure_of
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import compare
@@ -17,9 +19,15 @@ from flowbert.experiments.results import Results
 from flowbert.folders import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
-from flowbert.reports.plots import PLOTS
+from flowbert.reports.result_plots import RESULT_PLOTS
+from flowbert.reports.training_plots import TRAINING_PLOTS
 from reports.rows import row, sts_rows
 
+PLOTS = [
+    *RESULT_PLOTS,
+    *TRAINING_PLOTS,
+    *(plot for name in MEASURES for plot in measure_of(name).plots),
+]
 VOID = {"meta", "img", "br"}
 NASTY = "<script>alert('x')</script> & \"quoted\" 句子 " + "w" * 200
 
@@ -150,7 +158,10 @@ def test_a_part_that_fails_costs_a_warning(
     def fail(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setitem(PLOTS, "plane", replace(PLOTS["plane"], draw=fail))
+    failing = RESULT_PLOTS["plane"]._replace(
+        plot=replace(RESULT_PLOTS["plane"].plot, draw=fail)
+    )
+    monkeypatch.setitem(RESULT_PLOTS, "plane", failing)
     monkeypatch.setattr(page_module, "notes", fail)
     with pytest.warns(FlowbertWarning, match="not on the page") as caught:
         page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))

@@ -10,12 +10,19 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from flowbert.analysis import Analysis
-from flowbert.analysis.frames import COLUMNS
-from flowbert.reports.drawing import draw, method_colours, save_picture, short
-from flowbert.reports.plots import PLOTS
-from flowbert.reports.runs import Run
+from flowbert.analysis import MEASURES, Analysis, Plot
+from flowbert.analysis.drawing import draw, method_colours, save_picture, short
+from flowbert.analysis.frames import measure_of
+from flowbert.reports.content import PageContent
+from flowbert.reports.page import plots_of
+from flowbert.reports.result_plots import RESULT_PLOTS
+from flowbert.reports.training_plots import TRAINING_PLOTS
 
+PLOTS = [
+    *RESULT_PLOTS,
+    *TRAINING_PLOTS,
+    *(plot for name in MEASURES for plot in measure_of(name).plots),
+]
 NASTY = [
     "<script>alert(1)</script>",
     "a & \"b\" 'c'",
@@ -25,9 +32,16 @@ NASTY = [
 ]
 
 
-def axes_of(name: str, run: Run) -> list[Any]:
-    figure = draw(PLOTS[name], PLOTS[name].frame(run))
-    return list(figure.axes)
+def drawn(name: str, content: PageContent) -> tuple[Plot, pd.DataFrame]:
+    """A plot by its name, and the frame that it draws."""
+    for each, _, plot, frame in plots_of(content):
+        if each == name:
+            return plot, frame if plot.prepare is None else plot.prepare(frame)
+    raise KeyError(name)
+
+
+def axes_of(name: str, content: PageContent) -> list[Any]:
+    return list(draw(*drawn(name, content)).axes)
 
 
 def texts(labels: list[Any]) -> list[str]:
@@ -35,9 +49,10 @@ def texts(labels: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_every_facet_has_axes_with_something_on_them(name: str, run: Run) -> None:
-    plot = PLOTS[name]
-    frame = plot.frame(run)
+def test_every_facet_has_axes_with_something_on_them(
+    name: str, content: PageContent
+) -> None:
+    plot, frame = drawn(name, content)
     facets = len(frame[plot.facets.split()].drop_duplicates()) if plot.facets else 1
     figure = draw(plot, frame)
     assert len(figure.axes) == facets
@@ -45,37 +60,39 @@ def test_every_facet_has_axes_with_something_on_them(name: str, run: Run) -> Non
     assert figure.get_figwidth() in (5.2, 10.4)
 
 
-def test_intervals(run: Run) -> None:
-    first, second = axes_of("intervals", run)
+def test_intervals(content: PageContent) -> None:
+    first, second = axes_of("intervals", content)
     assert texts(first.get_yticklabels()) == ["raw", "whitening", "flow"]
     assert (first.get_title(), second.get_title()) == ("STSB", "QNLI auc")
     assert first.collections[0].get_paths()[0].vertices[:, 0] == pytest.approx([45, 55])
 
 
-def test_plane(run: Run) -> None:
-    (ax,) = axes_of("plane", run)
+def test_plane(content: PageContent) -> None:
+    (ax,) = axes_of("plane", content)
     lines = {line.get_label(): line for line in ax.lines}
     assert lines["raw"].get_xydata().tolist() == [[-0.5, 0.5]]
     assert lines["flow, training"].get_xydata().tolist() == [[-1, 0.4], [-1, 0.5]]
     assert lines["flow"].get_color() == lines["flow, training"].get_color()
 
 
-def test_what_does_not_train_is_dashed(run: Run) -> None:
-    (ax,) = axes_of("curve", run)
+def test_what_does_not_train_is_dashed(content: PageContent) -> None:
+    (ax,) = axes_of("curve", content)
     styles = {line.get_label(): line.get_linestyle() for line in ax.lines}
     assert styles == {"raw": "--", "flow": "-"}
     assert ax.lines[0].get_ydata().tolist() == [40, 50]
 
 
-def test_medians_of_cosines(run: Run) -> None:
-    ax = axes_of("cosines", run)[0]
-    bands = run.analysis.bands
+def test_medians_of_cosines(content: PageContent) -> None:
+    ax = axes_of("cosines", content)[0]
+    bands = content.analysis.frames["bands"]
     expected = bands[bands["method"] == "raw"]["median"]
     assert [line.get_xdata()[0] for line in ax.lines] == pytest.approx(list(expected))
 
 
-def test_histograms_of_latents_have_the_area_of_the_density(run: Run) -> None:
-    for ax in axes_of("latent-norms", run):
+def test_histograms_of_latents_have_the_area_of_the_density(
+    content: PageContent,
+) -> None:
+    for ax in axes_of("latent-norms", content):
         heights = [bar.get_height() * bar.get_width() for bar in ax.patches]
         assert sum(heights) == pytest.approx(1)
         x, y = ax.lines[0].get_data()
@@ -83,74 +100,79 @@ def test_histograms_of_latents_have_the_area_of_the_density(run: Run) -> None:
         assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize("missing", COLUMNS)
-def test_a_missing_frame_costs_its_own_pictures(missing: str, run: Run) -> None:
+@pytest.mark.parametrize("missing", MEASURES.names())
+def test_a_missing_frame_costs_its_own_plots(
+    missing: str, content: PageContent
+) -> None:
     others = {
-        name: frame for name, frame in run.analysis.frames.items() if name != missing
+        name: frame
+        for name, frame in content.analysis.frames.items()
+        if name != missing
     }
-    less = replace(run, analysis=Analysis(run.analysis.setting, **others))
-    drawn = {name for name, plot in PLOTS.items() if not plot.frame(run).empty}
-    left = {name for name, plot in PLOTS.items() if not plot.frame(less).empty}
-    assert drawn == set(PLOTS)
-    assert len(left) >= len(drawn) - 3
+    less = replace(content, analysis=Analysis(content.analysis.setting, others))
+    names = [name for name, *_, frame in plots_of(content) if not frame.empty]
+    left = [name for name, *_, frame in plots_of(less) if not frame.empty]
+    assert names == PLOTS
+    assert left == [name for name in names if name not in measure_of(missing).plots]
 
 
 @pytest.mark.parametrize("constant", ["length", "frequency", "norm"])
-def test_constant_sentences_are_drawn(constant: str, run: Run) -> None:
-    frame = PLOTS["map"].frame(run).assign(**{constant: 5})
+def test_constant_sentences_are_drawn(constant: str, content: PageContent) -> None:
+    frame = drawn("map", content)[1].assign(**{constant: 5})
     for name in ("map", "norms-length", "norms-frequency"):
-        draw(PLOTS[name], frame)
+        draw(drawn(name, content)[0], frame)
 
 
-def test_pictures_are_files_with_their_data(run: Run, tmp_path: Path) -> None:
-    plot = PLOTS["spectra"]
-    picture = save_picture(plot, run, tmp_path / "spectra")
-    assert picture is not None
+def test_pictures_are_files_with_their_data(
+    content: PageContent, tmp_path: Path
+) -> None:
+    plot, frame = drawn("spectra", content)
+    picture = save_picture(plot, frame, tmp_path / "spectra")
     svg, width, caption = picture
     assert (tmp_path / "spectra.svg").read_bytes() == svg
     assert (tmp_path / "spectra.png").read_bytes().startswith(b"\x89PNG")
-    assert pd.read_csv(tmp_path / "spectra.csv").shape == plot.frame(run).shape
+    assert pd.read_csv(tmp_path / "spectra.csv").shape == frame.shape
     assert width == 5.2
     assert caption == plot.caption
-    assert save_picture(plot, run, tmp_path / "again") == picture
-    assert save_picture(plot, Run("", run.frame[:0]), tmp_path / "none") is None
-    assert not list(tmp_path.glob("none*"))
+    assert save_picture(plot, frame, tmp_path / "again") == picture
 
 
-def caption(name: str, run: Run) -> str:
-    how = PLOTS[name].caption
-    return how if isinstance(how, str) else how(PLOTS[name].frame(run))
+def caption(name: str, content: PageContent) -> str:
+    plot, frame = drawn(name, content)
+    return plot.caption if isinstance(plot.caption, str) else plot.caption(frame)
 
 
-def test_captions_speak_of_what_is_drawn(run: Run) -> None:
-    assert "A path is a training" in caption("plane", run)
-    assert "path" not in caption("plane", replace(run, metrics=run.metrics[:0]))
-    assert "Dashed" in caption("curve", run)
-    alone = run.metrics.drop(columns=[name for name in run.metrics if "raw/" in name])
-    assert "Dashed" not in caption("curve", replace(run, metrics=alone))
-    assert "may rise" not in caption("training", run)
-    rising = run.metrics.assign(**{"held_out/bits_per_dim": [-1.4, -1.3, -1.2, -1.1]})
-    assert "may rise" in caption("training", replace(run, metrics=rising))
+def test_captions_speak_of_what_is_drawn(content: PageContent) -> None:
+    assert "A path is a training" in caption("plane", content)
+    assert "path" not in caption("plane", replace(content, metrics=content.metrics[:0]))
+    assert "Dashed" in caption("curve", content)
+    alone = content.metrics.drop(
+        columns=[name for name in content.metrics if "raw/" in name]
+    )
+    assert "Dashed" not in caption("curve", replace(content, metrics=alone))
+    assert "may rise" not in caption("training", content)
+    rising = content.metrics.assign(
+        **{"held_out/bits_per_dim": [-1.4, -1.3, -1.2, -1.1]}
+    )
+    assert "may rise" in caption("training", replace(content, metrics=rising))
 
 
-def test_equal_lengths_are_one_number(run: Run) -> None:
-    frame = PLOTS["map"].frame(run).assign(length=11)
-    for ax in draw(PLOTS["map"], frame).axes:
+def test_equal_lengths_are_one_number(content: PageContent) -> None:
+    plot, frame = drawn("map", content)
+    frame = frame.assign(length=11)
+    for ax in draw(plot, frame).axes:
         (legend,) = ax.get_legend_handles_labels()[1]
         assert legend == f"11 {frame['unit'].iloc[0]}"
 
 
-def test_names_of_users_stay_text(run: Run, tmp_path: Path) -> None:
-    frames = {"method": NASTY, "direction": 1, "share": 0.5, "eigenvalue": 1.0}
-    analysis = Analysis({}, spectra=pd.DataFrame(frames))
-    picture = save_picture(
-        PLOTS["spectra"], replace(run, analysis=analysis), tmp_path / "a"
-    )
-    assert picture is not None
-    drawn = [each.text or "" for each in ElementTree.fromstring(picture.svg).iter()]
+def test_names_of_users_stay_text(content: PageContent, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
+    plot, _ = drawn("spectra", content)
+    picture = save_picture(plot, frame, tmp_path / "a")
+    written = [each.text or "" for each in ElementTree.fromstring(picture.svg).iter()]
     for name in NASTY[:-1]:
-        assert any(text.startswith(name) for text in drawn)
-    assert max(map(len, drawn)) < 120
+        assert any(text.startswith(name) for text in written)
+    assert max(map(len, written)) < 120
 
 
 def test_colours_are_of_families() -> None:

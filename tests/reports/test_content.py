@@ -6,9 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from flowbert.analysis.bands import prepare_cosines
 from flowbert.errors import FlowbertWarning
-from flowbert.reports import frames
-from flowbert.reports.runs import Run, join_runs, read_run
+from flowbert.reports.content import PageContent, join_contents, read_content
+from flowbert.reports.result_plots import MOST_LABELS, intervals, plane
+from flowbert.reports.training_plots import curve, training
 from reports.rows import results, sts_rows
 
 
@@ -24,19 +26,19 @@ def test_logs_of_resumed_runs_are_joined(tmp_path: Path) -> None:
     write_log(tmp_path / "metrics-10.csv", [2, 3], 10.0)
     write_log(tmp_path / "metrics.csv", [3, 4], 11.0)
     write_log(tmp_path / "metrics_copy.csv", [9], 0.0)
-    metrics = read_run(tmp_path).metrics
+    metrics = read_content(tmp_path).metrics
     # Lightning counts the steps from 0; at equal steps the later file wins.
     assert metrics["step/loss"].to_dict() == {2: 2.0, 3: 10.0, 4: 11.0, 5: 11.0}
     assert metrics["val/loss"].to_dict()[3] == 7.0
 
 
-def test_a_run_is_read(run: Run) -> None:
-    assert run.settings.loc["encoder.path", "value"] == "bert"
-    assert run.settings.loc["versions.torch", "value"] == "2.13"
-    assert run.settings.loc["seed", "value"] == ""
-    assert "verdicts" not in run.settings.index
-    assert run.command.startswith("flowbert fit --config ")
-    assert not run.analysis.spectra.empty
+def test_a_run_is_read(content: PageContent) -> None:
+    assert content.settings.loc["encoder.path", "value"] == "bert"
+    assert content.settings.loc["versions.torch", "value"] == "2.13"
+    assert content.settings.loc["seed", "value"] == ""
+    assert "verdicts" not in content.settings.index
+    assert content.command.startswith("flowbert fit --config ")
+    assert "spectra" in content.analysis.frames
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.csv", "analysis.json"])
@@ -46,8 +48,8 @@ def test_damaged_parts_are_left_out(folder: Path, tmp_path: Path, name: str) -> 
             (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / name).write_text("{ no\x00")
     with pytest.warns(FlowbertWarning, match="not on the page"):
-        run = read_run(tmp_path)
-    assert len(run.frame)
+        content = read_content(tmp_path)
+    assert len(content.frame)
 
 
 def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
@@ -55,24 +57,26 @@ def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
     write_log(tmp_path / "metrics.csv", [49], 1.0)
-    run = read_run(tmp_path)
-    assert "no results yet" in run.record["verdicts"][0]
-    assert run.command.endswith("last.ckpt")
+    content = read_content(tmp_path)
+    assert "no results yet" in content.record["verdicts"][0]
+    assert content.command.endswith("last.ckpt")
 
 
-def test_joined_runs_show_the_settings_that_differ(run: Run) -> None:
-    other = run.settings.copy()
+def test_joined_runs_show_the_settings_that_differ(content: PageContent) -> None:
+    other = content.settings.copy()
     other.loc["model.noise", "value"] = "0.2"
-    empty = Run("c", run.frame[:0], settings=run.settings)
-    joined = join_runs({"a": run, "b": replace(run, settings=other), "c": empty})
+    empty = PageContent("c", content.frame[:0], settings=content.settings)
+    joined = join_contents(
+        {"a": content, "b": replace(content, settings=other), "c": empty}
+    )
     assert list(joined.settings.index) == ["model.noise"]
     assert list(joined.frame["run"].unique()) == ["a", "b"]
     assert joined.record["verdicts"][-1].endswith(": c")
-    assert {"raw (a)", "raw (b)"} < set(frames.intervals(joined)["label"])
+    assert {"raw (a)", "raw (b)"} < set(intervals(joined)["label"])
 
 
-def test_validations(run: Run) -> None:
-    frame = frames.curve(run)
+def test_validations(content: PageContent) -> None:
+    frame = curve(content)
     assert set(frame["task"]) == {"STSB dev"}
     assert frame[frame["method"] == "flow"]["step"].tolist() == [20, 40]
     assert frame[frame["method"] == "flow"]["spearman_wmean"].tolist() == [0.4, 0.5]
@@ -81,28 +85,30 @@ def test_validations(run: Run) -> None:
 def test_tasks_may_be_paths_and_the_test_split_is_no_validation() -> None:
     names = ["flow/a/b.csv/dev/spearman_wmean", "flow/a/b.csv/test/spearman_wmean"]
     metrics = pd.DataFrame(0.5, pd.Index([10], name="step"), names)
-    run = Run("run", results(), metrics=metrics)
-    assert frames.curve(run)["task"].tolist() == ["a/b.csv dev"]
-    only_test = Run("run", results(), metrics=metrics[names[1:]])
-    assert frames.curve(only_test)["task"].tolist() == ["a/b.csv test"]
+    content = PageContent("run", results(), metrics=metrics)
+    assert curve(content)["task"].tolist() == ["a/b.csv dev"]
+    only_test = PageContent("run", results(), metrics=metrics[names[1:]])
+    assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
 
 
-def test_the_likelihood_is_logged_once(run: Run) -> None:
-    frame = frames.training(run)
+def test_the_likelihood_is_logged_once(content: PageContent) -> None:
+    frame = training(content)
     assert set(frame["measure"]) == {"bits_per_dim", "learning_rate"}
     rows = frame[frame["measure"] == "bits_per_dim"]
     assert rows["value"].tolist() == [-1.0, -1.2, -1.3, -1.4]
 
 
-def test_the_plane_has_results_as_points_and_the_training_as_a_path(run: Run) -> None:
-    frame = frames.plane(run).set_index("label")
+def test_the_plane_has_results_as_points_and_the_training_as_a_path(
+    content: PageContent,
+) -> None:
+    frame = plane(content).set_index("label")
     assert frame["step"].dropna().to_dict() == {"flow, training": 40}
     assert set(frame.index) == {"raw", "whitening", "flow", "flow, training"}
     assert frame.loc["raw", "uniformity"] == pytest.approx(-0.5)
 
 
-def test_every_label_has_a_row_in_every_column(run: Run) -> None:
-    frame = frames.intervals(run)
+def test_every_label_has_a_row_in_every_column(content: PageContent) -> None:
+    frame = intervals(content)
     assert frame.groupby("column", sort=False)["label"].agg(list).to_dict() == {
         "STSB": ["raw", "whitening", "flow"],
         "QNLI auc": ["raw", "whitening", "flow"],
@@ -112,15 +118,15 @@ def test_every_label_has_a_row_in_every_column(run: Run) -> None:
 
 def test_splits_are_columns_and_too_many_labels_are_none() -> None:
     both = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
-    assert set(frames.intervals(Run("", both))["column"]) == {"STSB test", "STSB dev"}
-    many = results(
-        *(sts_rows(f"zca-{i}", "STSB") for i in range(frames.MOST_LABELS + 1))
-    )
-    assert frames.intervals(Run("", many)).empty
+    assert set(intervals(PageContent("", both))["column"]) == {"STSB test", "STSB dev"}
+    many = results(*(sts_rows(f"zca-{i}", "STSB") for i in range(MOST_LABELS + 1)))
+    assert intervals(PageContent("", many)).empty
 
 
-def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(run: Run) -> None:
-    frame = frames.cosines(run)
+def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(
+    content: PageContent,
+) -> None:
+    frame = prepare_cosines(content.analysis.frames["band_cosines"])
     sums = frame.groupby(["method", "gold_from"])["share"].sum()
     assert sums.to_numpy() == pytest.approx(1)
     # The cosines were drawn from (-0.5, 0.5), the bins are 0.04 wide.

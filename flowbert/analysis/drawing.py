@@ -1,4 +1,4 @@
-"""How pictures look, and how they become files."""
+"""How plots look, and how they become files; what several plots share."""
 
 import math
 import re
@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
-
-from flowbert.reports.runs import Run
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK = "#1a1a1a"
+"""Colour of lines that are of no method."""
+
+ORDINAL = ("#0d0887", "#9c179e", "#d8576b", "#f0a030", "#c8c800")
+"""Steps of a quantity, from low to high."""
+
 _TRAINED = "d55e00"  # what a run trains
 _FAMILIES = {
     "raw": "7f7f7f",
@@ -32,7 +36,7 @@ _FAMILIES = {
     "Gaussian": "0072b2",  # densities: whitening and standardization are their maps
     "diagonal": "009e73",
 }
-"""Colours of the methods in all pictures; most are those of Okabe and Ito (2008)."""
+"""Colours of the methods in all plots; most are those of Okabe and Ito (2008)."""
 
 _OTHER = "8c564b"
 _WIDTH = 5.2  # inches of half a page
@@ -55,14 +59,13 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture of the page.
+    """How a frame is drawn.
 
     Attributes:
-        draw: Draws its frame, or one facet of it, on axes.
-        frame: Makes its frame; empty where a run has no data for it.
-        section: Section of the page.
+        draw: Draws the frame, or one facet of it, on axes.
         title: What it shows.
-        caption: How to read it; where that depends on what is drawn, a function of its frame.
+        caption: How to read it; where that depends on what is drawn, a function of the frame.
+        prepare: From the frame to the one that is drawn and saved; None for the same.
         facets: Columns whose values have axes of their own, separated by spaces.
         rows: Column whose values are rows of the picture, and add to its height.
         height: Height of the axes in inches.
@@ -71,10 +74,9 @@ class Plot:
     """
 
     draw: "Callable[[Axes, pd.DataFrame], None]"
-    frame: Callable[[Run], pd.DataFrame]
-    section: str
     title: str
     caption: str | Callable[[pd.DataFrame], str]
+    prepare: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     facets: str = ""
     rows: str = ""
     height: float = 2.7
@@ -105,6 +107,12 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
     return colours
 
 
+def colour_of(frame: pd.DataFrame) -> str:
+    """Colour of the only method of a frame."""
+    (colour,) = method_colours(frame["method"]).values()
+    return colour
+
+
 def short(text: str, longest: int = 64) -> str:
     """A text, or its beginning and its end if it is too long."""
     text = " ".join(str(text).split())
@@ -114,12 +122,37 @@ def short(text: str, longest: int = 64) -> str:
     return f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
-def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
-    """Draw a picture, a facet for each value of its facet columns.
+def scatter(ax: "Axes", points: pd.DataFrame, **look: Any) -> None:
+    """Many small points, columns x and y; in an SVG they are one image."""
+    ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
+
+
+def draw_intervals(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Values with their intervals, a row per label.
 
     Args:
-        plot: The picture.
-        frame: Its frame.
+        ax: Axes.
+        frame: Columns label, value, low and high.
+    """
+    rows = range(len(frame))
+    colours = frame["label"].map(method_colours(frame["label"]))
+    ax.hlines(
+        rows, frame["low"], frame["high"], colors=colours, linewidth=2.5, alpha=0.6
+    )
+    ax.scatter(frame["value"], rows, s=25, color=colours, zorder=3)
+    names = [fill(short(label), 34) for label in frame["label"]]
+    ax.set_yticks(rows, names, fontsize=8)
+    ax.set_ylim(len(frame) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.locator_params(axis="x", nbins=5)
+
+
+def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
+    """Draw a frame, a facet for each value of the plot's facet columns.
+
+    Args:
+        plot: How it is drawn.
+        frame: The frame, prepared.
     """
     from matplotlib.figure import Figure
 
@@ -179,24 +212,20 @@ class Picture(NamedTuple):
     caption: str
 
 
-def save_picture(plot: Plot, run: Run, path: Path) -> Picture | None:
-    """Write a picture of a run as .svg and .png, and its frame as .csv.
+def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> Picture:
+    """Write a picture as .svg and .png, and the frame that it shows as .csv.
 
     Args:
-        plot: The picture.
-        run: The run.
+        plot: How the frame is drawn.
+        frame: The frame; not empty.
         path: Path of the files without their ending.
-
-    Returns:
-        The picture; None, and nothing is written, if the run has no data for it.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    frame = plot.frame(run)
-    if frame.empty:
-        return None
+    if plot.prepare is not None:
+        frame = plot.prepare(frame)
     svg = BytesIO()
     with rc_context(_STYLE), warnings.catch_warnings():
         # The font lacks some scripts; browsers have others.

@@ -4,7 +4,6 @@ import math
 import shutil
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flowbert.analysis import Analysis
+from flowbert.analysis.frames import measure_of
+from flowbert.analysis.table import Table, make_table
 from flowbert.data.sts import SAMPLE_TASK
 from flowbert.experiments.columns import AGGREGATION
-from flowbert.experiments.results import Results, by_labels
+from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS
 
 GEOMETRY = ("alignment", "uniformity", "mean_cosine")
@@ -28,25 +30,6 @@ _SIGNS = {"alignment": -1, "uniformity": -1} | dict.fromkeys(
     ("mean_cosine", "edit_distance_words", "edit_distance_characters"), math.nan
 )
 """1, the default: higher is better; NaN: neither."""
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table of texts.
-
-    Attributes:
-        title: Its caption.
-        text: The cells; the second line of a cell is an interval or standard deviation.
-        bold: Frame of the cells that stand out; None for none.
-        folded: Whether it is a detail: folded on the page, left out on the terminal.
-        words: Whether the cells are words, not numbers.
-    """
-
-    title: str
-    text: pd.DataFrame
-    bold: Any = None
-    folded: bool = False
-    words: bool = False
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
@@ -162,22 +145,6 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
     return sorted(tables, key=attrgetter("folded"))
 
 
-def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
-    """A table from its cells in long form.
-
-    Args:
-        title: Its caption.
-        cells: Columns label, column, text and bold.
-        **look: ``folded`` and ``words`` of :class:`Table`.
-    """
-    places = list(zip(cells["label"], cells["column"], strict=True))
-    if len(set(places)) < len(places):
-        raise ValueError(f"{title}: a cell has several figures")
-    text = by_labels(dict(zip(places, cells["text"], strict=True)), "")
-    bold = by_labels(dict(zip(places, cells["bold"], strict=True)), False)
-    return Table(title, text, bold, **look)
-
-
 def _cell(figure: Any) -> str:
     if math.isfinite(figure.std):
         return f"{figure.value:.2f}\n±{figure.std:.2f}"
@@ -232,6 +199,16 @@ def print_results(results: Results) -> None:
         if not table.folded:
             print(f"{table.title}\n\n{to_text(table, width)}\n")
     print("\n".join([*notes(results.frame), *results.verdicts]))
+
+
+def analysis_text(analysis: Analysis) -> str:
+    """The tables of numbers of an analysis as plain text."""
+    return "\n\n".join(
+        f"{table.title}\n\n{to_text(table)}"
+        for name, frame in analysis.frames.items()
+        for table in measure_of(name).tables(frame)
+        if not table.words
+    )
 
 
 def to_text(table: Table, width: int | None = None) -> str:

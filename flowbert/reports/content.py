@@ -1,4 +1,4 @@
-"""What a run wrote, as data frames: results, analysis, logged metrics and options."""
+"""What a page shows: results, analysis, logged metrics and options, from memory or from files."""
 
 import shlex
 import warnings
@@ -14,23 +14,24 @@ from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.results import Results
 
+ANALYSIS_SUFFIX = ".analysis.json"
 _NO_SETTINGS = ("verdicts", "differences", "published", "time", "warnings")
-_UNFINISHED = "There are no results yet: the run was interrupted, or goes on."
+_UNFINISHED = "There are no results yet: the run was interrupted, or has not ended."
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What a run wrote; what is missing is empty.
+class PageContent:
+    """What a page shows; what is missing is empty.
 
     Attributes:
         name: Its name on the page.
-        frame: Rows of its results; those of several runs have a column ``run``.
+        frame: Rows of results; those of several runs have a column ``run``.
         record: What the results say of the run.
         settings: Its options, and what results depend on beside them, by dotted name: a column
             of texts. Of several runs those that differ, a column per run.
-        metrics: What it logged, by step.
-        analysis: The analysis of its embeddings.
+        metrics: What was logged, by step.
+        analysis: The analysis of the embeddings.
         command: How to run it again, or to resume it.
     """
 
@@ -39,7 +40,7 @@ class Run:
     record: Mapping[str, Any] = field(default_factory=dict)
     settings: pd.DataFrame = field(default_factory=pd.DataFrame)
     metrics: pd.DataFrame = field(default_factory=lambda: read_metrics([]))
-    analysis: Analysis = field(default_factory=lambda: Analysis({}))
+    analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
     command: str = ""
 
 
@@ -55,7 +56,7 @@ def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
         return default
 
 
-def read_run(path: Path) -> Run:
+def read_content(path: Path) -> PageContent:
     """Read a run folder, a file of results, or one of an analysis.
 
     Other damaged files are left out with a warning.
@@ -63,45 +64,61 @@ def read_run(path: Path) -> Run:
     Raises:
         UserError: If it is neither, or its results are damaged.
     """
-    config = path / "config.yaml"
+    if path.name.endswith(ANALYSIS_SUFFIX):
+        return content_of(path, Results([], {}), _read_analysis(path))
+    file, analysis = path, path.with_suffix(ANALYSIS_SUFFIX)
     if path.is_dir():
         file, analysis = path / "results.json", path / "analysis.json"
-    else:
-        file, analysis = path, path.with_suffix(".analysis.json")
-    if path.name.endswith(".analysis.json"):
-        results, analysis = Results([], {}), path
-    elif file.is_file():
+    if file.is_file():
         results = Results.load(file)
-    elif config.is_file():
+    elif (path / "config.yaml").is_file():
         results = Results([], {"verdicts": [_UNFINISHED]})
     else:
         raise UserError(
-            argument="runs",
-            received=path,
-            expected="a run folder or a file of results",
+            argument="runs", received=path, expected="a run folder or a file of results"
         )
-    options: dict[str, Any] = _load(config, _read_options, {})
+    return content_of(path, results, _read_analysis(analysis))
+
+
+def content_of(
+    path: Path, results: Results, analysis: Analysis | None = None
+) -> PageContent:
+    """What the page of a run shows.
+
+    What others write into a run folder is read: the options of the command line, and what
+    Lightning logged, before a resume as well.
+
+    Args:
+        path: The run folder; or the file of the results, which is not read.
+        results: The results.
+        analysis: The analysis of the embeddings.
+    """
+    config = path / "config.yaml"
+    options: dict[str, Any] = {}
     command = ""
     if config.is_file():
-        command = _command(path, config, resume=not file.is_file())
+        options = attempt(config, lambda: _read_options(config), {})
+        command = _command(path, config)
     # metrics-1.csv, metrics-2.csv, ... were written before the run was resumed.
     logs = sorted(
         path.glob("metrics[-.]*csv"),
         key=lambda log: (log.stem == "metrics", len(log.name), log.name),
     )
-    return Run(
+    return PageContent(
         path.name,
         results.frame,
         results.record,
         _settings({**options, **results.record}),
         attempt(path, lambda: read_metrics(logs), read_metrics([])),
-        _load(analysis, Analysis.from_json, Analysis({})),
+        analysis or Analysis({}, {}),
         command,
     )
 
 
-def _load(file: Path, read: Callable[[Path], _T], default: _T) -> _T:
-    return attempt(file, lambda: read(file), default) if file.is_file() else default
+def _read_analysis(file: Path) -> Analysis | None:
+    if not file.is_file():
+        return None
+    return attempt(file, lambda: Analysis.from_json(file), None)
 
 
 def _read_options(config: Path) -> dict[str, Any]:
@@ -116,15 +133,16 @@ def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
     return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
 
 
-def _command(folder: Path, config: Path, resume: bool) -> str:
+def _command(folder: Path, config: Path) -> str:
+    """How to resume a run without results, or to run it again."""
     parts = ["flowbert", "fit", "--config", config]
     checkpoint = folder / "checkpoints" / "last.ckpt"
-    if resume and checkpoint.is_file():
+    if not (folder / "results.json").is_file() and checkpoint.is_file():
         parts += ["--run_dir", folder, "--ckpt_path", checkpoint]
     return shlex.join(map(str, parts))
 
 
-def join_runs(runs: Mapping[str, Run]) -> Run:
+def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
     """The results of several runs by name, and the settings that differ."""
     frames = [run.frame.assign(run=name) for name, run in runs.items()]
     columns = {name: run.settings["value"] for name, run in runs.items()}
@@ -140,7 +158,7 @@ def join_runs(runs: Mapping[str, Run]) -> Run:
     unfinished = [name for name, run in runs.items() if run.frame.empty]
     if unfinished:
         verdicts.append(f"Without results: {', '.join(unfinished)}")
-    return Run(
+    return PageContent(
         f"{len(runs)} runs",
         pd.concat(frames, ignore_index=True),
         {"verdicts": verdicts, "warnings": warned},

@@ -1,41 +1,18 @@
-"""How evenly a set of vectors uses its space: spectrum, isotropy, hubness, norms and a map."""
+"""How evenly vectors use their space: effective rank, IsoScore, partition function, hubness."""
 
-import importlib.util
 import math
-import warnings
+from typing import ClassVar
 
-import numpy as np
+import pandas as pd
 import torch
-from scipy import stats
-from sklearn.decomposition import PCA
 from torch import Tensor
 
-from flowbert.analysis.neighbours import nearest_neighbours
-from flowbert.arrays import Floats
-from flowbert.errors import UserError, choices
-from flowbert.seeding import Stream
-from flowbert.tasks.measures import (
-    Array,
-    mean_cosine,
-    to_rows,
-    uniformity,
-    unit_rows,
-)
-
-MAPS = ("pca", "umap")
-
-
-def spectrum(x: Array) -> Tensor:
-    """Eigenvalues of the covariance (divisor N) of vectors ``(N, D)``, largest first: ``(D,)``.
-
-    Example:
-        >>> spectrum(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
-        tensor([0.5000, 0.0000], dtype=torch.float64)
-    """
-    rows = to_rows(x)
-    centred = rows - rows.mean(dim=0)
-    values: Tensor = torch.linalg.eigvalsh(centred.T @ centred / len(rows))
-    return values.flip(0).clamp_min(0)
+from flowbert.analysis.hubness import hubness
+from flowbert.analysis.measure import MEASURES, Measure, by_method
+from flowbert.analysis.sample import Sample
+from flowbert.analysis.spectra import spectrum
+from flowbert.analysis.table import Table, number_table
+from flowbert.tasks.measures import Array, mean_cosine, to_rows, uniformity
 
 
 def effective_rank(eigenvalues: Tensor) -> float:
@@ -137,38 +114,6 @@ def partition_isotropy(x: Array) -> float:
     return math.exp(float(logs.min() - logs.max()))
 
 
-def hubness(x: Array, k: int = 10) -> float:
-    r"""Hubness: skewness :math:`\operatorname{mean}_i (N_i - k)^3 / \sigma^3` of the k-occurrences.
-
-    :math:`N_i` counts the other vectors that have vector i among their k nearest by cosine; its
-    mean is k. High: a few vectors are neighbours of very many. Exact, in O(N^2 D) time; only
-    figures of equal N compare.
-
-    References:
-        Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic et al.,
-        2010). https://www.jmlr.org/papers/v11/radovanovic10a.html
-
-    Args:
-        x: Vectors, ``(N, D)``; need not be normalized.
-        k: Number of neighbours.
-
-    Returns:
-        The skewness; 0 where all vectors occur equally often; NaN for fewer than k + 1 vectors or
-        one without direction.
-
-    Example:
-        >>> ring = torch.eye(5) + 0.5 * torch.roll(torch.eye(5), 1, 0)
-        >>> hubness(ring, k=2)
-        0.0
-    """
-    if len(x) <= k or not bool(unit_rows(x).isfinite().all()):
-        return math.nan
-    occurrences = np.bincount(nearest_neighbours(x, k)[1].ravel(), minlength=len(x))
-    if bool((occurrences == k).all()):
-        return 0.0
-    return float(stats.skew(occurrences))
-
-
 def space_measures(x: Array) -> dict[str, float]:
     """All measures of vectors ``(N, D)`` of distinct sentences, by name; D at least 2.
 
@@ -190,48 +135,35 @@ def space_measures(x: Array) -> dict[str, float]:
     }
 
 
-def check_kind(kind: str) -> None:
-    """Check the kind of a corpus map before anything is computed.
+@MEASURES.register("isotropy")
+class Isotropy(Measure):
+    """A row per method, see :func:`space_measures`.
 
-    Raises:
-        UserError: If the kind is unknown, or its package is not installed.
+    effective_rank and participation_ratio are from 1 to D, isoscore and partition_isotropy from 0
+    to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
     """
-    if kind not in MAPS:
-        raise UserError(argument="map", received=kind, expected=choices(MAPS, kind))
-    if kind == "umap" and importlib.util.find_spec("umap") is None:
-        raise UserError(
-            "received 'umap', which is not installed; expected: pip install 'flowbert[umap]'",
-            argument="map",
-        )
 
+    columns: ClassVar = {
+        "method": str,
+        **dict.fromkeys(
+            (
+                "effective_rank",
+                "participation_ratio",
+                "isoscore",
+                "partition_isotropy",
+                "mean_cosine",
+                "uniformity",
+                "hubness",
+            ),
+            float,
+        ),
+    }
 
-def corpus_map(x: Array, kind: str = "pca", seed: int = 0) -> Floats:
-    """Coordinates of vectors in two dimensions, ``(N, 2)``.
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The measures of every method."""
+        return by_method(sample.vectors, lambda x: [space_measures(x)])
 
-    References:
-        UMAP: Uniform Manifold Approximation and Projection for Dimension Reduction
-        (McInnes et al., 2018). https://arxiv.org/abs/1802.03426
-
-    Args:
-        x: Vectors, ``(N, D)``, D at least 2.
-        kind: ``pca``, or ``umap`` by cosine with 15 neighbours.
-        seed: Seed of UMAP.
-
-    Raises:
-        UserError: If the kind is unknown, or its package is not installed.
-    """
-    check_kind(kind)
-    rows = to_rows(x).cpu().numpy()
-    if kind == "pca":
-        # Exact for every N and D; the solver "auto" may be a randomized one.
-        places = PCA(2, svd_solver="covariance_eigh").fit_transform(rows)
-    else:
-        from umap import UMAP
-
-        umap = UMAP(
-            metric="cosine", n_jobs=1, random_state=Stream(seed, "map").number % 2**32
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its threads, which a seed excludes
-            places = umap.fit_transform(rows.astype(np.float32))
-    return np.asarray(places, dtype=np.float64)
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """All of it."""
+        return [number_table("Isotropy of the vectors", frame)]

@@ -11,16 +11,16 @@ import torch
 from scipy.stats import skew
 from torch import Tensor
 
-from flowbert.analysis.spaces import (
-    corpus_map,
+from flowbert.analysis.hubness import hubness
+from flowbert.analysis.isotropy import (
     effective_rank,
-    hubness,
     isoscore,
     participation_ratio,
     partition_isotropy,
     space_measures,
-    spectrum,
 )
+from flowbert.analysis.projection import project
+from flowbert.analysis.spectra import spectrum
 from flowbert.errors import UserError
 
 OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)
@@ -90,7 +90,7 @@ def test_pca_projects_on_the_directions_of_the_largest_variance() -> None:
     scales = torch.tensor([0.1, 3.0, 0.2, 7.0, 0.1], dtype=torch.float64)
     rotation = torch.linalg.qr(normal(5, 5)).Q
     x = (normal(500, 5) * scales) @ rotation.T
-    places = corpus_map(x + 9)
+    places = project(x + 9)
     u, s, v = np.linalg.svd((x - x.mean(dim=0)).numpy(), full_matrices=False)
     signs = np.sign(v[:2][np.arange(2), np.abs(v[:2]).argmax(axis=1)])
     np.testing.assert_allclose(places, u[:, :2] * s[:2] * signs, atol=1e-9)
@@ -111,7 +111,7 @@ def test_umap_gets_its_options_and_seed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "umap", module)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: module)
     for seed in (1, 1, 2):
-        assert corpus_map(normal(9, 3), "umap", seed).shape == (9, 2)
+        assert project(normal(9, 3), "umap", seed).shape == (9, 2)
     assert received[0]["metric"] == "cosine"
     assert received[0] == received[1] != received[2]
 
@@ -125,4 +125,4 @@ def test_maps_that_cannot_be_drawn(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UserError, match=message):
-        corpus_map(normal(9, 3), kind)
+        project(normal(9, 3), kind)

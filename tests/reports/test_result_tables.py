@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.experiments.results import Results
-from flowbert.reports.tables import (
+from flowbert.reports.result_tables import (
     labels,
     notes,
     print_results,
@@ -164,7 +164,10 @@ def test_print_results(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tables_need_no_drawing_library() -> None:
-    code = "import sys, flowbert.reports.tables; print({'matplotlib', 'jinja2'} & {*sys.modules})"
+    code = (
+        "import sys, flowbert.reports.result_tables; "
+        "print({'matplotlib', 'jinja2'} & {*sys.modules})"
+    )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

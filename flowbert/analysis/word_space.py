@@ -1,0 +1,180 @@
+"""Input embeddings of tokens by their frequency, and their plots."""
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import pandas as pd
+import torch
+
+from flowbert.analysis.drawing import INK, ORDINAL, Plot, scatter
+from flowbert.analysis.measure import MEASURES, Measure
+from flowbert.analysis.nearest import nearest_neighbours
+from flowbert.analysis.sample import Sample
+from flowbert.tasks.measures import Array, to_rows
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axes import Axes
+
+BUCKETS = (0, 100, 500, 5000, 10000)
+"""Bounds of the frequency ranks in table 1 of Li et al. (2020)."""
+NEIGHBOURS = (3, 5, 7)
+POINTS = 200  # of a bucket
+
+
+def word_points(embeddings: Array) -> pd.DataFrame:
+    """Some words of each bucket, evenly spaced by rank, on two right singular vectors of all.
+
+    The vectors are those of the largest singular values of the uncentred embeddings.
+
+    References:
+        Representation Degeneration Problem in Training Natural Language Generation Models
+        (Gao et al., 2019), figure 1. https://arxiv.org/abs/1907.12009
+
+    Args:
+        embeddings: Word embeddings ``(W, D)``, the most frequent word first.
+
+    Returns:
+        The frame of :class:`Words`.
+    """
+    rows = to_rows(embeddings)
+    directions = torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -2:].flip(1)
+    x, y = (rows @ directions).cpu()[: BUCKETS[-1]].T
+    words = pd.DataFrame(
+        {"ranks": _ranks(len(x)), "rank": range(len(x)), "x": x, "y": y}
+    )
+    points = [
+        bucket[:: math.ceil(len(bucket) / POINTS)]
+        for _, bucket in words.groupby("ranks", sort=False)
+    ]
+    return pd.concat(points, ignore_index=True)
+
+
+def word_buckets(embeddings: Array) -> pd.DataFrame:
+    """Norms and neighbours of word embeddings by frequency rank: table 1 of the paper.
+
+    Neighbours are the nearest by Euclidean distance among all words below the last bound; the
+    paper does not say among which.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 1.
+        https://arxiv.org/abs/2011.05864
+
+    Args:
+        embeddings: Word embeddings ``(W, D)``, the most frequent word first, W at least 8.
+
+    Returns:
+        The frame of :class:`Buckets`; a bucket without words is left out.
+
+    Example:
+        >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+        >>> word_buckets(x)["ranks"].tolist()
+        ['0 to 99', '100 to 299']
+    """
+    rows = to_rows(embeddings).cpu()[: BUCKETS[-1]]
+    distances, neighbours = nearest_neighbours(rows, max(NEIGHBOURS), "euclidean")
+    columns = [(rows * rows[column]).sum(dim=1) for column in neighbours.T]
+    products = torch.stack(columns, dim=1).numpy()
+    words = pd.DataFrame({"ranks": _ranks(len(rows)), "norm": rows.norm(dim=1)})
+    for k in NEIGHBOURS:
+        words[f"distance_{k}"] = distances[:, :k].mean(axis=1)
+        words[f"product_{k}"] = products[:, :k].mean(axis=1)
+    return words.groupby("ranks", sort=False).mean().reset_index()
+
+
+def _ranks(words: int) -> list[str]:
+    """Name of the bucket of each word."""
+    names: list[str] = []
+    for low, high in pairwise(BUCKETS):
+        last = min(high, words) - 1
+        names += [f"{low} to {last}"] * (last + 1 - low)
+    return names
+
+
+def draw_words(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Tokens on the first two singular directions of the input embeddings.
+
+    Args:
+        ax: Axes.
+        frame: Columns ranks, x and y.
+    """
+    buckets = frame.groupby("ranks", sort=False)
+    for colour, (ranks, rows) in zip(ORDINAL, buckets, strict=False):
+        scatter(ax, rows, color=colour, label=f"rank {ranks}")
+    ax.set(xlabel="first singular direction", ylabel="second singular direction")
+
+
+@MEASURES.register("words")
+class Words(Measure):
+    """A row per drawn token, see :func:`word_points`.
+
+    ranks is its bucket, rank from 0, the most frequent, x and y its place on the first two singular
+    directions.
+    """
+
+    columns: ClassVar = {"ranks": str, "rank": int, "x": float, "y": float}
+    section: ClassVar = "Word space"
+    plots: ClassVar = {
+        "words": Plot(
+            draw_words,
+            "Input embeddings by frequency",
+            "Tokens on two singular directions (Gao et al., 2019); rank 0 is the most frequent.",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The tokens of the corpus."""
+        embeddings = sample.input_embeddings
+        return pd.DataFrame() if embeddings is None else word_points(embeddings)
+
+
+def draw_buckets(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Norm of input embeddings and distance to their neighbours by frequency.
+
+    Args:
+        ax: Axes.
+        frame: Columns ranks, norm and distance_3.
+    """
+    ranks, label = frame["ranks"], "distance to 3 neighbours"
+    ax.plot(ranks, frame["norm"], "o-", color=INK, label="norm")
+    ax.plot(ranks, frame["distance_3"], "s--", color=ORDINAL[2], label=label)
+    ax.set_ylim(bottom=0)
+    ax.set(xlabel="frequency rank", ylabel="mean")
+
+
+@MEASURES.register("buckets")
+class Buckets(Measure):
+    """A row per bucket of frequency ranks (``0 to 99``) of input embeddings.
+
+    norm is their mean norm; the others are the mean distance to and dot product with the 3, 5 and 7
+    nearest neighbours.
+    """
+
+    columns: ClassVar = {
+        "ranks": str,
+        **dict.fromkeys(
+            (
+                "norm",
+                "distance_3",
+                "distance_5",
+                "distance_7",
+                "product_3",
+                "product_5",
+                "product_7",
+            ),
+            float,
+        ),
+    }
+    section: ClassVar = "Word space"
+    plots: ClassVar = {
+        "buckets": Plot(
+            draw_buckets,
+            "Norm and sparsity of input embeddings",
+            "In BERT rare words are farther from the origin and from each other (Li et al., 2020).",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The tokens of the corpus by bucket."""
+        embeddings = sample.input_embeddings
+        return pd.DataFrame() if embeddings is None else word_buckets(embeddings)
