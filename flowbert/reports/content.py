@@ -15,7 +15,7 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.results import Results
 
 ANALYSIS_SUFFIX = ".analysis.json"
-_NO_SETTINGS = ("verdicts", "differences", "published", "time", "warnings")
+_NOT_SHOWN = ("verdicts", "differences", "published", "time", "warnings")
 _UNFINISHED = "There are no results yet: the run was interrupted, or has not ended."
 _T = TypeVar("_T")
 
@@ -127,7 +127,7 @@ def _read_options(config: Path) -> dict[str, Any]:
 
 def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
     """Nested values as texts by their dotted names."""
-    known = {name: value for name, value in values.items() if name not in _NO_SETTINGS}
+    known = {name: value for name, value in values.items() if name not in _NOT_SHOWN}
     if isinstance(known.get("config"), Mapping):  # of each experiment, for programs
         known["config"] = known["config"].get("arguments", {})
     return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
