@@ -67,8 +67,6 @@ class AnswerRanking(PairTask):
 
     def _scorer(self, items: Floats) -> Callable[[Weights], Floats]:
         """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""
-        if not np.isfinite(items).all():
-            return lambda weights: np.full((3, *weights.shape[:-1]), np.nan)
         area = _ROCCurve(items, self.is_answer)
         by_question = self._by_question(items)
         answered = ~np.isnan(by_question[0])

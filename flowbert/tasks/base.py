@@ -143,7 +143,7 @@ class Task(ABC):
         """Scores of the items by metric, in the order of :attr:`metrics`.
 
         Args:
-            items: From :meth:`items`, ``(K,)``.
+            items: From :meth:`items`, ``(K,)``, all finite.
             weights: How often each unit counts, ``(units,)``, whole numbers; None for once each.
                 A unit is an item, unless :attr:`strata` add up to another number.
 
@@ -249,7 +249,11 @@ class Task(ABC):
             missing = dict.fromkeys(self.metrics, math.nan)
             return Record(items, missing, dict.fromkeys(missing, invalid_reason))
         items = self.items(vectors)
-        return self.measured(items, self.score(items) | self.extras(vectors, items))
+        if bool(np.isfinite(items).all()):
+            scores = self.score(items)
+        else:
+            scores = dict.fromkeys(self.metrics, math.nan)
+        return self.measured(items, scores | self.extras(vectors, items))
 
     def measured(self, items: Floats, scores: dict[Metric, float]) -> Record:
         """Scores with the reasons of those that are NaN."""

@@ -13,30 +13,9 @@ from flowbert.experiments import compare
 from flowbert.tasks import Task, load_scoring, load_task
 from flowbert.vectors import EmbeddingCache
 
-CODE = """
-from pathlib import Path
-
-import numpy as np
-from sklearn.metrics import average_precision_score
-
-from flowbert.tasks import PairTask
-
-
-class Duplicates(PairTask):
-    metrics = (("average_precision", "all"),)
-    headline = "average_precision"
-    scored_with = ("is_duplicate",)
-
-    def __init__(self, source):
-        lines = Path(source).read_text().splitlines()
-        first, second, labels = zip(*(line.split(",") for line in lines))
-        super().__init__(Path(source).stem, first, second)
-        self.is_duplicate = np.array(labels) == "1"
-
-    def score(self, items, weights=None):
-        value = average_precision_score(self.is_duplicate, items, sample_weight=weights)
-        return {self.metrics[0]: float(value)}
-"""
+CODE = (Path(__file__).parents[2] / "examples/extend/task.py").read_text(
+    encoding="utf-8"
+)
 
 
 @pytest.fixture
@@ -49,6 +28,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         else f"{' '.join(row[:3])},{' '.join(row[3:])},0"
         for index, row in enumerate(words)
     ]
+    lines.insert(0, "question1,question2,is_duplicate")
     (tmp_path / "quiz.csv").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "own_tasks", raising=False)
@@ -92,7 +72,7 @@ def test_its_digest_is_that_of_its_data_and_of_its_code(
     assert again().digest == digest
     data = tmp_path / "quiz.csv"
     written = data.read_text(encoding="utf-8")
-    data.write_text(written.replace(",0", ",1", 1), encoding="utf-8")
+    data.write_text(written.replace(",0\n", ",1\n", 1), encoding="utf-8")
     assert again().digest != digest
     data.write_text(written, encoding="utf-8")
     code = tmp_path / "own_tasks.py"

@@ -1,0 +1,39 @@
+"""A task: finding questions that were asked before.
+
+python train.py compare --tasks examples.extend.task.Duplicates:examples/extend/questions.csv
+"""
+
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import average_precision_score
+
+from flowbert.arrays import Floats
+from flowbert.data.tables import read_table
+from flowbert.tasks import PairTask
+
+
+class Duplicates(PairTask):
+    """Average precision of the cosine, over pairs of which some ask the same.
+
+    Args:
+        source: File with the columns question1, question2 and is_duplicate (0 or 1), as of Quora's
+            question pairs.
+    """
+
+    metrics = (("average_precision", "all"),)
+    headline = "average_precision"
+    scored_with = ("is_duplicate",)
+
+    def __init__(self, source: str) -> None:
+        rows = read_table(Path(source), ("question1", "question2", "is_duplicate"))
+        first, second = ([row.sentence(f"question{n}") for row in rows] for n in "12")
+        super().__init__(Path(source).stem, first, second)
+        self.is_duplicate = np.array([row.text("is_duplicate") == "1" for row in rows])
+
+    def score(
+        self, items: Floats, weights: Floats | None = None
+    ) -> dict[tuple[str, str], float]:
+        """Scores of the cosines; weights count how often a resample has each pair."""
+        value = average_precision_score(self.is_duplicate, items, sample_weight=weights)
+        return {("average_precision", "all"): float(value)}
