@@ -1,11 +1,13 @@
 """The benchmarks run; small sizes, no figure of theirs is looked at."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks import cache
 from benchmarks.growth import STAGES, Size, measure, vectors
 from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page
 from flowbert.encoders.cpu import bfloat16_is_fast
@@ -81,3 +83,12 @@ def test_growth(stage: str, tmp_path: Path) -> None:
     row = measure(stage, size)
     assert row["items"] == (20 if stage == "encoding" else 500)
     assert row["peak"] >= row["own"] >= row["before"] > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "ADDITIONS", 2)
+    for stage in cache.STAGES:
+        row = cache.measure(stage, tmp_path, 300, 8)
+        assert row["peak"] > 0
+        assert row["seconds"] > 0

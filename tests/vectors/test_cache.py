@@ -3,10 +3,14 @@
 import multiprocessing
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import sys
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from encoders.tiny import SENTENCES, TOLERANCE
 from flowbert.arrays import Floats
 from flowbert.encoders import AveragedLayers, SentenceEncoder, encode_variants
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.vectors import EmbeddingCache, cache
+from flowbert.vectors import EmbeddingCache, cache, owners
 
 BLOCK = 8
 
@@ -63,13 +67,20 @@ def texts(count: int) -> list[str]:
     return [f"sentence {number}" for number in range(count)]
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.safetensors"))
+def blocks(folder: Path) -> int:
+    """Number of blocks that were published."""
+    count = 0
+    for path in folder.rglob("index.sqlite"):
+        if not path.stat().st_size:  # of a process killed before it wrote anything
+            continue
+        with closing(sqlite3.connect(path)) as index:
+            count += int(index.execute("SELECT COUNT(*) FROM blocks").fetchone()[0])
+    return count
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(cache, "BLOCK_SENTENCES", BLOCK)
 
 
 @pytest.fixture(params=["files", "memory"])
@@ -145,13 +156,13 @@ def test_the_folder_is_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
     EmbeddingCache().embed(CountingEncoder(), ["a"])
-    assert len(files(tmp_path / "cache")) == 1
+    assert blocks(tmp_path / "cache") == 1
     monkeypatch.delenv("FLOWBERT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert EmbeddingCache().folder == tmp_path / ".cache" / "flowbert"
 
 
-def spoil(path: Path, change: str) -> None:
+def spoil(path: Path, change: str | int) -> None:
     content = bytearray(path.read_bytes())
     if change == "cut":
         content = content[: len(content) // 2]
@@ -160,70 +171,80 @@ def spoil(path: Path, change: str) -> None:
     elif change == "longer":
         content += b"\0"
     else:
-        content[int(change)] ^= 0x01
+        content[int(change)] ^= 1 << (int(change) % 8)
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "cut",
-        "empty",
-        "longer",
-        "0",
-        "9",
-        "40",
-        "100",
-        "200",
-        "-1",
-        "-20",
-        "-100",
-        "-150",
-    ],
-)
-def test_a_damaged_file_is_encoded_again(change: str, tmp_path: Path) -> None:
-    given = texts(20)
-    EmbeddingCache(tmp_path).fill([CountingEncoder()], given)
-    victim = files(tmp_path)[1]
-    good = victim.read_bytes()
-    spoil(victim, change)
+def check(folder: Path, given: Sequence[str], calls: int | None = None) -> list[str]:
+    """Vectors are right, now and afterwards; the warnings."""
     encoder = CountingEncoder()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        again = EmbeddingCache(tmp_path).embed(encoder, given)
-    assert np.array_equal(again, expected(given))
-    assert len(encoder.calls) == 1
-    assert [str(victim) in str(warning.message) for warning in caught] == [True]
-    assert victim.read_bytes() == good
+        vectors = EmbeddingCache(folder).embed(encoder, given)
+    assert np.array_equal(vectors, expected(given))
+    assert calls is None or len(encoder.calls) == calls
+    again = CountingEncoder()
+    assert np.array_equal(EmbeddingCache(folder).embed(again, given), expected(given))
+    assert not again.calls, "what was encoded again is kept"
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "calls"),
+    [
+        ("rows.f32", "cut", 2),
+        ("rows.f32", "empty", 3),
+        ("rows.f32", "longer", 0),
+        ("rows.f32", 100, 1),
+        ("index.sqlite", "cut", 3),
+        ("index.sqlite", "empty", 3),
+        ("index.sqlite", 0, 3),
+        ("index.sqlite", 100, 3),
+    ],
+)
+def test_what_is_damaged_is_encoded_again(
+    file: str, change: str | int, calls: int, tmp_path: Path
+) -> None:
+    given = texts(20)
+    EmbeddingCache(tmp_path).fill([CountingEncoder()], given)
+    (victim,) = tmp_path.rglob(file)
+    spoil(victim, change)
+    messages = check(tmp_path, given, calls)
+    silent = change == "empty" and file == "index.sqlite"  # an index of nothing
+    assert bool(messages) == (calls > 0 and not silent)
+    assert all(str(victim.parent) in message for message in messages)
 
 
 def test_no_flipped_bit_gives_a_wrong_row(tmp_path: Path) -> None:
-    given = texts(4)
-    EmbeddingCache(tmp_path).fill([CountingEncoder()], given)
-    (path,) = files(tmp_path)
-    good = path.read_bytes()
-    for place in range(0, len(good), 7):
-        for other in files(tmp_path):
-            other.unlink()
-        content = bytearray(good)
-        content[place] ^= 1 << (place % 8)
-        path.write_bytes(content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FlowbertWarning)
-            again = EmbeddingCache(tmp_path).embed(CountingEncoder(), given)
-        assert np.array_equal(again, expected(given)), place
+    given = texts(12)
+    EmbeddingCache(tmp_path / "good").fill([CountingEncoder()], given)
+    (index,) = (tmp_path / "good").rglob("index.sqlite")
+    content = index.read_bytes()
+    used = [place for place, value in enumerate(content) if value]
+    places = [("index.sqlite", place) for place in [*used[::25], *range(0, 9000, 1000)]]
+    places += [("rows.f32", place) for place in range(0, 12 * 12, 7)]
+    for number, (name, place) in enumerate(places):
+        folder = tmp_path / str(number)
+        shutil.copytree(tmp_path / "good", folder)
+        (victim,) = folder.rglob(name)
+        spoil(victim, place)
+        check(folder, given)
+        shutil.rmtree(folder)
 
 
-def test_a_foreign_file_is_ignored(tmp_path: Path) -> None:
-    EmbeddingCache(tmp_path).fill([CountingEncoder("one")], ["a"])
-    (own,) = files(tmp_path)
-    EmbeddingCache(tmp_path).fill([CountingEncoder("other")], ["a"])
-    (other,) = set(files(tmp_path)) - {own}
-    os.replace(other, own)
-    encoder = CountingEncoder("one")
-    with pytest.warns(FlowbertWarning, match="another encoder"):
-        EmbeddingCache(tmp_path).embed(encoder, ["a"])
-    assert encoder.calls == [["a"]]
+def test_files_of_another_encoder_are_ignored(tmp_path: Path) -> None:
+    for name in ("counting", "other"):
+        EmbeddingCache(tmp_path).fill([CountingEncoder(name)], ["a"])
+    own, other = (path.parent for path in sorted(tmp_path.rglob("rows.f32")))
+    for file in ("rows.f32", "index.sqlite"):
+        shutil.copy(own / file, tmp_path / file)
+        os.replace(other / file, own / file)
+        os.replace(tmp_path / file, other / file)
+    for name in ("counting", "other"):
+        encoder = CountingEncoder(name)
+        with pytest.warns(FlowbertWarning, match="another encoder"):
+            EmbeddingCache(tmp_path).embed(encoder, ["a"])
+        assert encoder.calls == [["a"]]
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
@@ -245,7 +266,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(os, "fsync", full)
         with pytest.raises(UserError, match="No space left"):
             shared.fill([encoder], texts(20))
-    assert len(files(tmp_path)) == 1, "neither a block nor a part of one is left"
+    assert blocks(tmp_path) == 1
     assert np.array_equal(shared.embed(encoder, texts(20)), expected(texts(20)))
 
 
@@ -258,7 +279,7 @@ def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
     encoder.interrupt_at = calls
     with pytest.raises(KeyboardInterrupt):
         EmbeddingCache(tmp_path).fill([encoder], texts(20))
-    assert len(files(tmp_path)) == calls
+    assert blocks(tmp_path) == calls
     encoder = CountingEncoder()
     assert np.array_equal(
         EmbeddingCache(tmp_path).embed(encoder, texts(20)), expected(texts(20))
@@ -266,49 +287,130 @@ def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
     assert len(encoder.calls) == 3 - calls
 
 
-def fill_in_process(folder: Path, kill_at: int, results: Any) -> None:
-    cache.BLOCK_ROWS = BLOCK
-    encoder = CountingEncoder()
+CONTEXT: Any = multiprocessing.get_context(
+    "fork" if sys.platform == "linux" else "spawn"
+)
+
+
+class SlowEncoder(CountingEncoder):
+    """Takes its time, and says when it begins."""
+
+    def __init__(self, began: Any, seconds: float) -> None:
+        super().__init__()
+        self.began = began
+        self.seconds = seconds
+
+    def encode(self, sentences: Sequence[str]) -> Floats:
+        self.began.set()
+        time.sleep(self.seconds)
+        return super().encode(sentences)
+
+
+def fill_in_process(
+    folder: Path, given: list[str], kill_at: int, results: Any, seconds: float = 0.05
+) -> None:
+    cache.BLOCK_SENTENCES = BLOCK
+    encoder = SlowEncoder(CONTEXT.Event(), seconds)
     encoder.kill_at = kill_at
-    EmbeddingCache(folder).fill([encoder], texts(40))
-    results.put(len(encoder.calls))
+    EmbeddingCache(folder).fill([encoder], given)
+    results.put(list(chain(*encoder.calls)))
 
 
-def test_a_killed_process_and_two_after_it(tmp_path: Path) -> None:
-    context: Any = multiprocessing.get_context(
-        "fork" if sys.platform == "linux" else "spawn"
-    )
-    results = context.Queue()
-    killed = context.Process(target=fill_in_process, args=(tmp_path, 2, results))
+def test_a_killed_process_and_two_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
+    given = texts(40)
+    results = CONTEXT.Queue()
+    killed = CONTEXT.Process(target=fill_in_process, args=(tmp_path, given, 2, results))
     killed.start()
     killed.join(60)
     assert killed.exitcode == -signal.SIGKILL
-    assert len(files(tmp_path)) == 2
-    leftover = files(tmp_path)[0].with_name(".half.safetensors")
-    leftover.write_bytes(b"half")
+    assert blocks(tmp_path) == 2
     processes = [
-        context.Process(target=fill_in_process, args=(tmp_path, -1, results))
+        CONTEXT.Process(target=fill_in_process, args=(tmp_path, given, -1, results))
         for _ in "ab"
     ]
     for process in processes:
         process.start()
-    calls = [results.get(timeout=60) for _ in processes]
+    encoded = [results.get(timeout=60) for _ in processes]
     for process in processes:
         process.join(60)
         assert process.exitcode == 0
-    assert sum(calls) == 3, "each of the other blocks was encoded once"
-    assert len(files(tmp_path)) == 5
+    assert len(set(chain(*encoded))) == 24, "what the killed one has published stays"
+    assert sorted(chain(*encoded)) == sorted(set(chain(*encoded))), "each once"
+    assert all(encoded), "they share the work"
+    assert blocks(tmp_path) == 5
+    check(tmp_path, given, 0)
+
+
+def test_a_process_killed_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.01)
+    given = texts(200)
+    rng = random.Random(0)
+    published = 0
+    for _ in range(12):
+        process = CONTEXT.Process(
+            target=fill_in_process, args=(tmp_path, given, -1, CONTEXT.Queue(), 0)
+        )
+        process.start()
+        time.sleep(rng.uniform(0, 0.15))
+        process.kill()
+        process.join(60)
+        assert blocks(tmp_path) >= published
+        published = blocks(tmp_path)
+    check(tmp_path, given)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Any]:
+    """A process that encodes ten sentences for 20 seconds."""
+    began = CONTEXT.Event()
+
+    def fill() -> None:
+        EmbeddingCache(tmp_path).fill([SlowEncoder(began, 20)], texts(10))
+
+    process = CONTEXT.Process(target=fill)
+    process.start()
+    assert began.wait(30)
+    yield process
+    process.kill()
+    process.join()
+
+
+def test_others_do_not_wait_for_different_sentences(tmp_path: Path, other: Any) -> None:
+    encoder, given = CountingEncoder(), [f"another {number}" for number in range(20)]
+    start = time.monotonic()
     assert np.array_equal(
-        EmbeddingCache(tmp_path).embed(CountingEncoder(), texts(40)),
-        expected(texts(40)),
+        EmbeddingCache(tmp_path).embed(encoder, given), expected(given)
     )
+    assert time.monotonic() - start < 10
+    assert other.is_alive()
+
+
+def test_a_stopped_process_is_named_and_its_work_done(
+    tmp_path: Path, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(owners, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
+    os.kill(other.pid, signal.SIGSTOP)
+    encoder = CountingEncoder()
+    with pytest.warns(FlowbertWarning, match=f"waits for process {other.pid} on "):
+        vectors = EmbeddingCache(tmp_path).embed(encoder, texts(10))
+    assert np.array_equal(vectors, expected(texts(10)))
+    assert sorted(chain(*encoder.calls)) == sorted(texts(10))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_what_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "BLOCK_ROWS", 4096)
+    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 4096)
     monkeypatch.setattr(
         CountingEncoder, "encode", lambda _, s: np.ones((len(s), 512), np.float32)
     )
