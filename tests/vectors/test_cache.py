@@ -340,7 +340,6 @@ def test_a_killed_process_and_two_after_it(
         assert process.exitcode == 0
     assert len(set(chain(*encoded))) == 24, "what the killed one has published stays"
     assert sorted(chain(*encoded)) == sorted(set(chain(*encoded))), "each once"
-    assert all(encoded), "they share the work"
     assert blocks(tmp_path) == 5
     check(tmp_path, given, 0)
 
@@ -366,20 +365,34 @@ def test_a_process_killed_at_any_moment(
     check(tmp_path, given)
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Any]:
-    """A process that encodes ten sentences for 20 seconds."""
-    began = CONTEXT.Event()
+@pytest.fixture(params=[20.0])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A process that encodes twenty sentences, its first block for some seconds."""
+    began, results = CONTEXT.Event(), CONTEXT.Queue()
 
     def fill() -> None:
-        EmbeddingCache(tmp_path).fill([SlowEncoder(began, 20)], texts(10))
+        encoder = SlowEncoder(began, request.param)
+        EmbeddingCache(tmp_path).fill([encoder], texts(20))
+        results.put(list(chain(*encoder.calls)))
 
     process = CONTEXT.Process(target=fill)
     process.start()
     assert began.wait(30)
+    process.results = results
     yield process
     process.kill()
     process.join()
+
+
+@pytest.mark.parametrize("other", [2.0], indirect=True)
+def test_processes_share_the_work(tmp_path: Path, other: Any) -> None:
+    encoder = CountingEncoder()
+    vectors = EmbeddingCache(tmp_path).embed(encoder, texts(20))
+    assert np.array_equal(vectors, expected(texts(20)))
+    theirs, ours = other.results.get(timeout=30), list(chain(*encoder.calls))
+    assert theirs
+    assert ours
+    assert sorted([*theirs, *ours]) == sorted(texts(20)), "each once"
 
 
 def test_others_do_not_wait_for_different_sentences(tmp_path: Path, other: Any) -> None:
@@ -401,9 +414,9 @@ def test_a_stopped_process_is_named_and_its_work_done(
     os.kill(other.pid, signal.SIGSTOP)
     encoder = CountingEncoder()
     with pytest.warns(FlowbertWarning, match=f"waits for process {other.pid} on "):
-        vectors = EmbeddingCache(tmp_path).embed(encoder, texts(10))
-    assert np.array_equal(vectors, expected(texts(10)))
-    assert sorted(chain(*encoder.calls)) == sorted(texts(10))
+        vectors = EmbeddingCache(tmp_path).embed(encoder, texts(20))
+    assert np.array_equal(vectors, expected(texts(20)))
+    assert sorted(chain(*encoder.calls)) == sorted(texts(20))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
