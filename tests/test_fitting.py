@@ -26,7 +26,6 @@ from flowbert.fitting import test as run_test
 from flowbert.fitting.prepare import prepared
 from flowbert.maps import Flow, load_map
 from flowbert.methods import FlowModule
-from flowbert.methods.losses import InfoNCE
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
@@ -461,7 +460,7 @@ def test_a_resumed_training_has_the_settings_of_the_first(
         ("data", "pool", 2),
         ("data", "batch_size", 4),
         ("data", "max_length", 9),
-        ("model", "loss", InfoNCE(0.1)),
+        ("model", "loss", "infonce:temperature=0.1"),
         ("model", "mlm_weight", 0.1),
         ("model", "dropout", 0.3),
         ("model", "head", "none"),

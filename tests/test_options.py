@@ -190,9 +190,6 @@ TRAINED_ENCODER: Table = {
     "model.dropout": Change("0.3"),
     "trainer.precision": Change("bf16-mixed"),
 }
-LOSS = (
-    '{"class_path":"flowbert.methods.losses.InfoNCE","init_args":{"temperature":1.0}}'
-)
 METHODS: dict[str, Table] = {
     "whitening": {
         "method": Change("raw"),
@@ -223,7 +220,7 @@ METHODS: dict[str, Table] = {
     "simcse": {
         **TRAINED_ENCODER,
         "method": Change("mlm"),
-        "model.loss": Change(LOSS),
+        "model.loss": Change("infonce:temperature=1"),
         "model.head": Change("none"),
         "model.mlm_weight": Change("0.5"),
         "model.mask_fraction": Change("0.5", "--model.mlm_weight 0.5"),

@@ -91,6 +91,8 @@ def measure(
         warn_of_transfer(method.corpus, run.tasks, method.encoder, frozen, method.cache)
     results.record["warnings"] = list(heard)
     results.record["fitted_on"] = {"name": method.corpus, "digest": method.digest}
+    if method.module is not None:
+        results.record["training"] = method.module.model_settings()
     results.save(run.folder / "results.json")
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)

@@ -26,6 +26,7 @@ from flowbert.maps import (
     steps_of,
 )
 from flowbert.methods import METHODS, Method
+from flowbert.registry import imports_refused
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.labels import embed_labels, training_labels
 from flowbert.training import (
@@ -140,6 +141,7 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     if options.ckpt_path is not None:
         settings = Settings(read_settings(kind, options), options.ckpt_path)
     check_given(options.given(), kind.unused(options))
+    options = replace(options, model=kind.model_options(options))
     options = adopt(command, options, settings)
     tasks = load_tasks_of(options, "dev" if command == "validate" else "test")
     cache = EmbeddingCache(options.cache)
@@ -158,7 +160,8 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     resumable = command == "fit" and kind.module_class is not None
     claimed = RunFolder(folder, resumed, resumable) if run.is_first else nullcontext()
     with claimed:
-        with seeded(options.seed):
+        # What is given is imported by now; a checkpoint imports nothing.
+        with seeded(options.seed), imports_refused():
             _open(run)
         yield run
 

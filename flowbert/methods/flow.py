@@ -1,8 +1,8 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +12,10 @@ from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import FullPrecision, Glow, bits_per_dim
+from flowbert.flows.coupling import COUPLINGS
+from flowbert.flows.mixing import MIXINGS
 from flowbert.methods.method import RowsMethod
+from flowbert.registry import Registry
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 from flowbert.training.optim import BertAdam
@@ -218,6 +221,10 @@ class FlowMethod(RowsMethod):
     name = "flow"
     module_class = FlowModule
     data_class = RowsDataModule
+    registries: ClassVar[Mapping[str, Registry[Any]]] = {
+        "coupling": COUPLINGS,
+        "mixing": MIXINGS,
+    }
 
     def open(self) -> None:
         """Load what is fitted on, and make the module."""

@@ -1,4 +1,4 @@
-"""Losses of methods that train an encoder; a new contrastive loss is one class."""
+"""Losses of methods that train an encoder; a new contrastive loss is one class that registers."""
 
 from abc import ABC, abstractmethod
 
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from flowbert.errors import UserError
+from flowbert.registry import Registry
 
 
 class ContrastiveLoss(nn.Module, ABC):
@@ -29,6 +30,11 @@ class ContrastiveLoss(nn.Module, ABC):
         """
 
 
+LOSSES: Registry[type[ContrastiveLoss]] = Registry("loss", base=ContrastiveLoss)
+"""Contrastive losses by name; their arguments are their options."""
+
+
+@LOSSES.register("infonce")
 class InfoNCE(ContrastiveLoss):
     r"""Cross-entropy of each sentence's positive among all positives and hard negatives.
 

@@ -1,7 +1,7 @@
 """What ``fit`` needs of a method: its data, its module, and the options that it uses."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders import open_encoder
 from flowbert.errors import check_used
+from flowbert.registry import Registry
 from flowbert.tasks import Task
 from flowbert.training.base import TrainingModule, check_limits
 from flowbert.training.options import FitOptions
@@ -48,6 +49,7 @@ class Method(ABC):
         without_effect: Patterns of options that the method does not use.
         reads_nli: Whether it reads NLI pairs whatever the corpus.
         is_frozen: Whether the encoder stays as it is.
+        registries: Options of the module that are texts, and what they name.
         encoder: The encoder before the training; None for vectors.
         sentences: What is fitted on, in the order of the predictions.
         corpus: Its name.
@@ -62,6 +64,7 @@ class Method(ABC):
     without_effect: ClassVar[tuple[str, ...]] = ()
     reads_nli: ClassVar[bool] = False
     is_frozen: ClassVar[bool] = False
+    registries: ClassVar[Mapping[str, Registry[Any]]] = {}
 
     options: FitOptions
     tasks: Sequence[Task]
@@ -98,6 +101,19 @@ class Method(ABC):
     def shape(self) -> tuple[int, int]:
         """Shape of the predictions, ``(N, D)``."""
         return len(self.sentences), self.dim
+
+    @classmethod
+    def model_options(cls, options: FitOptions) -> dict[str, Any]:
+        """The hyper-parameters that are given; of two texts for the same thing one.
+
+        Raises:
+            UserError: If a text names nothing.
+        """
+        given = dict(options.model or {})
+        for name, registry in cls.registries.items():
+            if isinstance(given.get(name), str):
+                given[name] = registry.normalize(given[name], name)
+        return given
 
     @classmethod
     def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:

@@ -1,8 +1,8 @@
 """SimCSE as a LightningModule: contrastive training of an encoder."""
 
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice, check_used
 from flowbert.methods.examples import Examples
-from flowbert.methods.losses import ContrastiveLoss, InfoNCE
+from flowbert.methods.losses import LOSSES, ContrastiveLoss
 from flowbert.methods.masking import (
     predict_masked,
     prediction_loss,
@@ -24,8 +24,8 @@ from flowbert.methods.trained import (
     dropout_rates,
     with_network,
 )
+from flowbert.registry import Registry
 from flowbert.seeding import Stream
-from flowbert.training.settings import describe
 
 HEADS = ("mlp_train_only", "mlp", "none")
 _INIT_STD = 0.02  # as BERT starts its layers
@@ -62,8 +62,9 @@ class SimCSEModule(TrainedModule):
 
     Args:
         encoder: The encoder to train.
-        loss: Loss on anchors, positives and hard negatives; None for :class:`InfoNCE`. Checkpoints
-            do not contain it: give it to ``load_from_checkpoint``, too.
+        loss: Loss on anchors, positives and hard negatives, with its options: ``infonce`` (see
+            :class:`flowbert.methods.losses.InfoNCE`), ``infonce:temperature=0.1``, or the import
+            path of another, as in ``mypackage.losses.MyLoss:margin=0.2``.
         head: Dense layer and tanh above the encoder: ``mlp_train_only`` (left out of embeddings),
             ``mlp`` (kept, as the encoder's pooler; it needs pooling ``cls`` of the last layer), or
             ``none``.
@@ -86,7 +87,7 @@ class SimCSEModule(TrainedModule):
     def __init__(
         self,
         encoder: SentenceEncoder,
-        loss: ContrastiveLoss | None = None,
+        loss: str = "infonce",
         head: str = "mlp_train_only",
         mlm_weight: float = 0.0,
         mask_fraction: float | None = None,
@@ -102,8 +103,7 @@ class SimCSEModule(TrainedModule):
             given = {"mask_fraction": mask_fraction}
             check_used(given, (), "method simcse with mlm_weight 0")
         seed = self.hparams["seed"]
-        self.loss = InfoNCE() if loss is None else loss
-        self._described_loss = describe(self.loss)  # before it is trained
+        self.loss: ContrastiveLoss = LOSSES.make(loss, argument="loss")
         self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
@@ -111,10 +111,6 @@ class SimCSEModule(TrainedModule):
         self.starts_at_random = False
         if mlm_weight:
             self.predictor, self.starts_at_random = predictor_above(encoder, seed)
-
-    def model_settings(self) -> dict[str, Any]:
-        """What decides the module, the loss included."""
-        return {**super().model_settings(), "model.loss": self._described_loss}
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples without positives, or with which the training collapses."""
@@ -206,3 +202,4 @@ class SimCSEMethod(EncoderMethod):
 
     name = "simcse"
     module_class = SimCSEModule
+    registries: ClassVar[Mapping[str, Registry[Any]]] = {"loss": LOSSES}

@@ -15,7 +15,10 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.results import Results
 
 ANALYSIS_SUFFIX = ".analysis.json"
-_NOT_SHOWN = ("verdicts", "differences", "published", "time", "warnings")
+_NOT_SHOWN = (
+    *("verdicts", "differences", "published", "time", "warnings"),
+    "training",  # all hyper-parameters; those of the configuration are shown
+)
 _UNFINISHED = "There are no results yet: the run was interrupted, or has not ended."
 _T = TypeVar("_T")
 

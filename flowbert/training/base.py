@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.errors import UserError, check_choice
+from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import FastTraining
 from flowbert.training.optim import SCHEDULES, make_schedule
@@ -85,7 +86,7 @@ class TrainingModule(LightningModule):
     def __init__(self) -> None:
         super().__init__()
         # Lightning finds them in the calls of the constructors that led here.
-        self.save_hyperparameters(ignore=["encoder", "loss"])
+        self.save_hyperparameters(ignore=["encoder"])
         check_limits(**self.hparams)
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.invalid_reason: str | None = None
@@ -96,6 +97,12 @@ class TrainingModule(LightningModule):
         self._unchecked: list[tuple[int, Tensor]] = []
         self._gradients: dict[str, Tensor] = {}
         self._from_last_batch = False
+
+    @classmethod
+    def load_from_checkpoint(cls, *args: Any, **options: Any) -> Any:
+        """The module of a checkpoint, see Lightning; a file imports no code."""
+        with imports_refused():
+            return super().load_from_checkpoint(*args, **options)
 
     def configure_callbacks(self) -> list[Callback]:
         """Make training on a CPU fast."""

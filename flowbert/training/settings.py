@@ -106,9 +106,8 @@ def describe(value: Any) -> Any:
     """A value as JSON values: objects by their class and what they were made with.
 
     Example:
-        >>> from flowbert.methods.losses import InfoNCE
-        >>> describe(InfoNCE(0.1))
-        {'class': 'InfoNCE', 'temperature': 0.1, 'hard_negative_weight': 0.0}
+        >>> describe(nn.Dropout(0.1))
+        {'class': 'Dropout', 'p': 0.1, 'inplace': False}
     """
     # Some are texts and numbers, too, but no plain ones, which alone a checkpoint holds.
     if isinstance(value, Enum):
@@ -190,10 +189,7 @@ class Settings:
             if name in options:
                 described = {f"{group}.{name}": describe(options[name])}
                 check_settings({f"{group}.{name}": value}, described, self.path)
-        plain = {
-            name: value for name, value in own.items() if not isinstance(value, Mapping)
-        }
-        return plain | options
+        return own | options
 
 
 def check_settings(

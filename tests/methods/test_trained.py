@@ -19,7 +19,6 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.cpu import fast_training
 from flowbert.errors import UserError
-from flowbert.methods.losses import InfoNCE
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
@@ -79,7 +78,7 @@ class Gradients(Callback):
 def joint_step(method: str, folder: Path, **options: Any) -> dict[str, Tensor]:
     """Gradients of a batch of 16 examples of all processes together."""
     encoder = trainable()
-    given = {"loss": InfoNCE(0.05, 0.7)} if method == "simcse" else {}
+    given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
     module: TrainedModule = METHODS[method](encoder, dropout=0.0, **given)
     of = examples(method, 16, **({"positive": "entailment"} if given else {}))
     data = text_data(encoder, of, batch_size=16 // options.get("devices", 1))
