@@ -28,7 +28,7 @@ from flowbert.encoders.files import (
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest, digest_file, read_json, write_json
-from flowbert.maps import AnyMap, Output, Scale, load_map, map_name, save_map, steps_of
+from flowbert.maps import Map, Output, Scale, as_map, load_map, save_map
 
 ENCODER = "encoder.json"
 _SCALE = ".int8"
@@ -40,7 +40,8 @@ class Model:
 
     Args:
         encoder: The encoder; None for a map that was fitted on vectors.
-        map: The fitted map, or a pipeline of maps; None for the embeddings as they are.
+        map: The fitted map, or a pipeline of maps and transformers of scikit-learn; None for the
+            embeddings as they are.
         scale: What vectors of bytes are scaled by.
 
     Example:
@@ -51,17 +52,16 @@ class Model:
     """
 
     def __init__(
-        self, encoder: Any, map: AnyMap | None = None, scale: Scale | None = None
+        self, encoder: Any, map: Any = None, scale: Scale | None = None
     ) -> None:
         self.encoder = encoder
-        self.map = map
+        self.map = None if map is None else as_map(map)
         self.scale = scale
 
     @property
     def map_name(self) -> str:
         """Name of the map in files: ``flow``, ``whitening``, or ``raw``."""
-        steps = [] if self.map is None else steps_of(self.map)
-        return "+".join(step.name for step in steps) or "raw"
+        return "raw" if self.map is None else self.map.name
 
     def encode(
         self,
@@ -299,7 +299,7 @@ def find_model(path: str | Path) -> Path:
 
 def load_fitted(
     folder: Path, method: str | None = None
-) -> tuple[AnyMap | None, Scale | None]:
+) -> tuple[Map | None, Scale | None]:
     """A map of a model folder (None for ``raw``) and the scale of its bytes, if saved.
 
     Args:
@@ -319,9 +319,7 @@ def load_fitted(
     name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
     if name not in ("raw", *saved):
         # Tables name a map with its parameters.
-        named = {
-            map_name(load_map(folder / f"{stem}.safetensors")): stem for stem in saved
-        }
+        named = {load_map(folder / f"{stem}.safetensors").text: stem for stem in saved}
         name = named.get(name, name)
     if name not in ("raw", *saved):
         raise UserError(

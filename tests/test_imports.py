@@ -20,7 +20,6 @@ ORDER = (
 # Imports inside of functions that point up, each with its reason.
 LATER = {
     ("model", "exports"),  # Model.export is a short name of flowbert.export
-    ("training", "maps"),  # the baseline's name is its map's
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.pooling import parse_pooling
 from flowbert.errors import UserError
-from flowbert.maps import check_map, make_map
+from flowbert.maps import make_map
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
 
 NO_NUMBERS = ["1_0", "\uff11", "\u0663", "nan", "inf", "-Infinity", "1e400", "", "0x1"]
@@ -35,7 +35,7 @@ def test_whole_numbers() -> None:
 
 
 def open_map(text: str) -> None:
-    check_map(make_map(text), 16)
+    make_map(text).check(16)
 
 
 READERS: dict[str, Callable[[str], object]] = {

@@ -28,7 +28,7 @@ from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.files import locate, read_settings
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps import invalid_reason_of, make_map
+from flowbert.maps import make_map
 from flowbert.progress import bar
 from flowbert.vectors import EmbeddingCache
 
@@ -253,7 +253,7 @@ def _judge(
                 # A candidate is no choice yet.
                 warnings.simplefilter("ignore", FlowbertWarning)
                 fitted.fit(rows[0])
-            if invalid_reason_of(fitted) is None:
+            if fitted.invalid_reason is None:
                 whole, view, half, other = map(fitted.transform, rows)
                 by_views = cosine_statistics(whole, view)
                 by_halves = cosine_statistics(half, other)

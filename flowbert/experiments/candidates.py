@@ -5,11 +5,10 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from flowbert.data.files import as_list
 from flowbert.encoders import (
@@ -18,22 +17,20 @@ from flowbert.encoders import (
     is_sentence_transformer,
 )
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import digest, digest_tensors
+from flowbert.io import digest
 from flowbert.maps import (
-    AnyMap,
-    Chain,
-    Flow,
-    Foreign,
     Map,
     Raw,
+    SklearnTransformer,
+    as_map,
+    digest_state,
     is_map,
     make_map,
-    map_name,
-    steps_of,
 )
 from flowbert.model import Model, model_folder
 
-_SET_BY_FIT = ("random_state", "accelerator")
+# Parameters that a fit sets, and the arguments that say how.
+_SET_BY_FIT = {"random_state": "seeds", "accelerator": "device"}
 _OURS = "flowbert."
 
 
@@ -53,7 +50,7 @@ class Candidate:
     """
 
     name: str
-    map: AnyMap
+    map: Map
     fitted: bool = False
     corpus: str = "none"
     seed: int | None = None
@@ -68,12 +65,12 @@ class Candidate:
     @property
     def supervised(self) -> bool:
         """Whether it learns from labelled pairs."""
-        return any(step.supervised for step in steps_of(self.map))
+        return self.map.supervised
 
     @property
     def seeded(self) -> bool:
         """Whether the fit draws random numbers."""
-        return any(step.seeded for step in steps_of(self.map))
+        return self.map.seeded
 
     @cached_property
     def key(self) -> str:
@@ -92,15 +89,13 @@ class Candidate:
                     if name not in _SET_BY_FIT
                 },
             }
-            for step in steps_of(self.map)
+            for step in self.map.parts
         ]
 
     @property
     def lasting(self) -> bool:
         """Whether the parameters and the code of flowbert tell what it does, in any process."""
-        own = all(
-            type(step).__module__.startswith(_OURS) for step in steps_of(self.map)
-        )
+        own = all(type(step).__module__.startswith(_OURS) for step in self.map.parts)
         return own and self.token is None
 
     @cached_property
@@ -108,12 +103,12 @@ class Candidate:
         """Digest of each step of a fitted map."""
         if not self.fitted or self.token is not None:
             return []
-        return [digest_tensors(step.get_state()) for step in steps_of(self.map)]
+        return [digest_state(part.get_state()) for part in self.map.parts]
 
     @property
     def size(self) -> int | None:
         """Size of the vectors that a fitted map takes; None where it is not known."""
-        first = steps_of(self.map)[0]
+        first = self.map.parts[0]
         return getattr(first, "n_features_in_", None) if self.fitted else None
 
     def settings(self) -> dict[str, Any]:
@@ -186,59 +181,28 @@ def _named(text: str) -> Candidate:
 
 
 def _estimator(value: Any, name: str | None = None) -> Candidate:
-    steps = [_as_step(step) for step in steps_of(value)]
-    if None in steps or not steps:
-        raise UserError(
-            argument="methods",
-            received=value,
-            expected="maps, transformers of scikit-learn and models",
-        )
-    foreign = any(isinstance(step, Foreign) for step in steps)
-    made: AnyMap = value
-    if foreign:
-        made = steps[0] if len(steps) == 1 else Chain.of(*steps)
+    made = as_map(value)
+    foreign = any(isinstance(part, SklearnTransformer) for part in made.parts)
     token = secrets.token_hex(16) if foreign else None
-    name = map_name(made) if name is None else name
-    if type(made) is Raw or not all(map(_is_fitted, steps)):
+    name = made.text if name is None else name
+    if isinstance(made, Raw) or not made.is_fitted:
         check_unseeded(made)
         return Candidate(name, made, token=token)
     return Candidate(name, made, True, "given", token=token)
 
 
-def _as_step(step: Any) -> Any:
-    """A map as it is, a transformer of scikit-learn's kind as a map; None for anything else."""
-    if isinstance(step, Map):
-        return step
-    is_class = isinstance(step, type)
-    if is_class or not all(
-        hasattr(step, x) for x in ("fit", "transform", "get_params")
-    ):
-        return None
-    return Foreign(step)
-
-
-def check_unseeded(unfitted: AnyMap) -> None:
+def check_unseeded(unfitted: Map) -> None:
     """Refuse parameters that a fit here sets by itself.
 
     Raises:
-        UserError: If a flow has a ``random_state`` or an ``accelerator`` of its own.
+        UserError: If a map has a ``random_state`` or an ``accelerator`` of its own.
     """
-    for step in steps_of(unfitted):
-        if not isinstance(step, Flow):
-            continue
-        defaults = Flow()
-        for name, expected in (("random_state", "seeds"), ("accelerator", "device")):
-            if getattr(step, name) != getattr(defaults, name):
+    for part in unfitted.parts:
+        parameters = signature(type(part)).parameters
+        for name, argument in _SET_BY_FIT.items():
+            if name in parameters and getattr(part, name) != parameters[name].default:
                 raise UserError(
-                    f"received {name}={getattr(step, name)!r}; expected the argument "
-                    f"{expected} instead",
+                    f"received {name}={getattr(part, name)!r}; expected the argument "
+                    f"{argument} instead",
                     argument="methods",
                 )
-
-
-def _is_fitted(estimator: Map) -> bool:
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True

@@ -12,7 +12,6 @@ from flowbert.encoders import Encoder, unchanged
 from flowbert.errors import UserError
 from flowbert.experiments.candidates import Candidate
 from flowbert.io import digest
-from flowbert.maps import check_map
 from flowbert.tasks import Task
 
 Samples = Mapping[tuple[str, int], Corpus]
@@ -140,7 +139,7 @@ def plan_experiments(
     for encoder, candidate in itertools.product(encoders, candidates):
         own = candidate.encoder or encoder
         if candidate.needs_fit:
-            check_map(candidate.map, own.dim)
+            candidate.map.check(own.dim)
         elif candidate.size not in (None, own.dim):
             raise UserError(
                 (

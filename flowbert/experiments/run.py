@@ -24,15 +24,10 @@ from flowbert.experiments.results import Results
 from flowbert.io import digest
 from flowbert.maps import (
     AffineMap,
-    AnyMap,
-    Flow,
-    Foreign,
     LabelledPairs,
+    Map,
     Moments,
     Raw,
-    as_map,
-    invalid_reason_of,
-    steps_of,
 )
 from flowbert.progress import bar
 from flowbert.seeding import Stream
@@ -97,14 +92,14 @@ def run_experiments(
 
 
 def fit_map(
-    template: AnyMap,
+    template: Map,
     rows: Any,
     *,
     moments: Moments | None = None,
     pairs: LabelledPairs | None = None,
     seed: int | None = None,
     device: torch.device | str = "cpu",
-) -> tuple[AnyMap, str | None]:
+) -> tuple[Map, str | None]:
     """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
 
     Args:
@@ -122,15 +117,10 @@ def fit_map(
         UserError: If the map learns from labelled pairs and there are none.
     """
     check_unseeded(template)
-    fitted: Any = as_map(clone(template))
-    for step in steps_of(fitted):
-        step.check_pairs(pairs)
-    for step in steps_of(fitted):
-        if isinstance(step, Flow):
-            accelerator = _ACCELERATORS[torch.device(device).type]
-            step.set_params(random_state=seed or 0, accelerator=accelerator)
-        elif isinstance(step, Foreign) and step.seeded:
-            step.estimator.set_params(random_state=seed or 0)
+    fitted: Any = clone(template)
+    for part in fitted.parts:
+        part.check_pairs(pairs)
+        part.set_run_parameters(seed or 0, _ACCELERATORS[torch.device(device).type])
     try:
         if moments is not None:
             fitted.fit_moments(moments, pairs)
@@ -143,11 +133,11 @@ def fit_map(
 
 def fit_experiment(
     experiment: Experiment, encoded: "_Encoded", device: str | torch.device
-) -> tuple[AnyMap, str | None]:
+) -> tuple[Map, str | None]:
     """The experiment's map, and why it is undefined (None if it is not)."""
     candidate = experiment.candidate
     if candidate.fitted:
-        return candidate.map, invalid_reason_of(candidate.map)
+        return candidate.map, candidate.map.invalid_reason
     if experiment.corpus is None:
         return Raw().fit(torch.zeros(1, experiment.encoder.dim)), None
     affine = isinstance(candidate.map, AffineMap)
@@ -163,7 +153,7 @@ def fit_experiment(
 
 def measure_experiment(
     experiment: Experiment,
-    fitted: AnyMap,
+    fitted: Map,
     reason: str | None,
     vectors: Tensor,
     rows: Indices | None,

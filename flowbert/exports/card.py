@@ -9,8 +9,9 @@ from flowbert import __version__
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.results import Results
-from flowbert.maps import Raw, make_map, map_name, steps_of
+from flowbert.maps import Raw, make_map
 from flowbert.model import Model
+from flowbert.registry import imports_refused
 from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
@@ -68,7 +69,7 @@ def model_card(
         eval_results=measured or None,
     )
     settings: dict[str, Any] = model.encoder.describe() | model.encoder.columns()
-    used = "none" if model.map is None else map_name(model.map)
+    used = "none" if model.map is None else model.map.text
     settings |= {"encoder": base, "method": method, "map": used}
     template = files("flowbert.exports").joinpath(TEMPLATE).read_text(encoding="utf-8")
     card = ModelCard.from_template(
@@ -130,7 +131,7 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
         UserError: If no method, or more than one, may be the model.
     """
     names = list(results.frame["method"].unique())
-    random = trained or any(step.seeded for step in steps_of(model.map or Raw()))
+    random = trained or (model.map or Raw()).seeded
     if random and not own:
         raise UserError(
             f"received those of another run for {model.map_name}, whose training draws "
@@ -142,7 +143,7 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     elif own:
         found = [name for name in names if _kinds(name) == model.map_name]
     else:
-        wanted = "raw" if model.map is None else map_name(model.map)
+        wanted = "raw" if model.map is None else model.map.text
         found = [name for name in names if _canonical(name) == wanted]
     if len(found) != 1:
         raise UserError(
@@ -160,7 +161,8 @@ def _kinds(name: str) -> str:
 def _canonical(name: str) -> str:
     """A method's name with its options in order; the name itself if it is of no map."""
     try:
-        return map_name(make_map(name))
+        with imports_refused():
+            return make_map(name).text
     except UserError:
         return name
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.flows import AdditiveCoupling, Glow
-from flowbert.maps import AnyMap, Flow, affine_of, steps_of
+from flowbert.maps import Flow, Map
 
 
 class Affine(NamedTuple):
@@ -43,17 +43,17 @@ class CompiledMap:
         output: The last layer :math:`(A, c)`.
     """
 
-    def __init__(self, fitted: AnyMap, dim: int) -> None:
+    def __init__(self, fitted: Map, dim: int) -> None:
         self.dim = dim
         self.networks: list[tuple[Affine, Affine]] = []
         identity = torch.eye(dim, dtype=torch.float64)
         # Columns: x, then the hidden layers in the order of the couplings.
         self._state = Affine(identity, torch.zeros_like(identity[0]))
-        for step in steps_of(fitted):
+        for step in fitted.parts:
             if isinstance(step, Flow):
                 self._add_flow(step.flow_.cpu())
             else:
-                weight, bias = affine_of([step])
+                weight, bias = step.affine()
                 self._state = Affine(weight.T, bias).after(self._state)
         self.output = self._hidden_first(self._state)
 

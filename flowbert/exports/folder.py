@@ -22,7 +22,7 @@ from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.compiled import CompiledMap
 from flowbert.io import write_json
-from flowbert.maps import AnyMap, Flow, steps_of
+from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
 MODES = {
@@ -78,7 +78,7 @@ def encode_with_folder(folder: Path, sentences: Sequence[str]) -> Any:
     return opened.encode(list(sentences), show_progress_bar=False)
 
 
-def stock_modules(encoder: SentenceEncoder, fitted: AnyMap | None) -> list[Any]:
+def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
     """Modules after the transformer: layers averaged, tokens weighted and pooled, the map.
 
     Raises:
@@ -131,7 +131,7 @@ def _position_0(encoder: SentenceEncoder) -> Tensor:
     return weights
 
 
-def map_modules(fitted: AnyMap | None, dim: int, mode: str = "mean") -> list[Any]:
+def map_modules(fitted: Map | None, dim: int, mode: str = "mean") -> list[Any]:
     """Modules of a map of embeddings of size ``dim`` that ``Pooling`` has made in this mode.
 
     For each coupling the embedding is pooled anew and joined to the hidden layers so far. Those
@@ -174,8 +174,8 @@ def _dense(weight: Tensor, bias: Tensor, activation: nn.Module, **options: Any) 
     return layer
 
 
-def _flows(fitted: AnyMap | None) -> list[Flow]:
-    steps = [] if fitted is None else steps_of(fitted)
+def _flows(fitted: Map | None) -> list[Flow]:
+    steps = [] if fitted is None else fitted.parts
     return [step for step in steps if isinstance(step, Flow)]
 
 

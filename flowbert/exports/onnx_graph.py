@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.flows import Glow
-from flowbert.maps import AnyMap, Flow, affine_of, steps_of
+from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -107,16 +107,16 @@ def encode_with_onnx(
 
 
 class _Graph(nn.Module):
-    def __init__(self, encoder: SentenceEncoder, fitted: AnyMap | None) -> None:
+    def __init__(self, encoder: SentenceEncoder, fitted: Map | None) -> None:
         super().__init__()
         self.encoder = encoder.variant()
         self.encoder.frozen = False  # ONNX has no autocast, which a frozen one disables
         self.steps = nn.ModuleList()
-        for step in [] if fitted is None else steps_of(fitted):
+        for step in [] if fitted is None else fitted.parts:
             if isinstance(step, Flow):
                 self.steps.append(copy.deepcopy(step.flow_).float())
             else:
-                self.steps.append(_Affine(*affine_of([step])))
+                self.steps.append(_Affine(*step.affine()))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         features = {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -5,7 +5,7 @@ from typing import Any
 
 from flowbert.errors import UserError
 from flowbert.experiments.run import fit_map
-from flowbert.maps import AnyMap, LabelledPairs, check_map, make_map
+from flowbert.maps import LabelledPairs, Map, make_map
 from flowbert.methods.method import RowsMethod
 
 
@@ -27,9 +27,9 @@ class ClosedForm(RowsMethod):
     def open(self) -> None:
         """Load what is fitted on, and check the map for its vectors."""
         super().open()
-        check_map(self.map, self.dim)
+        self.map.check(self.dim)
 
-    def fit(self, pairs: LabelledPairs | None) -> AnyMap:
+    def fit(self, pairs: LabelledPairs | None) -> Map:
         """The fitted map.
 
         Raises:
@@ -44,4 +44,5 @@ class ClosedForm(RowsMethod):
         )
         if reason is not None:
             raise UserError(f"{self.options.method}: {reason}", argument="method")
-        return self.map
+        fitted: Map = self.map
+        return fitted

@@ -17,14 +17,7 @@ from flowbert.errors import UserError, check_choice, check_used
 from flowbert.experiments.compare import check_options
 from flowbert.fitting.closed_form import ClosedForm
 from flowbert.loggers import LOG_TO
-from flowbert.maps import (
-    MAPS,
-    AnyMap,
-    LabelledPairs,
-    check_map,
-    make_map,
-    steps_of,
-)
+from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, Method
 from flowbert.registry import imports_refused
 from flowbert.tasks import STS, Task, load_tasks
@@ -173,7 +166,7 @@ def _open(run: Prepared) -> None:
         warn_of_bfloat16()
     method.open()
     if run.baseline is not None:
-        check_map(run.baseline.map, method.dim)
+        run.baseline.map.check(method.dim)
     texts = [text for task in run.tasks for text in task.sentences]
     for subset in run.labels:
         texts += [*subset.sentences1, *subset.sentences2]
@@ -246,14 +239,14 @@ def load_tasks_of(options: FitOptions, split: str) -> list[Task]:
     )
 
 
-def closed_form(text: str) -> AnyMap:
+def closed_form(text: str) -> Map:
     """The map beside the flow.
 
     Raises:
         UserError: If it is none that is fitted in closed form.
     """
     made = make_map(text)
-    if any(step.seeded or step.name == "raw" for step in steps_of(made)):
+    if any(step.seeded or step.name == "raw" for step in made.parts):
         raise UserError(
             argument="baseline",
             received=text,
@@ -273,7 +266,7 @@ def _labels(
     learner = None if baseline is None else baseline.map
     if kind is ClosedForm:
         argument, text, learner = "method", options.method, make_map(options.method)
-    if learner is None or not any(step.supervised for step in steps_of(learner)):
+    if learner is None or not learner.supervised:
         return ()
     if not tasks:
         raise UserError(

@@ -1,7 +1,7 @@
 """What all maps of embeddings share: scikit-learn's contract, rows in and out, affine maps."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,17 +11,21 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError
 from flowbert.maps.moments import Moments
+from flowbert.maps.state import pack, unpack
 from flowbert.numbers import is_count
 from flowbert.registry import Registry
 from flowbert.vectors import Vectors
 
 _DTYPES = (np.float64, np.float32)
+# Attributes that every map may have beside those of its state.
+_SAVED = ("n_features_in_", "feature_names_in_", "invalid_reason_")
 
 LabelledPairs = tuple[Any, Any, Any]
 """Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``."""
@@ -36,11 +40,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
         seeded: Whether the fit draws random numbers (a parameter ``random_state``).
         supervised: Whether it learns from labelled pairs: ``fit`` wants ``pairs`` then.
+        state: Names of the fitted attributes, tensors and plain values, that make the fitted map:
+            they are saved and loaded.
+        not_saved: Names of fitted attributes that a loaded map is without.
     """
 
     size_parameter: ClassVar[str | None] = None
-    seeded: ClassVar[bool] = False
-    supervised: ClassVar[bool] = False
+    seeded: bool = False
+    supervised: bool = False
+    state: ClassVar[tuple[str, ...]] = ()
+    not_saved: ClassVar[tuple[str, ...]] = ()
     min_features: ClassVar[int] = 1
     min_samples: ClassVar[int] = 1
 
@@ -55,9 +64,36 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return MAPS.write(type(self), self.get_params(deep=False))
 
     @property
+    def parts(self) -> list["Map"]:
+        """The maps that it consists of: itself, or the steps of a chain."""
+        return [self]
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it can map rows."""
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return False
+        return True
+
+    @property
     def invalid_reason(self) -> str | None:
         """Why the fitted map is undefined, in one line; None if it is not."""
         return getattr(self, "invalid_reason_", None)
+
+    def check(self, dim: int) -> int:
+        """Check the parameters of all parts for rows of size ``dim``; the size of mapped rows.
+
+        Raises:
+            UserError: If one is not allowed; the message names the part.
+        """
+        for part in self.parts:
+            try:
+                dim = part.output_dim(dim)
+            except (UserError, TypeError) as error:
+                raise UserError(f"{part.text}: {error}", argument="methods") from error
+        return dim
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``; the size of the mapped rows.
@@ -67,7 +103,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return dim
 
-    def check(self, name: str, valid: bool, expected: str) -> None:
+    def require(self, name: str, valid: bool, expected: str) -> None:
         """Raise a UserError for the parameter ``name`` unless it is valid."""
         if not valid:
             raise UserError(
@@ -86,7 +122,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Check a parameter that counts directions, None for all; their number."""
         value = getattr(self, name)
         valid = value is None or is_count(value, 1, most)
-        self.check(name, valid, f"a whole number from 1 to {most}, or none")
+        self.require(name, valid, f"a whole number from 1 to {most}, or none")
         return most if value is None else int(value)
 
     @abstractmethod
@@ -99,17 +135,75 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             pairs: Vectors of labelled pairs and their scores; used where :attr:`supervised`.
         """
 
-    @abstractmethod
-    def get_state(self) -> dict[str, Tensor]:
-        """The fitted map as tensors."""
-
-    @abstractmethod
     def _apply(self, rows: Tensor) -> Tensor:
         """Map rows ``(n, D)``, float64."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _invert(self, rows: Tensor) -> Tensor:
         """Map rows ``(n, k)`` back, float64."""
+        raise NotImplementedError
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``.
+
+        Raises:
+            UserError: If the map is not affine.
+        """
+        raise UserError(f"{self.name}: is not affine; expected an affine map")
+
+    def get_state(self) -> dict[str, Any]:
+        """The fitted map as tensors and plain values by name: what :attr:`state` lists.
+
+        Raises:
+            UserError: If it holds an attribute that is not listed, or one that cannot be saved.
+        """
+        check_is_fitted(self)
+        listed = [*self.state, *(name for name in _SAVED if hasattr(self, name))]
+        other = set(self._fitted_attributes()) - {*listed, *self.not_saved}
+        if other:
+            raise UserError(
+                f"{self.name}: holds {', '.join(sorted(other))}; expected attributes that its "
+                "state or not_saved lists"
+            )
+        return pack({name: getattr(self, name) for name in listed})
+
+    def set_state(self, state: Mapping[str, Any]) -> Self:
+        """Restore what :meth:`get_state` gave, and forget whatever else was fitted. Returns self.
+
+        Raises:
+            UserError: If an attribute is missing or not listed.
+        """
+        values = unpack(state)
+        expected = {*self.state, *(name for name in _SAVED if name in values)}
+        if set(values) != expected:
+            raise UserError(
+                f"{self.name}: received the state {', '.join(sorted(values))}; expected "
+                f"{', '.join(sorted(expected))}"
+            )
+        for name in self._fitted_attributes():
+            delattr(self, name)
+        for name, value in values.items():
+            setattr(self, name, value)
+        return self
+
+    def _fitted_attributes(self) -> list[str]:
+        parameters = self.get_params(deep=False)
+        return [
+            name
+            for name in vars(self)
+            if name not in parameters and not name.startswith("_sklearn")
+        ]
+
+    def set_run_parameters(self, seed: int, accelerator: str) -> None:
+        """Set what a run decides, ``random_state`` and ``accelerator``, where it is a parameter."""
+        decided = {"random_state": seed, "accelerator": accelerator}
+        own = self.get_params(deep=False)
+        self.set_params(**{name: decided[name] for name in own if name in decided})
+
+    def saved_parameters(self) -> dict[str, Any]:
+        """The parameters of the loaded map."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters
 
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""
@@ -150,12 +244,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _row_blocks(self, X: Any, reset: bool = True) -> Iterator[Tensor]:
         """Checked blocks of the rows to fit on; vectors are read one by one."""
-        if isinstance(X, Vectors):
-            size: Any = X.shape[1]  # a property in a subclass
+        if isinstance(X, Vectors | Tensor):
+            size: Any = (check_rows(X) if isinstance(X, Tensor) else X).shape[1]
             self.n_features_in_ = size
+            if reset and hasattr(self, "feature_names_in_"):  # of an earlier frame
+                del self.feature_names_in_
+        if isinstance(X, Vectors):
             yield from map(torch.from_numpy, X.blocks())
         elif isinstance(X, Tensor):
-            self.n_features_in_ = check_rows(X).shape[1]
             yield from torch.split(X.detach(), BLOCK_ROWS)
         else:
             rows = validate_data(
@@ -190,7 +286,19 @@ class AffineMap(Map):
         center_: :math:`\mu`, ``(D,)``, float64.
         weight_: W, ``(D, k)``, float64.
         inverse_: (Pseudo-)inverse of W, ``(k, D)``, float64.
+        moments_: Moments of the rows, to which :meth:`partial_fit` adds. They hold the last rows
+            as they are, and are not saved.
     """
+
+    state: ClassVar[tuple[str, ...]] = ("center_", "weight_", "inverse_")
+    not_saved = ("moments_",)
+
+    @property
+    def invalid_reason(self) -> str | None:
+        """Why the fitted map is undefined, in one line; None if it is not."""
+        if hasattr(self, "moments_"):
+            self._solve_once()
+        return super().invalid_reason
 
     @abstractmethod
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
@@ -200,7 +308,9 @@ class AffineMap(Map):
         """Why the map solved from these moments is undefined; None if it is not."""
         return None
 
-    def few_rows(self, moments: Moments, directions: int, effect: str) -> str | None:
+    def too_few_rows(
+        self, moments: Moments, directions: int, effect: str
+    ) -> str | None:
         """Why a map of so few distinct rows is undefined; None if there are enough."""
         if directions < moments.distinct - 1:
             return None
@@ -228,12 +338,17 @@ class AffineMap(Map):
             moments = (moments or Moments(block.shape[1])).update(block)
         if moments is not None:
             self.moments_ = moments
-            self._solved = False
+            self._forget_solution()
         return self
+
+    def _forget_solution(self) -> None:
+        for name in (*self.state, "invalid_reason_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     def check_not_loaded(self) -> None:
         """Raise a UserError for a map of a file, which has no moments to add to."""
-        if hasattr(self, "_solved") and not hasattr(self, "moments_"):
+        if hasattr(self, "weight_") and not hasattr(self, "moments_"):
             raise UserError(
                 f"{self.name}: received further rows for a loaded map, which does not know those "
                 "that it was fitted on; expected a new fit"
@@ -249,6 +364,7 @@ class AffineMap(Map):
         self.output_dim(moments.dim)
         self.check_pairs(pairs)
         self.moments_ = moments
+        self._forget_solution()
         self.n_features_in_ = moments.dim
         if pairs is not None:
             self.learn(moments, pairs)
@@ -262,56 +378,38 @@ class AffineMap(Map):
         # A product rounds by the layout of its factors: the same before and after saving.
         self.center_, self.weight_, self.inverse_ = (x.contiguous() for x in solved)
         self.invalid_reason_ = self.check_fit(self.moments_)
-        self._solved = True
         return self
 
-    def _fitted(self) -> Self:
+    def _solve_once(self) -> Self:
         """Solve what :meth:`partial_fit` has added."""
-        return self if self._solved else self._solve()
+        return self if hasattr(self, "weight_") else self._solve()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_solved")
+        return hasattr(self, "weight_") or hasattr(self, "moments_")
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``."""
         check_is_fitted(self)
-        fitted = self._fitted()
+        fitted = self._solve_once()
         return fitted.weight_.clone(), -(fitted.center_ @ fitted.weight_)
 
     def _apply(self, rows: Tensor) -> Tensor:
-        fitted = self._fitted()
+        fitted = self._solve_once()
         return (rows - fitted.center_.to(rows.device)) @ fitted.weight_.to(rows.device)
 
     def _invert(self, rows: Tensor) -> Tensor:
-        fitted = self._fitted()
+        fitted = self._solve_once()
         return rows @ fitted.inverse_.to(rows.device) + fitted.center_.to(rows.device)
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._fitted().weight_.shape[1])
+        return int(self._solve_once().weight_.shape[1])
 
-    def get_state(self) -> dict[str, Tensor]:
-        """The fitted map as tensors."""
-        fitted = self._fitted()
-        return {
-            "center": fitted.center_.clone(),
-            "weight": fitted.weight_.clone(),
-            "inverse": fitted.inverse_.clone(),
-        }
-
-    def set_state(
-        self, state: dict[str, Tensor], invalid_reason: str | None = None
-    ) -> Self:
-        """Restore what :meth:`get_state` gave. Returns self."""
-        self.center_, self.weight_, self.inverse_ = (
-            state[name].clone() for name in ("center", "weight", "inverse")
-        )
-        if hasattr(self, "moments_"):  # of what was fitted before
-            del self.moments_
-        self.invalid_reason_ = invalid_reason
-        self.n_features_in_ = len(self.center_)
-        self._solved = True
-        return self
+    def get_state(self) -> dict[str, Any]:
+        """The fitted map as tensors and plain values by name."""
+        check_is_fitted(self)
+        self._solve_once()
+        return super().get_state()
 
 
 def check_rows(X: Any, name: str = "X") -> Any:

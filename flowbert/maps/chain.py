@@ -1,151 +1,235 @@
-"""Maps one after another as one map."""
+"""Maps one after another as one map, and what is taken for a map."""
 
-from typing import Any, Self, TypeAlias
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
+from sklearn import config_context
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from flowbert.maps.base import AffineMap, LabelledPairs, Map
+from flowbert.errors import UserError
+from flowbert.maps.base import MAPS, LabelledPairs, Map
+from flowbert.maps.transformer import SklearnTransformer
+from flowbert.registry import imports_refused
 from flowbert.vectors import Vectors
 
+# A plus sign inside a number (1e+3) separates nothing.
+_JOINT = re.compile(r"\+(?=\s*[A-Za-z])")
 
-class Chain(Pipeline):
-    """A pipeline of maps that is fitted step by step, with labelled pairs where a step learns.
 
-    Each step is fitted on the rows, and learns from the pairs, that the steps before it have
-    mapped.
+class Chain(_BaseComposition, Map):
+    """Maps one after another; each is fitted on what those before it have mapped.
+
+    Parameters of a step are ``STEP__PARAMETER``, as in a pipeline of scikit-learn.
+
+    Args:
+        steps: Names and maps, as in a pipeline.
 
     Example:
         >>> from flowbert.maps import Whitening
-        >>> Chain.of(Whitening(n_components=4), Whitening()).name
-        'whitening+whitening'
+        >>> chain = Chain.of(Whitening(n_components=4), Whitening())
+        >>> chain.text, chain.set_params(**{"whitening-2__exponent": -0.4}).text
+        ('whitening-4+whitening', 'whitening-4+whitening:exponent=-0.4')
     """
 
+    def __init__(self, steps: Sequence[tuple[str, Map]]) -> None:
+        self.steps = steps
+
     @classmethod
-    def of(cls, *steps: Map) -> Self:
-        """The chain of these maps."""
-        return cls(make_pipeline(*steps).steps)
+    def of(cls, *parts: Map) -> Self:
+        """The chain of these maps, whose classes name the steps."""
+        return cls(make_pipeline(*parts).steps)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The steps, and with ``deep`` the maps and their parameters by the names of the steps."""
+        parameters: dict[str, Any] = self._get_params("steps", deep=deep)
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set steps, or parameters of a step by ``STEP__PARAMETER``. Returns self."""
+        self._set_params("steps", **parameters)
+        return self
 
     @property
-    def maps(self) -> list[Map]:
-        """The steps."""
-        return [step for _, step in self.steps]
+    def parts(self) -> list[Map]:
+        """The maps, in order."""
+        return [part for _, step in self.steps for part in step.parts]
 
     @property
     def name(self) -> str:
-        """Names of the steps."""
-        return "+".join(step.name for step in self.maps)
+        """Names of the parts."""
+        return "+".join(part.name for part in self.parts)
 
     @property
-    def seeded(self) -> bool:
-        """Whether a step draws random numbers."""
-        return any(step.seeded for step in self.maps)
+    def text(self) -> str:
+        """Texts of the parts, as :func:`make_map` reads them."""
+        return "+".join(part.text for part in self.parts)
 
     @property
-    def supervised(self) -> bool:
-        """Whether a step learns from labelled pairs."""
-        return any(step.supervised for step in self.maps)
+    def seeded(self) -> bool:  # type: ignore[override]
+        """Whether a part draws random numbers."""
+        return any(part.seeded for part in self.parts)
+
+    @property
+    def supervised(self) -> bool:  # type: ignore[override]
+        """Whether a part learns from labelled pairs."""
+        return any(part.supervised for part in self.parts)
 
     @property
     def invalid_reason(self) -> str | None:
         """Why the fitted chain is undefined, in one line; None if it is not."""
-        reasons = (step.invalid_reason for step in self.maps)
-        return next(
-            (
-                invalid_reason
-                for invalid_reason in reasons
-                if invalid_reason is not None
-            ),
-            None,
-        )
+        reasons = (part.invalid_reason for part in self.parts)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Size of the rows that it was fitted on."""
+        size: int = self.parts[0].n_features_in_
+        return size
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of the columns of the frame that it was fitted on."""
+        return self.parts[0].feature_names_in_
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns of the last part."""
+        check_is_fitted(self)
+        return self.parts[-1].get_feature_names_out()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return all(part.is_fitted for part in self.parts)
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters of all steps for rows of size ``dim``; the size of mapped rows."""
-        for step in self.maps:
-            dim = step.output_dim(dim)
+        """Check the parameters of all parts for rows of size ``dim``; the size of mapped rows."""
+        for part in self.parts:
+            dim = part.output_dim(dim)
         return dim
 
-    def fit(
-        self, X: Any, y: Any = None, pairs: LabelledPairs | None = None, **params: Any
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self.
 
         Args:
             X: Rows to fit on.
             y: Nothing.
             pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``; needed
-                where a step learns from them.
-            **params: None are known.
+                where a part learns from them.
 
         Raises:
-            UserError: If a step learns from labelled pairs and there are none.
+            UserError: If a part learns from labelled pairs and there are none.
         """
-        if params:
-            raise TypeError(f"fit: received {', '.join(params)}; expected X and pairs")
-        for number, step in enumerate(self.maps):
-            if number:
-                before = self.maps[number - 1]
-                # Lazy rows are read whole only where they are mapped.
-                X = before.transform(X[:] if isinstance(X, Vectors) else X)
-                if pairs is not None:
-                    left, right, scores = pairs
-                    pairs = before.transform(left), before.transform(right), scores
-            step.fit(X, pairs=pairs)
+        with config_context(transform_output="default"):
+            for number, part in enumerate(self.parts):
+                if number:
+                    before = self.parts[number - 1]
+                    # Vectors are in memory only where they are mapped.
+                    X = before.transform(X[:] if isinstance(X, Vectors) else X)
+                    if pairs is not None:
+                        left, right, scores = pairs
+                        pairs = before.transform(left), before.transform(right), scores
+                part.fit(X, pairs=pairs)
         return self
 
-    def fit_transform(
-        self, X: Any, y: Any = None, pairs: LabelledPairs | None = None, **params: Any
-    ) -> Any:
-        """Fit on rows ``(N, D)``, and map them to ``(N, k)``."""
-        return self.fit(X, y, pairs, **params).transform(X)
+    def transform(self, X: Any) -> Any:
+        """Map rows ``(N, D)`` to ``(N, k)``."""
+        check_is_fitted(self)
+        with config_context(transform_output="default"):
+            for part in self.parts:
+                X = part.transform(X)
+        return X
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the chain reduces."""
+        check_is_fitted(self)
+        for part in reversed(self.parts):
+            X = part.inverse_transform(X)
+        return X
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``.
 
         Raises:
-            TypeError: If a step is not affine.
+            UserError: If a part is not affine.
         """
-        parts = []
-        for step in self.maps:
-            if not isinstance(step, AffineMap):
-                raise TypeError(f"{step.name} is not affine")
-            parts.append(step.affine())
-        weight, bias = parts[0]
-        for own_weight, own_bias in parts[1:]:
+        (weight, bias), *others = (part.affine() for part in self.parts)
+        for own_weight, own_bias in others:
             weight, bias = weight @ own_weight, bias @ own_weight + own_bias
         return weight, bias
 
-    def get_state(self) -> dict[str, Tensor]:
-        """The fitted steps as tensors."""
+    def get_state(self) -> dict[str, Any]:
+        """The fitted parts as tensors and plain values, by ``NUMBER.NAME``."""
         return {
             f"{number}.{name}": value
-            for number, step in enumerate(self.maps)
-            for name, value in step.get_state().items()
+            for number, part in enumerate(self.parts)
+            for name, value in part.get_state().items()
         }
 
-    def set_state(
-        self, state: dict[str, Tensor], invalid_reason: str | None = None
-    ) -> Self:
-        """Restore what :meth:`get_state` gave; all steps are affine. Returns self."""
-        for number, step in enumerate(self.maps):
-            if not isinstance(step, AffineMap):
-                raise TypeError(f"{step.name} is not affine")
-            prefix = f"{number}."
-            own = {
-                name.removeprefix(prefix): value
-                for name, value in state.items()
-                if name.startswith(prefix)
-            }
-            step.set_state(own, invalid_reason)
+    def set_state(self, state: Mapping[str, Any]) -> Self:
+        """Restore what :meth:`get_state` gave. Returns self."""
+        for number, part in enumerate(self.parts):
+            part.set_state(state_of_part(state, number))
         return self
 
 
-AnyMap: TypeAlias = Map | Pipeline
-"""A map, or a pipeline of maps."""
+def state_of_part(state: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The state of one part of a chain."""
+    prefix = f"{number}."
+    return {
+        name.removeprefix(prefix): value
+        for name, value in state.items()
+        if name.startswith(prefix)
+    }
 
 
-def as_map(fitted: AnyMap) -> Map | Chain:
-    """A map as it is, and a pipeline of maps as a chain of the same steps."""
-    if isinstance(fitted, Pipeline) and not isinstance(fitted, Chain):
-        return Chain(fitted.steps)
-    return fitted
+def as_map(value: Any) -> Map:
+    """A map as it is; a pipeline as a chain of its steps, a scikit-learn transformer as a map.
+
+    Raises:
+        UserError: If it is something else.
+    """
+    if isinstance(value, Map):
+        return value
+    if isinstance(value, Pipeline):
+        steps = [step for _, step in value.steps if step not in (None, "passthrough")]
+        if steps:
+            return Chain.of(*map(as_map, steps))
+    elif not isinstance(value, type) and all(
+        hasattr(value, method) for method in ("fit", "transform", "get_params")
+    ):
+        return SklearnTransformer(value)
+    raise UserError(
+        argument="methods",
+        received=value,
+        expected="maps, transformers of scikit-learn and models",
+    )
+
+
+def make_map(text: str) -> Map:
+    """A new map from ``name[-NUMBER][:option=value]...``, or a chain of several joined by ``+``.
+
+    Args:
+        text: Such as ``whitening-128:shrinkage=0.1`` or ``whitening-64+flow:epochs=1``; a name may
+            be an import path, ``mypackage.maps.MyMap``.
+
+    Raises:
+        UserError: If a name or option is unknown.
+
+    Example:
+        >>> make_map("whitening-128:shrinkage=0.1")
+        Whitening(n_components=128, shrinkage=0.1)
+    """
+    parts = [MAPS.make(part, argument="methods") for part in _JOINT.split(text)]
+    return parts[0] if len(parts) == 1 else Chain.of(*parts)
+
+
+def is_map(text: str) -> bool:
+    """Whether a text names a map; no module is imported to see."""
+    try:
+        with imports_refused():
+            make_map(text)
+    except UserError:
+        return False
+    return True

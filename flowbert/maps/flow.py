@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.flows import Glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.numbers import is_count, is_number
 from flowbert.vectors import Vectors
@@ -63,6 +62,7 @@ class Flow(Map):
     """
 
     seeded = True
+    state = ("flow_", "seed_")
     min_samples = 2
 
     levels: int = 2
@@ -96,13 +96,13 @@ class Flow(Map):
         from flowbert.methods import FlowModule
 
         for name, value in self.get_params(deep=False).items():
-            self.check(name, not isinstance(value, bool), "a number or a name")
+            self.require(name, not isinstance(value, bool), "a number or a name")
         epochs, steps = self.epochs, self.steps
         whole = epochs is None or epochs <= 1 or epochs == int(epochs)
         valid = epochs is None or (is_number(epochs, 1e-9, 1e9) and whole)
-        self.check("epochs", valid, "a whole number, or a share of one epoch")
+        self.require("epochs", valid, "a whole number, or a share of one epoch")
         valid = steps is None or is_count(steps, 1, np.inf)
-        self.check("steps", valid, "a whole number of at least 1")
+        self.require("steps", valid, "a whole number of at least 1")
         if epochs is not None and steps is not None:
             raise UserError(
                 f"received {steps} and epochs {epochs}; expected one of them",
@@ -142,7 +142,7 @@ class Flow(Map):
             ) as trainer,
         ):
             trainer.fit(module, datamodule=data)
-        return self.set_flow(module.flow, module.invalid_reason)
+        return self._hold(module)
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
@@ -153,22 +153,19 @@ class Flow(Map):
         }
         made = cls(**parameters, random_state=module.hparams["seed"])
         made.seed_ = module.hparams["seed"]
-        return made.set_flow(module.flow, module.invalid_reason)
+        return made._hold(module)
 
-    def set_flow(self, flow: Glow, invalid_reason: str | None = None) -> Self:
-        """Use a copy of a fitted flow. Returns self."""
-        own = copy.deepcopy(flow).to("cpu", torch.float64)
+    def _hold(self, module: Any) -> Self:
+        """Take a copy of the flow of a trained module."""
+        own = copy.deepcopy(module.flow).to("cpu", torch.float64)
         self.flow_ = own.eval().requires_grad_(False)
-        self.invalid_reason_ = invalid_reason
-        self.n_features_in_ = flow.dim
+        self.invalid_reason_ = module.invalid_reason
+        self.n_features_in_ = own.dim
         return self
 
-    def get_state(self) -> dict[str, Tensor]:
-        """The fitted flow as tensors; float32, as it was trained."""
-        return {
-            name: value.float() if value.is_floating_point() else value.clone()
-            for name, value in self.flow_.cpu().state_dict().items()
-        }
+    def saved_parameters(self) -> dict[str, Any]:
+        """The parameters, with the seed that was drawn from ``random_state``."""
+        return super().saved_parameters() | {"random_state": self.seed_}
 
     def _apply(self, rows: Tensor) -> Tensor:
         with torch.no_grad():
@@ -177,7 +174,8 @@ class Flow(Map):
 
     def _invert(self, rows: Tensor) -> Tensor:
         with torch.no_grad():
-            return self.flow_.to(rows.device).inverse(rows)[0]
+            back: Tensor = self.flow_.to(rows.device).inverse(rows)[0]
+        return back
 
     def score_samples(self, X: Any) -> Any:
         """Log density of each row in nats: ``(N,)``."""

@@ -51,7 +51,7 @@ class RemoveDirections(AffineMap):
         """Check the parameters; the size stays, removed directions are zero."""
         self._count(dim)
         valid = isinstance(self.standardize, bool)
-        self.check("standardize", valid, "true or false")
+        self.require("standardize", valid, "true or false")
         return dim
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,7 +71,9 @@ class RemoveDirections(AffineMap):
     def check_fit(self, moments: Moments) -> str | None:
         """Without all the directions that few sentences span, nothing of them is left."""
         count = self._count(moments.dim)
-        return self.few_rows(moments, count, f"is nothing without {count} directions")
+        return self.too_few_rows(
+            moments, count, f"is nothing without {count} directions"
+        )
 
 
 @MAPS.register("learned-removal")
@@ -100,6 +102,7 @@ class LearnedRemoval(AffineMap):
 
     size_parameter = "n_directions"
     supervised = True
+    state = (*AffineMap.state, "weights_")
 
     n_directions: int | None = None
     penalty: float = 0.0
@@ -109,8 +112,8 @@ class LearnedRemoval(AffineMap):
         """Check the parameters; the size stays."""
         self.check_count("n_directions", dim)
         valid = is_number(self.penalty, 0, np.inf) and np.isfinite(self.penalty)
-        self.check("penalty", valid, "a number of at least 0")
-        self.check("center", isinstance(self.center, bool), "true or false")
+        self.require("penalty", valid, "a number of at least 0")
+        self.require("center", isinstance(self.center, bool), "true or false")
         return dim
 
     def fit_pairs(self, left: Any, right: Any, scores: Any) -> Self:
@@ -159,13 +162,6 @@ class LearnedRemoval(AffineMap):
             options=_CONVERGED,
         )
         self.weights_ = torch.tensor(found.x, dtype=torch.float64)
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add rows ``(N, D)``, of which :meth:`fit_pairs` learns afterwards. Returns self."""
-        super().partial_fit(X)
-        if hasattr(self, "weights_"):  # learned for the directions of fewer rows
-            del self.weights_
-        return self
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The map of the learned weights.

@@ -120,10 +120,13 @@ class KernelMap(AffineMap):
             )
         if not (np.isfinite(weight).all() and np.isfinite(shift).all()):
             raise ValueError("received NaN or infinity; expected finite numbers")
-        arrays = {"center": -shift, "weight": weight, "inverse": np.linalg.pinv(weight)}
-        return cls().set_state(
-            {name: torch.from_numpy(array) for name, array in arrays.items()}
-        )
+        arrays = {
+            "center_": -shift,
+            "weight_": weight,
+            "inverse_": np.linalg.pinv(weight),
+        }
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return cls().set_state({**tensors, "n_features_in_": len(shift)})
 
     @classmethod
     def read(cls, path: str | Path, scale: float = 1.0) -> Self:

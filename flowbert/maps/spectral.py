@@ -30,10 +30,10 @@ class SpectralMap(AffineMap):
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the number of directions."""
         valid = self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1)
-        self.check("shrinkage", valid, "a number in [0, 1] or oas")
-        self.check("exponent", is_number(self.exponent, -1, 0), "a number in [-1, 0]")
+        self.require("shrinkage", valid, "a number in [0, 1] or oas")
+        self.require("exponent", is_number(self.exponent, -1, 0), "a number in [-1, 0]")
         valid = is_number(self.rank_tolerance, 0, 1) and self.rank_tolerance < 1
-        self.check("rank_tolerance", valid, "a number in [0, 1)")
+        self.require("rank_tolerance", valid, "a number in [0, 1)")
         return self.check_count("n_components", dim)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,7 +75,7 @@ class SpectralMap(AffineMap):
             return None
         # The trace of a projection.
         rank = round(float((self.weight_ * self.inverse_.T).sum()))
-        return self.few_rows(moments, rank, "makes all of them equally similar")
+        return self.too_few_rows(moments, rank, "makes all of them equally similar")
 
     def _shrinkage(self, moments: Moments) -> float:
         if isinstance(self.shrinkage, str):

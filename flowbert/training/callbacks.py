@@ -39,9 +39,8 @@ class WhiteningBaseline(Callback):
     @property
     def name(self) -> str:
         """Name in tables: the map with its parameters."""
-        from flowbert.maps import map_name
-
-        return map_name(self.map)
+        text: str = self.map.text
+        return text
 
     @property
     def state_key(self) -> str:
@@ -68,14 +67,12 @@ class WhiteningBaseline(Callback):
     on_validation_start = on_test_start = on_fit_start
 
     def state_dict(self) -> dict[str, Any]:
-        """The fitted map as tensors."""
-        if not self._fitted:
-            return {}
-        return {"map": self.map.get_state(), "invalid_reason": self.map.invalid_reason}
+        """The state of the fitted map."""
+        return {"map": self.map.get_state()} if self._fitted else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the fitted map."""
-        self.map.set_state(state_dict["map"], state_dict["invalid_reason"])
+        self.map.set_state(state_dict["map"])
         self._fitted = True
 
 

@@ -27,7 +27,7 @@ from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.exports import export
 from flowbert.exports.folder import encode_with_folder
-from flowbert.maps import load_map, make_map, save_map, steps_of
+from flowbert.maps import load_map, make_map, save_map
 from flowbert.model import Model
 from flowbert.tasks import STS, load_task
 from flowbert.vectors import EmbeddingCache
@@ -206,7 +206,7 @@ def unless_refused(way: Callable[..., Any], *given: Any) -> Any:
 
 def file_name(method: str) -> str:
     """Name of a map in a model's folder: those of its steps."""
-    return "+".join(step.name for step in steps_of(make_map(method)))
+    return "+".join(step.name for step in make_map(method).parts)
 
 
 class Interrupt(Callback):

@@ -131,7 +131,10 @@ def test_fits_without_meaning_have_a_reason() -> None:
         (["zca", make_map("zca")], "methods: received zca, zca; expected each name"),
         ({"a": 3}, "methods: received 3"),
         ([LinearRegression()], r"methods: received LinearRegression\(\)"),
-        ([make_pipeline(Whitening(), LinearRegression())], "methods: received Pipe"),
+        (
+            [make_pipeline(Whitening(), LinearRegression())],
+            "methods: received LinearReg",
+        ),
         ([None], "methods: received None"),
     ],
 )

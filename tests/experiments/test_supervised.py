@@ -11,7 +11,7 @@ from experiments.small import WordSums
 from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.run import fit_map
-from flowbert.maps import load_map, make_map, save_map, steps_of
+from flowbert.maps import load_map, make_map, save_map
 from flowbert.tasks import load_task
 from flowbert.tasks.labels import embed_labels, load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
@@ -42,7 +42,7 @@ def test_all_ways_give_one_figure(
     whole: Any = make_map(method)
     whole.fit(rows, pairs=labelled)
     mapped, (left, right, scores) = rows, labelled
-    by_step = steps_of(make_map(method))
+    by_step = make_map(method).parts
     for step in by_step:
         step.fit(mapped, pairs=(left, right, scores))
         mapped, left, right = map(step.transform, (mapped, left, right))

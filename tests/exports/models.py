@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.pipeline import make_pipeline
 
 from encoders.tiny import WORDS, tiny_network, word_tokenizer
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.flows import Glow
-from flowbert.maps import MAPS, AnyMap, Flow, make_map, steps_of
+from flowbert.maps import MAPS, Chain, Flow, Map, make_map
+from flowbert.maps.state import pack
 from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
@@ -44,14 +44,13 @@ def moved_flow(rows: Any, **options: Any) -> Flow:
     with torch.no_grad():
         for parameter in flow.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
-    made = Flow().set_flow(flow)
-    made.seed_ = 0
-    return made
+    values = {"flow_": flow, "seed_": 0, "n_features_in_": flow.dim}
+    return Flow().set_state(pack(values))
 
 
-def fit_map(name: str, rows: Any) -> AnyMap:
+def fit_map(name: str, rows: Any) -> Map:
     """A map that is fitted step by step; no flow is trained."""
-    steps: list[Any] = steps_of(make_map(name))
+    steps: list[Any] = make_map(name).parts
     for number, step in enumerate(steps):
         if isinstance(step, Flow):
             options = {name: getattr(step, name) for name in OF_FLOW}
@@ -59,7 +58,7 @@ def fit_map(name: str, rows: Any) -> AnyMap:
         else:
             fit(step, rows)
         rows = steps[number].transform(rows)
-    fitted: AnyMap = steps[0] if len(steps) == 1 else make_pipeline(*steps)
+    fitted: Map = steps[0] if len(steps) == 1 else Chain.of(*steps)
     return fitted
 
 

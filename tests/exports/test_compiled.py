@@ -4,13 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.pipeline import make_pipeline
 from torch import Tensor
 
 from exports.models import AFFINE, moved_flow
 from flowbert.exports.compiled import CompiledMap
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
-from flowbert.maps import AnyMap, KernelMap, Whitening, make_map
+from flowbert.maps import Chain, KernelMap, Map, Whitening, make_map
 from helpers import fit
 
 TOLERANCE = 1e-9
@@ -36,7 +35,7 @@ def apply(compiled: CompiledMap, x: Tensor) -> Tensor:
     return torch.cat([hidden, x], dim=1) @ weight.T + bias
 
 
-def check(fitted: AnyMap, dim: int = 16) -> CompiledMap:
+def check(fitted: Map, dim: int = 16) -> CompiledMap:
     x = rows(7, dim)
     compiled = CompiledMap(fitted, dim)
     expected = fitted.transform(x)
@@ -78,5 +77,5 @@ def test_a_chain() -> None:
     flow = moved_flow(whitening.transform(rows()), levels=2, depth=2, width=4)
     other = moved_flow(rows(dim=9), levels=1, depth=1, width=3)
     kernel = KernelMap.of(rows(9).numpy()[:, :5], rows(1, 9)[0].numpy())
-    chain = make_pipeline(whitening, flow, other, kernel)
+    chain = Chain.of(whitening, flow, other, kernel)
     assert len(check(chain).networks) == 5

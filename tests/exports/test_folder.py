@@ -23,7 +23,7 @@ from flowbert.encoders import SentenceEncoder, WordVectors, load_encoder
 from flowbert.errors import UserError
 from flowbert.exports import FORMATS, export
 from flowbert.exports.folder import MODES, encode_with_folder, stock_modules
-from flowbert.maps import AnyMap, Scale
+from flowbert.maps import Map, Scale
 from flowbert.model import Model
 from helpers import use_hub_cache
 
@@ -52,7 +52,7 @@ def bert(folder: Path) -> SentenceEncoder:
 
 
 @pytest.fixture(scope="module")
-def maps(bert: SentenceEncoder) -> dict[str, AnyMap | None]:
+def maps(bert: SentenceEncoder) -> dict[str, Map | None]:
     rows = bert.encode(TEXTS)
     return {"none": None} | {name: fit_map(name, rows) for name in (*AFFINE, *CHAINS)}
 
@@ -72,7 +72,7 @@ def test_every_map_after_every_layers_and_pooling(
     pooling: str,
     layers: str,
     bert: SentenceEncoder,
-    maps: dict[str, AnyMap | None],
+    maps: dict[str, Map | None],
     transformer: Any,
 ) -> None:
     encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)

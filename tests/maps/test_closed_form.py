@@ -19,11 +19,7 @@ from flowbert.maps import (
     Standardization,
     Truncation,
     Whitening,
-    affine_of,
-    check_map,
     make_map,
-    map_name,
-    steps_of,
 )
 from flowbert.maps.moments import Moments
 from helpers import rows
@@ -311,11 +307,11 @@ def test_kernels_that_cannot_be_read(content: str, tmp_path: Path) -> None:
     ],
 )
 def test_names_of_maps_are_their_specifications(text: str) -> None:
-    assert map_name(make_map(text)) == text
+    assert make_map(text).text == text
 
 
 def test_a_plus_sign_in_a_number_joins_nothing() -> None:
-    assert len(steps_of(make_map("learned-removal:penalty=1e+3"))) == 1
+    assert len(make_map("learned-removal:penalty=1e+3").parts) == 1
 
 
 @pytest.mark.parametrize(
@@ -337,16 +333,16 @@ def test_specifications_that_are_wrong(text: str, names: list[str]) -> None:
 
 
 def test_parameters_are_checked_along_a_chain() -> None:
-    check_map(make_map("whitening-6+truncation-6"), 8)
+    assert make_map("whitening-6+truncation-6").check(8) == 6
     with pytest.raises(UserError, match="truncation-7: n_components: received 7"):
-        check_map(make_map("whitening-6+truncation-7"), 8)
+        make_map("whitening-6+truncation-7").check(8)
     with pytest.raises(UserError, match="shrinkage"):
-        check_map(make_map("whitening:shrinkage=much"), 8)
+        make_map("whitening:shrinkage=much").check(8)
 
 
 def test_affine_maps_join_to_one() -> None:
     chain = make_map("whitening-6:shrinkage=0.2+standardization+nulling-1")
-    weight, bias = affine_of(steps_of(chain.fit(X)))
+    weight, bias = chain.fit(X).affine()
     np.testing.assert_allclose(
         chain.transform(X), X @ weight.numpy() + bias.numpy(), atol=1e-9
     )

@@ -1,4 +1,4 @@
-"""scikit-learn's own transformers as maps of a comparison."""
+"""Transformers of scikit-learn, and of its kind, as maps."""
 
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from flowbert.maps.base import LabelledPairs, Map, check_rows
 from flowbert.vectors import Vectors
 
 
-class Foreign(Map):
+class SklearnTransformer(Map):
     """A transformer of scikit-learn, or of its kind, as a map; it is fitted and applied as it is.
 
     Args:
@@ -21,7 +21,7 @@ class Foreign(Map):
 
     Example:
         >>> from sklearn.decomposition import PCA
-        >>> Foreign(PCA(n_components=2)).name
+        >>> SklearnTransformer(PCA(n_components=2)).name
         'PCA(n_components=2)'
     """
 
@@ -42,6 +42,11 @@ class Foreign(Map):
     def seeded(self) -> bool:  # type: ignore[override]
         """Whether a seed is to be given: there is a ``random_state``, and it is None."""
         return self.estimator.get_params().get("random_state", 0) is None
+
+    def set_run_parameters(self, seed: int, accelerator: str) -> None:
+        """Set the ``random_state`` of the transformer, where it is None."""
+        if self.seeded:
+            self.estimator.set_params(random_state=seed)
 
     @property
     def n_features_in_(self) -> int | None:
@@ -94,7 +99,7 @@ class Foreign(Map):
             return mapped
         return torch.from_numpy(np.array(mapped)).to(rows.device, rows.dtype)
 
-    def get_state(self) -> dict[str, Tensor]:
+    def get_state(self) -> dict[str, Any]:
         """Refuse: the transformer is saved by its own library.
 
         Raises:

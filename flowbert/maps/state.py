@@ -1,0 +1,82 @@
+"""The state of a fitted map as named tensors and plain values, for files and checkpoints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flowbert.errors import UserError
+from flowbert.flows import Glow
+from flowbert.io import digest, digest_tensors
+
+
+def pack(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors and plain values of fitted attributes.
+
+    A flow is its configuration, and its tensors under ``NAME.PARAMETER``; names of features are a
+    list.
+
+    Raises:
+        UserError: If a value is of another kind.
+    """
+    packed: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Glow):
+            packed[name] = dict(value.config)
+            for key, tensor in value.state_dict().items():
+                packed[f"{name}.{key}"] = _shortest(tensor)
+        elif isinstance(value, Tensor):
+            packed[name] = value.detach().cpu().clone()
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            packed[name] = [str(each) for each in value]
+        elif is_plain(value):
+            packed[name] = value
+        else:
+            raise UserError(
+                argument=name,
+                received=type(value).__name__,
+                expected="a tensor, a flow, a number, text, true, false or none to save",
+            )
+    return packed
+
+
+def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
+    """The fitted attributes that :func:`pack` was given; flows are in float64."""
+    values: dict[str, Any] = {}
+    for name, value in packed.items():
+        if isinstance(value, dict):
+            flow = Glow(**value).double()
+            parameters = {
+                key.removeprefix(f"{name}."): tensor
+                for key, tensor in packed.items()
+                if key.startswith(f"{name}.")
+            }
+            flow.load_state_dict(parameters)
+            values[name] = flow.eval().requires_grad_(False)
+        elif isinstance(value, list):
+            values[name] = np.array(value, dtype=object)
+        elif "." not in name:
+            values[name] = value.clone() if isinstance(value, Tensor) else value
+    return values
+
+
+def digest_state(packed: Mapping[str, Any]) -> str:
+    """Digest of the tensors and plain values of :func:`pack`."""
+    tensors = {name: x for name, x in packed.items() if isinstance(x, Tensor)}
+    values = {name: x for name, x in packed.items() if name not in tensors}
+    return digest(digest_tensors(tensors), values)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a JSON value that is no list and no object."""
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _shortest(tensor: Tensor) -> Tensor:
+    """A copy on the CPU; in float32 where that is exact, as for a flow that was trained in it."""
+    own = tensor.detach().cpu().clone()
+    if own.dtype != torch.float64:
+        return own
+    return own.float() if torch.equal(own.float().double(), own) else own

@@ -1,0 +1,264 @@
+"""What a fitted map holds is what its file holds, for every map and chains of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+
+from flowbert.errors import UserError
+from flowbert.maps import (
+    MAPS,
+    AffineMap,
+    Chain,
+    KernelMap,
+    Map,
+    Raw,
+    SklearnTransformer,
+    Standardization,
+    Whitening,
+    as_map,
+    load_map,
+    make_map,
+    save_map,
+)
+from flowbert.maps.state import pack, unpack
+from helpers import fit, pairs_of, rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+FLOW = "flow:steps=2:depth=1:levels=1:width=4"
+TEXTS = [
+    *(name for name in MAPS if name != "flow"),
+    "whitening:shrinkage=0.1",
+    FLOW,
+    "flow:steps=2:depth=1:coupling=affine:mixing=random:noise=0.0",
+    "whitening-4+standardization",
+    "whitening-5+learned-removal-2",
+    f"whitening-4+{FLOW}",
+]
+
+
+def make_fitted(text: str, x: Any) -> Any:
+    made: Any = make_map(text)
+    for part in made.parts:
+        part.set_run_parameters(0, "cpu")
+    left, right, scores = pairs_of(np.asarray(x))
+    if isinstance(x, pd.DataFrame):
+        left, right = (pd.DataFrame(each, columns=x.columns) for each in (left, right))
+    return made.fit(x, pairs=(left, right, scores) if made.supervised else None)
+
+
+def attributes(fitted: Any) -> dict[str, Any]:
+    """What transforming, saving and reporting use."""
+    x = pd.DataFrame(rows(20, 6, seed=1), columns=list("abcdef"))
+    mapped = fitted.transform(x)
+    return {
+        "text": fitted.text,
+        "name": fitted.name,
+        "parameters": [part.get_params() for part in fitted.parts],
+        "mapped": mapped,
+        "tensors": fitted.transform(torch.from_numpy(rows(20, 6, seed=1))),
+        "back": fitted.inverse_transform(mapped),
+        "state": fitted.get_state(),
+        "invalid_reason": fitted.invalid_reason,
+        "names": list(fitted.get_feature_names_out()),
+        "names in": list(fitted.feature_names_in_),
+        "features": fitted.n_features_in_,
+        "size": fitted.output_dim(6),
+        "supervised": fitted.supervised,
+        "seeded": fitted.seeded,
+        "fitted": fitted.is_fitted,
+    }
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        same = [equal(one[name], other[name]) for name in one]
+        return one.keys() == other.keys() and all(same)
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return type(one) is type(other) and bool(np.array_equal(one, other))
+
+
+@pytest.mark.parametrize("size", [100, 4])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_loaded_map_is_the_fitted_one(text: str, size: int, tmp_path: Path) -> None:
+    x = pd.DataFrame(rows(size, 6), columns=list("abcdef"))
+    fitted, path = make_fitted(text, x), tmp_path / "map.safetensors"
+    save_map(fitted, path)
+    loaded: Any = load_map(path)
+    for name, expected in attributes(fitted).items():
+        assert equal(attributes(loaded)[name], expected), name
+    for part in loaded.parts:
+        if isinstance(part, AffineMap):
+            with pytest.raises(UserError, match="further rows for a loaded map"):
+                part.partial_fit(x)
+    again = clone(fitted).set_state(fitted.get_state())
+    for name, expected in attributes(fitted).items():
+        assert equal(attributes(again)[name], expected), name
+    save_map(again, tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_a_kernel_is_loaded_and_not_fitted(tmp_path: Path) -> None:
+    kernel = KernelMap.of(rows(6, 3), rows(1, 6))
+    save_map(kernel, tmp_path / "map.safetensors")
+    loaded = load_map(tmp_path / "map.safetensors")
+    assert loaded.name == "kernel"
+    assert np.array_equal(loaded.transform(rows(9, 6)), kernel.transform(rows(9, 6)))
+
+
+def test_a_flow_in_double_precision_is_saved_in_it(tmp_path: Path) -> None:
+    fitted: Any = make_fitted(FLOW, rows(50, 6))
+    with torch.no_grad():
+        for parameter in fitted.flow_.parameters():
+            parameter.add_(1e-12)
+    save_map(fitted, tmp_path / "map.safetensors")
+    loaded = load_map(tmp_path / "map.safetensors")
+    assert np.array_equal(loaded.transform(rows(9, 6)), fitted.transform(rows(9, 6)))
+
+
+def test_a_reason_is_known_before_the_first_transform(tmp_path: Path) -> None:
+    x = rows(5, 8)
+    parts = Whitening().partial_fit(x)
+    assert parts.invalid_reason == Whitening().fit(x).invalid_reason is not None
+    later = Whitening().partial_fit(x)
+    save_map(later, tmp_path / "map.safetensors")
+    assert load_map(tmp_path / "map.safetensors").invalid_reason == parts.invalid_reason
+    # More rows make it valid.
+    assert parts.partial_fit(rows(100, 8, seed=1)).invalid_reason is None
+
+
+def test_a_frame_is_forgotten_with_the_next_fit() -> None:
+    frame = pd.DataFrame(rows(50, 3), columns=list("abc"))
+    for x in (torch.from_numpy(rows(50, 4)), rows(50, 4)):
+        fitted = Raw().fit(frame).fit(x)
+        assert not hasattr(fitted, "feature_names_in_")
+
+
+class Doubled(AffineMap):
+    """A user's own map, whose state may be listed or not."""
+
+    def __init__(self, factor: float = 2.0, remembers: bool = False) -> None:
+        self.factor = factor
+        self.remembers = remembers
+
+    def solve(self, moments: Any) -> Any:
+        if self.remembers:
+            self.largest_ = 3.0
+        identity = torch.eye(moments.dim, dtype=torch.float64)
+        return moments.mean, identity * self.factor, identity / self.factor
+
+
+OWN = f"{__name__}.Doubled"
+
+
+def test_a_map_of_ones_own_by_its_import_path(tmp_path: Path) -> None:
+    path, x = tmp_path / "map.safetensors", rows(50, 4)
+    text = f"whitening-3+{OWN}:factor=3.0"
+    fitted = make_map(text).fit(x)
+    assert fitted.text == text
+    save_map(fitted, path)
+    loaded = load_map(path)
+    assert loaded.text == text
+    assert np.array_equal(loaded.transform(x), fitted.transform(x))
+
+
+def test_a_file_imports_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "map.safetensors"
+    monkeypatch.setattr(Doubled, "__module__", "not_imported_here")
+    monkeypatch.setitem(
+        __import__("sys").modules,
+        "not_imported_here",
+        __import__("sys").modules[__name__],
+    )
+    save_map(Doubled().fit(rows(50, 4)), path)
+    monkeypatch.delitem(__import__("sys").modules, "not_imported_here")
+    with pytest.raises(
+        UserError, match=r"map\.safetensors: .* imported before"
+    ) as caught:
+        load_map(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_state_does_not_list_is_refused(tmp_path: Path) -> None:
+    fitted = Doubled(remembers=True).fit(rows(50, 4))
+    with pytest.raises(UserError, match="Doubled: holds largest_; expected attributes"):
+        save_map(fitted, tmp_path / "map.safetensors")
+
+    class Local(Doubled):
+        pass
+
+    with pytest.raises(UserError):
+        save_map(Local().fit(rows(50, 4)), tmp_path / "map.safetensors")
+    with pytest.raises(UserError, match="factor: received"):
+        save_map(Doubled().fit(rows(50, 4)).set_params(factor=[2.0]), tmp_path / "m")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"center_": torch.zeros(3)}, {"weights_": torch.zeros(3)}]
+)
+def test_states_of_another_map_are_refused(wrong: dict[str, Any]) -> None:
+    state = Raw().fit(rows(9, 3)).get_state()
+    changed = wrong | state if "weights_" in wrong else wrong
+    with pytest.raises(UserError, match="raw: received the state"):
+        Raw().set_state(changed)
+
+
+def test_values_that_cannot_be_saved() -> None:
+    with pytest.raises(UserError, match="x_: received 'dict'"):
+        pack({"x_": {}})
+    names = np.array(["a", "b"], dtype=object)
+    assert list(unpack(pack({"x_": names}))["x_"]) == ["a", "b"]
+
+
+def test_a_chain_is_a_transformer_of_scikit_learn() -> None:
+    x = pd.DataFrame(rows(80, 6), columns=list("abcdef"))
+    chain = Chain.of(Whitening(4), Standardization())
+    assert isinstance(chain, Map)
+    assert chain.get_params()["whitening__n_components"] == 4
+    copied = clone(chain).set_params(whitening__n_components=3)
+    assert (copied.text, chain.text) == (
+        "whitening-3+standardization",
+        "whitening-4+standardization",
+    )
+    assert not copied.is_fitted
+    expected = make_pipeline(Whitening(4), Standardization()).fit(x).transform(x)
+    np.testing.assert_array_equal(chain.fit_transform(x), expected)
+    assert [*chain.get_feature_names_out()] == [f"standardization{n}" for n in range(4)]
+    framed = chain.set_output(transform="pandas").transform(x)
+    assert [*framed.columns] == [*chain.get_feature_names_out()]
+    inside = make_pipeline(Standardization(), chain).set_params(
+        chain__whitening__shrinkage=0.5
+    )
+    assert inside.fit(x).transform(x).shape == (80, 4)
+
+
+def test_what_is_taken_for_a_map() -> None:
+    whitening = Whitening(4)
+    assert as_map(whitening) is whitening
+    pipeline = make_pipeline(make_pipeline(whitening, "passthrough"), PCA(2))
+    chain = as_map(pipeline)
+    assert [type(part) for part in chain.parts] == [Whitening, SklearnTransformer]
+    assert chain.parts[0] is whitening
+    assert chain.text == "whitening-4+PCA(n_components=2)"
+    for wrong in (None, 3, Whitening, make_pipeline("passthrough"), object()):
+        with pytest.raises(UserError, match="methods: received"):
+            as_map(wrong)
+
+
+def test_parts_that_are_not_affine_have_no_weight() -> None:
+    x = rows(50, 6)
+    for text in (FLOW, f"whitening-4+{FLOW}"):
+        with pytest.raises(UserError, match="flow: is not affine"):
+            make_fitted(text, x).affine()
+    assert fit(Whitening(), x).affine()[0].shape == (6, 6)
