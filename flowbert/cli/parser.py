@@ -1,6 +1,5 @@
 """The parser of a command: the parameters of its function, with the help of its docstring."""
 
-import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import jsonargparse
 from docstring_parser import parse as parse_docstring
 
+from flowbert.cli.help import CONFIG, EXPLAIN, HelpFormatter, add_help, plain_help
 from flowbert.cli.options import TRAINED
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
@@ -58,20 +58,17 @@ _PATH_ENCODER = ("export", "reproduce")
 _TYPES: dict[str, Any] = {"vectors": str | None}
 """Types of arguments on the command line, where that of a call does not say."""
 
-_HELP = {
-    "config": "YAML file of options, or the name of one that comes with flowbert (quickstart); "
-    "several are allowed, and what stands on the line wins. null is an option that is left out.",
-    "help": "Show this help and stop; with the word trainer, the Trainer's options.",
-    "quiet": "Show no progress.",
-    "explain": "Print published rows (ids, beginnings or patterns) with their settings, and stop.",
-}
-_WORDS = {
+_IN_WORDS = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
     str: "text",
     type(None): "null",
 }
+
+
+_IN_A_CLASS = re.compile(r"NestedArg\(key='(.*?)', val=(.*)\)")
+"""What jsonargparse calls an option such as ``trainer.callbacks.class_path``."""
 
 
 class Parser(jsonargparse.ArgumentParser):
@@ -117,10 +114,8 @@ class Parser(jsonargparse.ArgumentParser):
                 self.never_none.add(option)
             options: dict[str, Any] = {
                 "type": _text_as_given(kind),
-                "help": texts.get(name, "").replace("``", "").replace("%", "%%"),
+                "help": plain_help(texts.get(name, "")),
             }
-            options["help"] = re.sub(r":\w+:`~?([^`]*)`", r"\1", options["help"])
-            options["help"] = options["help"].replace("None for ", "without it, ")
             if name == POSITIONAL.get(command):
                 several = {"nargs": "+"} if command == "report" else {}
                 target.add_argument(name, **options, **several)
@@ -175,6 +170,11 @@ class Parser(jsonargparse.ArgumentParser):
         file = re.search("Unable to load config '(.*?)'", message)
         if required:
             return UserError("received nothing; expected a value", argument=required[1])
+        if found and value and (inner := _IN_A_CLASS.search(value[-1])):
+            return UserError(
+                f"received {inner[2]}; expected that of a class",
+                argument=f"{found[1]}.{inner[1]}",
+            )
         if found and value:
             expected = self._expected(found[1])
             return UserError(
@@ -203,7 +203,7 @@ def _words(kind: Any) -> list[str]:
         return [str(value) for value in get_args(kind)]
     if _is_union(kind):
         return [word for part in get_args(kind) for word in _words(part)]
-    return [_WORDS.get(kind, "a list")]
+    return [_IN_WORDS.get(kind, "a list")]
 
 
 def _given(hint: Any) -> Any:
@@ -213,7 +213,7 @@ def _given(hint: Any) -> Any:
         return list[_given(parts[0])]  # type: ignore[misc]
     if _is_union(hint):
         given = [_given(part) for part in parts]
-        kept = [part for part in given if part in _WORDS or get_origin(part) is list]
+        kept = [part for part in given if part in _IN_WORDS or get_origin(part) is list]
         return Union[tuple(kept)]  # noqa: UP007
     return hint
 
@@ -248,40 +248,6 @@ def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
 
 
-class _Help(argparse.Action):
-    """Print the help and stop."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        _namespace: Any,
-        values: Any,
-        _option: str | None = None,
-    ) -> None:
-        """Print the help of all options but the Trainer's, or of a group."""
-        assert isinstance(parser, Parser)
-        print(help_text(parser, values))
-        parser.exit()
-
-
-class _HelpFormatter(jsonargparse.DefaultHelpFormatter):
-    """Help without types; the default where there is one."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=100)  # type: ignore[no-untyped-call]
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        if action.default in (None, (), argparse.SUPPRESS) or action.nargs == 0:
-            return text
-        return f"{text} (default: {action.default})"
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        if not action.option_strings:
-            return str(action.dest)
-        return action.option_strings[0]
-
-
 def make_parser(
     command: str,
     function: Callable[..., Any],
@@ -299,10 +265,10 @@ def make_parser(
         prog=f"train.py {command}",
         usage=f"train.py {command} {positional.upper()} [options]".replace("  ", " "),
         description=summary(function),
-        formatter_class=_HelpFormatter,
+        formatter_class=HelpFormatter,
         add_help=False,
     )
-    parser.add_argument("--config", action="config", help=_HELP["config"])
+    parser.add_argument("--config", action="config", help=CONFIG)
     skip = [*_SET_BY_RUN, "config"] if command in TRAINED else []
     has_encoder = "encoder" in inspect.signature(function).parameters
     if has_encoder and command not in _PATH_ENCODER:
@@ -313,18 +279,11 @@ def make_parser(
     if "encoder" in skip:
         parser.add_parameters(EncoderOptions, group="encoder")
     if command == "reproduce":
-        parser.add_argument("--explain", type=str, default=None, help=_HELP["explain"])
+        parser.add_argument("--explain", type=str, default=None, help=EXPLAIN)
     if command in TRAINED:
         _add_training(parser, method)
-    parser.add_argument("--quiet", action="store_true", help=_HELP["quiet"])
-    parser.add_argument(
-        "--help",
-        action=_Help,
-        nargs="?",
-        const="",
-        default=argparse.SUPPRESS,
-        help=_HELP["help"],
-    )
+    parser.add_argument("--quiet", action="store_true", help="Show no progress.")
+    add_help(parser, with_trainer=command in TRAINED)
     return parser
 
 
@@ -375,25 +334,3 @@ def _add_training(parser: Parser, method: str) -> None:
             action._typehint = whole_numbers_first(action._typehint)
     defaults = {f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()}
     parser.set_defaults(defaults)
-    parser.epilog = (
-        "Options of Lightning's Trainer, such as --trainer.accelerator, --trainer.devices and "
-        f"--trainer.max_epochs: {parser.prog} --help trainer"
-    )
-
-
-def help_text(parser: Parser, group: str = "") -> str:
-    """Help of a command without the Trainer's options, or with those of one group alone."""
-    shown = []
-    for action in parser._actions:
-        in_group = action.dest.partition(".")[0] == (group or "trainer")
-        internal = action.dest.endswith(".help") or action.dest == "print_config"
-        if internal or in_group != bool(group) or action.dest == group:
-            action.help = argparse.SUPPRESS
-        else:
-            shown.append(action.dest)
-    if group and not shown:
-        raise UserError(argument="help", received=group, expected="nothing, or trainer")
-    for each in parser._action_groups:
-        if each.title and each.title.startswith("Customize"):
-            each.title = "trainer"
-    return str(parser.format_help())
