@@ -46,11 +46,11 @@ def encode(
         sentences: The sentences; one string is one sentence.
         input: Text file with a sentence per line, or table, in place of sentences; globs too.
         column: Column of the sentences in a table, or of the vectors in a file.
-        vectors: File of vectors, or an array ``(N, D)``, in place of sentences.
+        vectors: File of vectors in place of sentences; in Python an array ``(N, D)``, too.
         model: Run folder of a finished fit, exported folder, or the hub name of one.
         method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
             map.
-        encoder: The encoder without a model; with one, where it lies if it has moved.
+        encoder: The encoder without a model; with one, its folder if it has moved.
         precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, by the ranges saved
             with the model, or else of what is encoded; ``binary`` or ``ubinary``, a bit per
             dimension.

@@ -19,7 +19,7 @@ flowbert {version}: sentence embeddings from frozen language models, without lab
 usage: python train.py COMMAND [options]
        (installed: flowbert COMMAND [options], or python -m flowbert COMMAND [options])
 
-Training by PyTorch Lightning, on the device that --trainer.accelerator says:
+Training with PyTorch Lightning (device: --trainer.accelerator):
 {trained}
 
 Without training:
@@ -31,8 +31,8 @@ Start here:
 
 Environment:
   FLOWBERT_CACHE      folder of the embedding cache
-  FLOWBERT_REPORT=0   draw no page
-  FLOWBERT_DEBUG=1    show the trace behind an error
+  FLOWBERT_REPORT=0   write no page
+  FLOWBERT_DEBUG=1    show the traceback of an error
 """
 
 

@@ -132,7 +132,8 @@ def advise(
         limit: Largest number of distinct sentences of four words or more; each is encoded with a
             view of it.
         seed: Seed of the sample, the views and the resamples.
-        cache: The embedding cache, or its folder.
+        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Raises:

@@ -97,8 +97,9 @@ def analyze(
 
     Args:
         encoder: One encoder, its path or its options; that of models among the methods, too.
-        methods: Maps by name (``whitening-128:shrinkage=0.1``, ``flow``), estimators (a fitted one
-            is used as it is), models or their folders; a list, or comma-separated.
+        methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
+            of models, separated by commas; in Python also a list, with estimators (a fitted one is
+            used as it is) and models.
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
@@ -112,7 +113,8 @@ def analyze(
         map: Map of the corpus in two dimensions: ``pca``, or ``umap``.
         seed: Seed of the sample, the flow and UMAP.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
-        cache: The embedding cache, or its folder.
+        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Raises:

@@ -64,20 +64,20 @@ def compare(
     Args:
         encoder: An encoder, its path, options whose path, layers and pooling may be lists, or a
             SentenceTransformer object, whose vectors are kept for this comparison alone.
-        methods: Maps by name (``whitening-128:shrinkage=0.1``, ``flow``, ``whitening-64+flow``),
-            estimators (a fitted one is used as it is), transformers of scikit-learn, models or
-            their folders, SentenceTransformer objects; a list, a comma-separated text, or a dict
-            from the names in tables.
+        methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
+            ``whitening-64+flow``) and folders of models, separated by commas; in Python also a
+            list, or a dict from the names in tables, with estimators (a fitted one is used as it
+            is), transformers of scikit-learn, models and SentenceTransformer objects.
         corpus: What maps are fitted on: ``target`` (all sentences of the task, labels unused),
-            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; or sentences in
-            memory, see :func:`flowbert.data.corpus.load_corpus`.
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python
+            sentences in memory, too, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of so many sentences, one for each seed.
-        tasks: Tasks, a list or comma-separated: STS12 to STS16, STSB, SICKR, SAMPLE, files of
-            scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; or pairs in memory,
-            as :class:`flowbert.tasks.Pairs` or a data frame with the columns sentence1, sentence2
-            and score.
+        tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR, SAMPLE, files of scored
+            pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, import paths; in Python also
+            a list, with pairs in memory as :class:`flowbert.tasks.Pairs` or a data frame with the
+            columns sentence1, sentence2 and score.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Splits to measure.
         columns: Columns of own pair files, of the tasks and of ``labels``.
@@ -93,7 +93,8 @@ def compare(
         bootstrap_seed: Their seed.
         output: ``results.json`` to write; finished experiments are kept beside it and not computed
             again by the same code, versions, device and number of threads.
-        cache: The embedding cache, or its folder.
+        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Returns:

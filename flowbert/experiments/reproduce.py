@@ -100,7 +100,7 @@ def reproduce(
         rows: Ids of published rows, beginnings of ids (``li2020``, ``li2020-2``) or patterns
             (``*-flow-target``); a list or a comma-separated text. None for all.
         encoder: Name of a published encoder, for its rows only. A folder, run folder or file of
-            word vectors takes the place of the published encoders; published figures are then
+            word vectors takes the place of the published encoders; published scores are then
             no more than context, unless the folder has the name and the sizes of the published
             encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
@@ -111,7 +111,8 @@ def reproduce(
         bootstrap_seed: Their seed.
         output: FILE.json for all results, and FILE.csv for what is returned; finished experiments
             are kept beside them and not computed again.
-        cache: The embedding cache, or its folder.
+        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
             one.
 

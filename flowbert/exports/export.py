@@ -90,12 +90,12 @@ def export(
 
     Args:
         model: A model, a run folder, or an encoder.
-        to: Folder to write, a new one.
+        to: New folder to write.
         format: ``sentence-transformers``, ``onnx``, or ``onnx-int8``: the encoder's weights in
             8 bits, whose difference the README.md states.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
-        encoder: Where the encoder lies now, if it has moved.
-        results: A results.json whose figures the README.md shows; None for that of the run.
+        encoder: Folder of the encoder, if it has moved.
+        results: A results.json whose scores the README.md shows; None for that of the run.
         license: License, as the hub names it.
         push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
             of ``hf auth login`` or HF_TOKEN.

@@ -20,7 +20,7 @@ def import_whitening(
     Args:
         source: An .npz file with ``kernel`` and ``bias``, or a folder with kernel.npy and bias.npy.
         encoder: The encoder, with the layers and the pooling that they were fitted on.
-        output: Run folder; a new one.
+        output: New run folder to write.
         scale: Factor of the rows that they were fitted on: 2 for ``first_last_avg`` and
             ``last2avg`` of BERT-whitening-pytorch, which add two layers.
 

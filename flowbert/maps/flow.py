@@ -39,7 +39,7 @@ class Flow(Map):
         width: Hidden size of the couplings.
         mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
         coupling: ``additive`` or ``affine``.
-        mixing_init: Start of the 1x1 convolutions: ``identity`` or ``rotation``.
+        mixing_init: Initialization of the 1x1 convolutions: ``identity`` or ``rotation``.
         noise: Variance of the noise on the rows as a share of their mean variance.
         epochs: Passes over the rows, or a share of one below 1; None for 3.
         steps: Optimizer steps in place of epochs.

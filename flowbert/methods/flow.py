@@ -51,7 +51,8 @@ class FlowModule(FullPrecision, TrainingModule):
         width: Hidden size of the couplings.
         mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
         coupling: ``additive`` or ``affine``.
-        mixing_init: Start of ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+        mixing_init: Initialization of ``lu``: ``identity``, ``reverse``, ``random`` or
+            ``rotation``.
         noise: Variance of the noise on the vectors, as a share of their mean variance.
         learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
         weight_decay: Decoupled weight decay.

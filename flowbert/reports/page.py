@@ -48,7 +48,7 @@ def report(
     Args:
         runs: A run folder of ``fit`` or a results file of ``compare``, or several of them.
         output: The page, a file ending in .html; its pictures and their data are written into a
-            folder beside it, in which files of others stay. None for ``report.html`` in a run
+            folder beside it, where other files are kept. None for ``report.html`` in a run
             folder, ``NAME.html`` beside ``NAME.json``, and ``comparison.html`` for several runs.
 
     Returns:

@@ -43,7 +43,7 @@ class FitOptions:
         seed: Seed of everything random.
         run_dir: Run folder; None for ``runs/METHOD/TIME``.
         ckpt_path: Checkpoint to resume from, or to validate, test or predict with.
-        cache: Folder of the embedding cache.
+        cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         config: Text that becomes ``config.yaml`` in the folder of a fit.
     """
 
