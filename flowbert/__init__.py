@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from flowbert.experiments.compare import compare
     from flowbert.experiments.reproduce import reproduce
     from flowbert.experiments.results import Results
+    from flowbert.exports.bert_whitening import import_whitening
     from flowbert.exports.export import export
-    from flowbert.exports.imports import import_whitening
     from flowbert.fitting import fit
     from flowbert.flows import Glow
     from flowbert.maps import (

@@ -25,7 +25,7 @@ COMMANDS = {
     "report": "flowbert.reports.page.report",
     "encode": "flowbert.encoding.encode",
     "export": "flowbert.exports.export.export",
-    "import_whitening": "flowbert.exports.imports.import_whitening",
+    "import_whitening": "flowbert.exports.bert_whitening.import_whitening",
 }
 """Function, or class, of each command; a command imports its own alone."""
 

@@ -1,6 +1,20 @@
-"""Models for other programs: sentence-transformers folders, ONNX, the hub; maps of others."""
+"""Models for other programs, and maps that other programs have fitted."""
 
-from flowbert.exports.export import FORMATS, export
-from flowbert.exports.imports import import_whitening
+from flowbert.exports.bert_whitening import import_whitening
+from flowbert.exports.export import export
+from flowbert.exports.format import EXPORT_FORMATS, Format
 
-__all__ = ["FORMATS", "export", "import_whitening"]
+# Formats register where they stand.
+from flowbert.exports.onnx import ONNX
+from flowbert.exports.onnx_int8 import ONNXInt8
+from flowbert.exports.sentence_transformers import SentenceTransformers
+
+__all__ = [
+    "EXPORT_FORMATS",
+    "ONNX",
+    "Format",
+    "ONNXInt8",
+    "SentenceTransformers",
+    "export",
+    "import_whitening",
+]

@@ -1,4 +1,4 @@
-"""README.md of an exported model: metadata for the hub, settings, figures, limits."""
+"""README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
 import re
 from importlib.resources import files
@@ -9,6 +9,7 @@ from flowbert import __version__
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.results import Results
+from flowbert.exports.format import Format
 from flowbert.maps import Raw, make_map
 from flowbert.model import Model
 from flowbert.registry import imports_refused
@@ -26,7 +27,7 @@ def model_card(
     model: Model,
     *,
     name: str,
-    format: str,
+    format: Format,
     method: str,
     difference: float,
     results: Results | None = None,
@@ -40,12 +41,12 @@ def model_card(
         format: Format of the export.
         method: Name of the method, in the results if there are any.
         difference: Largest difference of a cosine between the export and the model.
-        results: Results with figures of the method and of the embeddings as they are.
+        results: Results with scores of the method and of the embeddings as they are.
         license: License, as the hub names it.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-    figures = [] if results is None else _figures(results, model.encoder, method)
+    scores = [] if results is None else _scores(results, model.encoder, method)
     measured = [
         EvalResult(
             task_type="semantic-similarity",
@@ -54,15 +55,14 @@ def model_card(
             metric_type="spearman_cosine",
             metric_value=round(row["value"], 4),
         )
-        for row in figures
+        for row in scores
         if row["method"] == method and row["task"] != AVERAGE
     ]
     base = base_name(model.encoder)
-    library = format.removesuffix("-int8")
     data = ModelCardData(
-        library_name=library,
+        library_name=format.library,
         pipeline_tag="sentence-similarity",
-        tags=[library, "feature-extraction", "flowbert", _kinds(method)],
+        tags=[format.library, "feature-extraction", "flowbert", _kinds(method)],
         base_model=base if "/" in base else None,
         license=license,
         model_name=Path(name).name,
@@ -77,7 +77,9 @@ def model_card(
         template_str=template,
         name=name,
         settings=settings,
-        figures=figures,
+        usage=format.usage(name, model),
+        limits=format.limits(model),
+        scores=scores,
         difference=difference,
         texts=TEXTS,
         version=__version__,
@@ -101,7 +103,7 @@ def check_results(results: Results, encoder: Encoder) -> None:
     known = config.get("encoders") if isinstance(config, dict) else None
     if not isinstance(known, dict):
         raise UserError(
-            "received figures that do not say of which encoder they are; expected a file "
+            "received scores that do not say of which encoder they are; expected a file "
             "that compare of this version has written",
             argument="results",
         )
@@ -111,7 +113,7 @@ def check_results(results: Results, encoder: Encoder) -> None:
         for each in known.values()
     ):
         raise UserError(
-            f"received figures of other encoders; expected those of {encoder.path}, with "
+            f"received scores of other encoders; expected those of {encoder.path}, with "
             "the settings of the model",
             argument="results",
         )
@@ -167,11 +169,11 @@ def _canonical(name: str) -> str:
         return name
 
 
-def _figures(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
+def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
     """Rows of a method and of the embeddings as they are, by task.
 
     Raises:
-        UserError: If a task has several figures of the method, of which one is the model's.
+        UserError: If a task has several scores of the method, of which one is the model's.
     """
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
     wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}
@@ -184,7 +186,7 @@ def _figures(results: Results, encoder: Encoder, method: str) -> list[dict[str, 
     if len(several):
         row = several.iloc[0]
         raise UserError(
-            f"received several figures of {row['method']} on {row['task']}; expected one, "
+            f"received several scores of {row['method']} on {row['task']}; expected one, "
             "of one encoder, seed and corpus",
             argument="results",
         )

@@ -1,41 +1,21 @@
-"""A model as a folder that other programs open, checked before it is there."""
+"""A model as a folder that other programs open, verified before it is there."""
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders.files import TRAINED
-from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
-from flowbert.exports.folder import encode_with_folder, write_folder
-from flowbert.exports.hub import check_access, upload
-from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx, write_onnx_int8
+from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.exports.upload import check_access, upload
 from flowbert.folders import write_folder_atomically
 from flowbert.model import Model
-
-
-class Format(NamedTuple):
-    """A format of exports.
-
-    Args:
-        write: Writes a model into an empty folder.
-        encode: Vectors of a folder by the program that it is for.
-        tolerance: Largest difference of a cosine from the model's own.
-        packages: What it needs.
-    """
-
-    write: Callable[[Path, Model], None]
-    encode: Callable[[Path, Sequence[str]], Any]
-    tolerance: float
-    packages: Sequence[str]
-
 
 _UNUSUAL = (
     *(
@@ -54,17 +34,6 @@ _UNUSUAL = (
     ),
 )
 """Texts that programs may split in other ways than words."""
-
-_ONNX = ("onnx", "onnxscript", "onnxruntime")
-FORMATS = {
-    "sentence-transformers": Format(
-        write_folder, encode_with_folder, 1e-5, ["sentence_transformers"]
-    ),
-    "onnx": Format(write_onnx, encode_with_onnx, 1e-4, _ONNX),
-    # What 8 bits cost is no error; the card states it.
-    "onnx-int8": Format(write_onnx_int8, encode_with_onnx, 2.0, _ONNX),
-}
-"""Formats by name."""
 
 
 def export(
@@ -91,8 +60,8 @@ def export(
     Args:
         model: A model, a run folder, or an encoder.
         to: New folder to write.
-        format: ``sentence-transformers``, ``onnx``, or ``onnx-int8``: the encoder's weights in
-            8 bits, whose difference the README.md states.
+        format: ``sentence-transformers``, ``onnx``, ``onnx-int8`` (the encoder's weights in 8 bits,
+            whose difference the README.md states), or the import path of a format.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
         encoder: Folder of the encoder, if it has moved.
         results: A results.json whose scores the README.md shows; None for that of the run.
@@ -111,8 +80,7 @@ def export(
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
         PosixPath('my-model')
     """
-    check_choice("format", format, FORMATS)
-    chosen = FORMATS[format]
+    chosen: Format = EXPORT_FORMATS.make(format, argument="format")
     missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
     if missing:
         raise UserError(
@@ -147,8 +115,8 @@ def export(
     if push_to is not None:
         check_access(push_to)
     with write_folder_atomically(to) as folder:
-        chosen.write(folder, opened)
-        difference = _largest_difference(folder, opened, chosen.encode)
+        chosen.write(opened, folder)
+        difference = _largest_difference(folder, opened, chosen)
         if not difference <= chosen.tolerance:
             raise UserError(
                 f"received vectors whose cosines differ by {difference:.1e} from the model's; "
@@ -158,7 +126,7 @@ def export(
         card = model_card(
             opened,
             name=push_to or to.name,
-            format=format,
+            format=chosen,
             method=name,
             difference=difference,
             results=measured,
@@ -166,13 +134,14 @@ def export(
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
     if push_to is not None:
-        upload(to, push_to, private)
+        replaced = {
+            name for each in EXPORT_FORMATS for name in EXPORT_FORMATS.find(each).files
+        }
+        upload(to, push_to, private, sorted(replaced))
     return to
 
 
-def _largest_difference(
-    folder: Path, model: Model, encode: Callable[[Path, Sequence[str]], Any]
-) -> float:
+def _largest_difference(folder: Path, model: Model, chosen: Format) -> float:
     """Largest difference of a cosine, over texts of one word to more than the encoder reads."""
     words = [word for sentence in sample_corpus() for word in sentence.split()]
     longest = getattr(model.encoder, "max_length", 128) + 8
@@ -188,5 +157,5 @@ def _largest_difference(
         model.encoder.encode(texts)
     )  # cut texts are no surprise here
     ours = cosine_similarity(rows.astype(np.float64))
-    theirs = cosine_similarity(encode(folder, texts).astype(np.float64))
+    theirs = cosine_similarity(chosen.encode(folder, texts).astype(np.float64))
     return float(np.abs(ours - theirs).max())

@@ -197,21 +197,21 @@ def print_results(results: Results) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for table in result_tables(results.frame):
         if not table.folded:
-            print(f"{table.title}\n\n{to_text(table, width)}\n")
+            print(f"{table.title}\n\n{table_text(table, width)}\n")
     print("\n".join([*notes(results.frame), *results.verdicts]))
 
 
 def analysis_text(analysis: Analysis) -> str:
     """The tables of numbers of an analysis as plain text."""
     return "\n\n".join(
-        f"{table.title}\n\n{to_text(table)}"
+        f"{table.title}\n\n{table_text(table)}"
         for name, frame in analysis.frames.items()
         for table in measure_of(name).tables(frame)
         if not table.words
     )
 
 
-def to_text(table: Table, width: int | None = None) -> str:
+def table_text(table: Table, width: int | None = None) -> str:
     """A table as plain text, intervals in lines of their own.
 
     Args:

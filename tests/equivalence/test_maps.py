@@ -20,7 +20,7 @@ from equivalence.ways import (
     unless_refused,
 )
 from flowbert.arrays import Floats
-from flowbert.exports import FORMATS
+from flowbert.exports import SentenceTransformers
 from flowbert.maps import MAPS
 
 OPTIONS = [
@@ -85,7 +85,7 @@ def test_figures_of_the_development_split(method: str, lab: Lab) -> None:
 
 # What an export promises of a pass of its program and one of ours: 168 u = 1e-5 in a cosine. The
 # figure's vectors are of a third pass, in other batches, which moves them by as much.
-TOLERANCE = 2 * FORMATS["sentence-transformers"].tolerance
+TOLERANCE = 2 * SentenceTransformers.tolerance
 
 
 @pytest.mark.parametrize(("method", "way"), cells(VECTORS))

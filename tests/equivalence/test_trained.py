@@ -22,8 +22,7 @@ from flowbert.cli import main
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoding import encode
 from flowbert.experiments import Results, compare
-from flowbert.exports import FORMATS, export
-from flowbert.exports.folder import encode_with_folder
+from flowbert.exports import SentenceTransformers, export
 from flowbert.fitting.prepare import TRAINER_DEFAULTS
 from flowbert.methods import METHODS, TextDataModule, make_examples
 from flowbert.model import Model
@@ -189,11 +188,11 @@ def encoded(of: Trainings, method: str) -> Floats:
 def sentence_transformers(of: Trainings, method: str) -> Floats:
     """sentence-transformers with the exported folder."""
     to = export(of.fitted(method).folder, of.lab.new_folder())
-    return np.asarray(encode_with_folder(to, of.lab.task.sentences))
+    return np.asarray(SentenceTransformers().encode(to, of.lab.task.sentences))
 
 
 # As in test_maps.py: other passes of the encoder.
-TOLERANCE = 2 * FORMATS["sentence-transformers"].tolerance
+TOLERANCE = 2 * SentenceTransformers.tolerance
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ from flowbert.encoders import EncoderOptions, open_encoder
 from flowbert.encoding import encode
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
-from flowbert.exports import export
-from flowbert.exports.folder import encode_with_folder
+from flowbert.exports import SentenceTransformers, export
 from flowbert.maps import load_map, make_map, save_map
 from flowbert.model import Model
 from flowbert.tasks import STS, load_task
@@ -396,7 +395,9 @@ def encoded(lab: Lab, method: str) -> Floats:
 
 def sentence_transformers(lab: Lab, method: str) -> Floats:
     """sentence-transformers with the exported folder."""
-    return np.asarray(encode_with_folder(lab.exported(method), lab.task.sentences))
+    return np.asarray(
+        SentenceTransformers().encode(lab.exported(method), lab.task.sentences)
+    )
 
 
 VECTORS: list[Callable[[Lab, str], Floats]] = [encoded, sentence_transformers]

@@ -15,14 +15,14 @@ from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.results import Results
-from flowbert.exports import export
+from flowbert.exports import SentenceTransformers, export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
-    "format": "sentence-transformers",
+    "format": SentenceTransformers(),
     "method": "learned-removal-2:center=false",
     "difference": 3e-7,
 }
@@ -75,7 +75,7 @@ def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
 
 def test_without_results(model: Model) -> None:
     text = model_card(model, **SETTINGS)
-    assert "Figures" not in text
+    assert "Scores" not in text
     assert "model-index" not in text
     for part in (
         "first_last",
@@ -128,7 +128,7 @@ def test_only_the_figures_of_the_model_are_shown(
     assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
     frame = results_of(encoder).frame
     two = pd.concat([frame, frame.assign(corpus="nli")], ignore_index=True)
-    with pytest.raises(UserError, match="several figures of raw on STSB"):
+    with pytest.raises(UserError, match="several scores of raw on STSB"):
         model_card(model, **SETTINGS, results=Results(two.to_dict("records"), {}))
 
 
@@ -139,11 +139,11 @@ def test_results_of_another_run_are_of_the_same_encoder(
     results.save(tmp_path / "results.json")
     check_results(Results.load(tmp_path / "results.json"), encoder)
     other = encoder.variant(layers="last", max_length=64)
-    with pytest.raises(UserError, match="results: received figures of other encoders"):
+    with pytest.raises(UserError, match="results: received scores of other encoders"):
         check_results(results, other)
     unknown: list[dict[str, Any]] = [{}, {"config": "0a1b"}]
     for record in (*unknown, {"config": {"encoders": {}}}):
-        with pytest.raises(UserError, match="results: received figures"):
+        with pytest.raises(UserError, match="results: received scores"):
             check_results(Results([], record), encoder)
 
 

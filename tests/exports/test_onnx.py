@@ -11,8 +11,7 @@ from encoders.tiny import TOLERANCE
 from exports.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
 from flowbert.encoders import SentenceEncoder, WordVectors
 from flowbert.errors import UserError
-from flowbert.exports import export
-from flowbert.exports.onnx_graph import encode_with_onnx, write_onnx
+from flowbert.exports import ONNX, export
 from flowbert.model import Model
 
 for _name in ("onnx", "onnxscript", "onnxruntime"):
@@ -22,12 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning
 
 
 def check(model: Model, folder: Path) -> None:
-    write_onnx(folder, model)
+    ONNX().write(model, folder)
     expected = model.encode(TEXTS[:20])
     # The encoder's rounding, by maps that stretch no direction more than tenfold.
     bound = 10 * TOLERANCE * float(np.abs(expected).max())
     for size in (1, 3, 20):
-        vectors = encode_with_onnx(folder, TEXTS[:20], size)
+        vectors = ONNX().encode(folder, TEXTS[:20], size)
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=bound)
 
 

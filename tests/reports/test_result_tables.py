@@ -17,7 +17,7 @@ from flowbert.reports.result_tables import (
     result_tables,
     short_names,
     summarize,
-    to_text,
+    table_text,
 )
 from reports.rows import results, row, sts_rows
 
@@ -146,7 +146,7 @@ def test_text_continues_below_in_narrow_terminals() -> None:
     tasks = [f"task{number}" for number in range(12)]
     groups = [sts_rows(method, task) for method in ("raw", "flow") for task in tasks]
     table = result_tables(results(*groups))[0]
-    wide, narrow = to_text(table), to_text(table, 80)
+    wide, narrow = table_text(table), table_text(table, 80)
     assert max(map(len, narrow.splitlines())) <= 80
     for text in (wide, narrow):
         assert text.count("50.00") == text.count("[45.0, 55.0]") == 24

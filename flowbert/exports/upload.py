@@ -1,25 +1,12 @@
 """An exported folder on the Hugging Face hub, with the token that huggingface_hub has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from flowbert import __version__
 from flowbert.errors import UserError, first_line
 from flowbert.folders import MANIFEST
-
-# Files of an earlier export that a new one may lack; all others stay.
-_REPLACED = [
-    "model/*",
-    "token_weights.safetensors",
-    "flowbert.json",
-    "modules.json",
-    "model.onnx",
-    *(
-        f"[0-9]*_{kind}/*"
-        for kind in ("Dense", "Pooling", "WeightedLayerPooling", "WordWeights")
-    ),
-]
 
 
 def check_access(name: str) -> None:
@@ -39,13 +26,14 @@ def check_access(name: str) -> None:
         HfApi().whoami()
 
 
-def upload(folder: Path, name: str, private: bool) -> None:
+def upload(folder: Path, name: str, private: bool, replaced: Sequence[str]) -> None:
     """Upload a folder, and delete what an earlier export has left in the repository.
 
     Args:
         folder: A whole export.
         name: ``owner/name``; a repository that does not exist is created.
         private: Make a new one private; one that exists stays as it is.
+        replaced: Patterns of files of an earlier export that this one may lack; all others stay.
 
     Raises:
         UserError: If the hub cannot be reached or refuses.
@@ -58,7 +46,7 @@ def upload(folder: Path, name: str, private: bool) -> None:
             repo_id=name,
             folder_path=folder,
             commit_message=f"flowbert {__version__}",
-            delete_patterns=_REPLACED,
+            delete_patterns=list(replaced),
             ignore_patterns=[MANIFEST],
         )
 

@@ -10,7 +10,7 @@ References:
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from flowbert.encoders.pooling import WEIGHTED
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.compiled import CompiledMap
+from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.io import write_json
 from flowbert.maps import Flow, Map
 from flowbert.model import Model
@@ -36,46 +37,6 @@ MODES = {
 
 _HIDDEN = "cls_token_embeddings"
 _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
-
-
-def write_folder(folder: Path, model: Model) -> None:
-    """Write a model into an empty folder.
-
-    Raises:
-        UserError: If stock modules cannot compute the model; the message names the part.
-    """
-    from sentence_transformers import SentenceTransformer
-
-    encoder = model.encoder
-    if isinstance(encoder, SentenceEncoder):
-        modules = stock_modules(encoder, model.map)
-        encoder.save(folder)
-        _write_modules(folder, modules)
-        _write_settings(folder, encoder)
-        # The map as it is, with an encoder whose path says nothing of this machine.
-        named = encoder.variant()
-        named.path = base_name(encoder)
-        Model(named, model.map, model.scale).save(folder / "model")
-    elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
-        own = encoder.model
-        extended = SentenceTransformer(
-            modules=[*own.children(), *map_modules(model.map, encoder.dim)],
-            prompts=own.prompts,
-            default_prompt_name=own.default_prompt_name,
-            device="cpu",
-        )
-        extended.save(str(folder), create_model_card=False)
-    else:
-        raise _refused(f"{model.map_name} after {encoder.path}", "another encoder")
-
-
-def encode_with_folder(folder: Path, sentences: Sequence[str]) -> Any:
-    """Vectors of a folder by sentence-transformers, ``(N, k)``."""
-    from sentence_transformers import SentenceTransformer
-
-    with quiet():
-        opened = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
-    return opened.encode(list(sentences), show_progress_bar=False)
 
 
 def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
@@ -180,10 +141,7 @@ def _flows(fitted: Map | None) -> list[Flow]:
 
 
 def _refused(received: str, expected: str) -> UserError:
-    return UserError(
-        f"received sentence-transformers for {received}; expected {expected}",
-        argument="format",
-    )
+    return SentenceTransformers().refused(received, expected)
 
 
 def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
@@ -216,3 +174,85 @@ def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
         "default_prompt_name": "default" if encoder.prompt else None,
     }
     write_json(folder / "config_sentence_transformers.json", prompts)
+
+
+@EXPORT_FORMATS.register("sentence-transformers")
+class SentenceTransformers(Format):
+    """A folder of stock modules, with the map as it is beside them for :class:`flowbert.Model`."""
+
+    library: ClassVar = "sentence-transformers"
+    packages: ClassVar = ["sentence_transformers"]
+    files: ClassVar = [
+        "model/*",
+        "token_weights.safetensors",
+        "flowbert.json",
+        "modules.json",
+        *(
+            f"[0-9]*_{kind}/*"
+            for kind in ("Dense", "Pooling", "WeightedLayerPooling", "WordWeights")
+        ),
+    ]
+
+    def write(self, model: Model, folder: Path) -> None:
+        """Write modules, settings and the map.
+
+        Raises:
+            UserError: If stock modules cannot compute the model; the message names the part.
+        """
+        from sentence_transformers import SentenceTransformer
+
+        encoder = model.encoder
+        if isinstance(encoder, SentenceEncoder):
+            modules = stock_modules(encoder, model.map)
+            encoder.save(folder)
+            _write_modules(folder, modules)
+            _write_settings(folder, encoder)
+            # The map as it is, with an encoder whose path says nothing of this machine.
+            named = encoder.variant()
+            named.path = base_name(encoder)
+            Model(named, model.map, model.scale).save(folder / "model")
+        elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
+            own = encoder.model
+            extended = SentenceTransformer(
+                modules=[*own.children(), *map_modules(model.map, encoder.dim)],
+                prompts=own.prompts,
+                default_prompt_name=own.default_prompt_name,
+                device="cpu",
+            )
+            extended.save(str(folder), create_model_card=False)
+        else:
+            received = f"{model.map_name} after {encoder.path}"
+            raise self.refused(received, "another encoder")
+
+    def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
+        """Vectors by sentence-transformers."""
+        from sentence_transformers import SentenceTransformer
+
+        with quiet():
+            opened = SentenceTransformer(
+                str(folder), device="cpu", trust_remote_code=False
+            )
+        return opened.encode(list(sentences), show_progress_bar=False)
+
+    def usage(self, name: str, model: Model) -> str:
+        """A few lines of Python, and what they need."""
+        return f"""\
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+embeddings = model.encode(["A man rides.", "Nobody rides."])
+print(model.similarity(embeddings, embeddings))
+```
+
+It needs sentence-transformers 5.4 or newer, no other package and no flag."""
+
+    def limits(self, model: Model) -> list[str]:
+        """What the position of [CLS] becomes before a flow."""
+        pooling = getattr(model.encoder, "pooling", None)
+        if str(pooling) != "cls" or not _flows(model.map):
+            return []
+        return [
+            "Of a text that itself holds the first token of all texts, such as `[CLS]`, the mean "
+            "over all of these tokens is mapped."
+        ]

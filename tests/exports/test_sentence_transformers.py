@@ -21,8 +21,8 @@ from exports.models import (
 )
 from flowbert.encoders import SentenceEncoder, WordVectors, load_encoder
 from flowbert.errors import UserError
-from flowbert.exports import FORMATS, export
-from flowbert.exports.folder import MODES, encode_with_folder, stock_modules
+from flowbert.exports import EXPORT_FORMATS, SentenceTransformers, export
+from flowbert.exports.sentence_transformers import MODES, stock_modules
 from flowbert.maps import Map, Scale
 from flowbert.model import Model
 from helpers import use_hub_cache
@@ -33,8 +33,7 @@ sentence_transformers = pytest.importorskip(
 # A layer norm leaves no variance in one direction.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
-STOCK = FORMATS["sentence-transformers"]
-TOLERANCE = STOCK.tolerance
+TOLERANCE = SentenceTransformers.tolerance
 """What is promised: 168 u of float32, u = 6e-8. Sums of at most 64 terms, 8 u in quadratic mean,
 pass through maps of a condition of about 10."""
 
@@ -112,7 +111,7 @@ def test_it_has_no_code_and_names_nothing_of_this_machine(exported: Path) -> Non
 
 def test_prompt_token_weights_and_length_are_kept(exported: Path, model: Model) -> None:
     texts = [*SENTENCES, " ".join(["cat", "dog"] * 8)]
-    vectors = encode_with_folder(exported, texts)
+    vectors = SentenceTransformers().encode(exported, texts)
     assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
     assert SentenceEncoder(exported).identity == model.encoder.identity
 
@@ -213,7 +212,7 @@ def test_a_missing_package(
     bert: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    for format in FORMATS:
+    for format in EXPORT_FORMATS:
         with pytest.raises(UserError, match=r"^format: .*pip install"):
             export(Model(bert), tmp_path / "to", format=format)
 
@@ -221,8 +220,7 @@ def test_a_missing_package(
 def test_other_vectors_are_noticed(
     bert: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = STOCK._replace(encode=lambda *_: np.eye(256))
-    monkeypatch.setitem(FORMATS, "sentence-transformers", wrong)
+    monkeypatch.setattr(SentenceTransformers, "encode", lambda *_: np.eye(256))
     with pytest.raises(UserError, match=r"^to: .*cosines differ by 1\.0e\+00"):
         export(Model(bert), tmp_path / "to")
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,149 @@
+"""A model as one ONNX graph: token ids in, sentence embeddings out."""
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.flows import Glow
+from flowbert.maps import Flow, Map
+from flowbert.model import Model
+
+GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
+_INPUTS = ("input_ids", "attention_mask")
+
+
+class _Graph(nn.Module):
+    def __init__(self, encoder: SentenceEncoder, fitted: Map | None) -> None:
+        super().__init__()
+        self.encoder = encoder.variant()
+        self.encoder.frozen = False  # ONNX has no autocast, which a frozen one disables
+        self.steps = nn.ModuleList()
+        for step in [] if fitted is None else fitted.parts:
+            if isinstance(step, Flow):
+                self.steps.append(copy.deepcopy(step.flow_).float())
+            else:
+                self.steps.append(_Affine(*step.affine()))
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        features = {"input_ids": input_ids, "attention_mask": attention_mask}
+        x: Tensor = self.encoder(features)
+        for step in self.steps:
+            x = step.through_levels(x)[0] if isinstance(step, Glow) else step(x)
+        return x
+
+
+class _Affine(nn.Module):
+    """An affine map without a transposed weight, which the quantizer of onnxruntime mistakes."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.float())
+        self.bias = nn.Parameter(bias.float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
+@contextmanager
+def quiet_exporter() -> Iterator[None]:
+    """Hide the exporter's notes on itself."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+@EXPORT_FORMATS.register("onnx")
+class ONNX(Format):
+    """``model.onnx``, and ``tokenizer.json``, which cuts and pads as the model does."""
+
+    library: ClassVar = "onnx"
+    packages: ClassVar = ["onnx", "onnxscript", "onnxruntime"]
+    tolerance: ClassVar = 1e-4
+    files: ClassVar = ["model.onnx"]
+
+    def write(self, model: Model, folder: Path) -> None:
+        """Write graph and tokenizer.
+
+        Raises:
+            UserError: If the encoder is no transformer, has a prompt, or torch makes no graph of
+                it.
+        """
+        encoder = model.encoder
+        if not isinstance(encoder, SentenceEncoder):
+            raise self.refused(f"the encoder {encoder.path}", "a transformer alone")
+        if encoder.prompt:
+            raise self.refused(f"the prompt {encoder.prompt!r}", "no prompt")
+        tokenizer = encoder.backbone.tokenizer
+        saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        saved.enable_truncation(encoder.max_length)
+        saved.enable_padding(
+            pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token
+        )
+        saved.save(str(folder / TOKENIZER))
+        example = encoder.tokenize(["a b c", "a"])
+        sizes = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+        try:
+            with torch.no_grad(), quiet_exporter():
+                program: Any = torch.onnx.export(
+                    _Graph(encoder, model.map).to(encoder.device).eval(),
+                    tuple(example[name].to(encoder.device) for name in _INPUTS),
+                    input_names=_INPUTS,
+                    output_names=["sentence_embedding"],
+                    dynamic_shapes=(sizes, sizes),
+                    dynamo=True,
+                    verbose=False,
+                )
+        except torch.onnx.OnnxExporterError as error:
+            network = type(encoder.backbone.network).__name__
+            received = f"{network} with {encoder.pooling}"
+            raise self.refused(received, "another network") from error
+        program.save(folder / GRAPH, external_data=False)
+
+    def encode(
+        self, folder: Path, sentences: Sequence[str], batch_size: int = 32
+    ) -> NDArray[np.float32]:
+        """Vectors by onnxruntime, ``(N, k)``."""
+        from onnxruntime import InferenceSession
+
+        session = InferenceSession(folder / GRAPH)
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        vectors = []
+        for start in range(0, len(sentences), batch_size):
+            rows = tokenizer.encode_batch(list(sentences[start : start + batch_size]))
+            ids = [row.ids for row in rows]
+            masks = [row.attention_mask for row in rows]
+            (batch,) = session.run(None, {"input_ids": ids, "attention_mask": masks})
+            vectors.append(batch)
+        return np.concatenate(vectors)
+
+    def usage(self, name: str, model: Model) -> str:
+        """A few lines of Python."""
+        length = model.encoder.describe()["max_length"]
+        return f"""\
+```python
+import onnxruntime
+from tokenizers import Tokenizer
+
+folder = "{name}"  # from the hub: folder = huggingface_hub.snapshot_download("{name}")
+tokenizer = Tokenizer.from_file(f"{{folder}}/{TOKENIZER}")  # cuts at {length} tokens, and pads
+session = onnxruntime.InferenceSession(f"{{folder}}/{GRAPH}")
+tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
+ids, masks = [t.ids for t in tokens], [t.attention_mask for t in tokens]
+(embeddings,) = session.run(None, {{"input_ids": ids, "attention_mask": masks}})
+```"""
