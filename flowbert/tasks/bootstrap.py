@@ -82,12 +82,14 @@ class _Sorted:
         """
         sizes: Any = np.take(counts, self._order, axis=1)
         highest: Any = np.cumsum(sizes, axis=1, dtype=np.int32)
-        total = highest[:, -1:]
+        total = highest[:, -1:].copy()
         if self._tied:
             highest = np.take(highest, self._ends, axis=1)
             sizes = np.diff(highest, axis=1, prepend=np.int32(0))
             cubes = _sum_of_cubes(sizes)
-        doubled = 2 * highest - sizes - total
+        doubled = 2 * highest
+        doubled -= sizes
+        doubled -= total
         norms: Floats = (total[:, 0].astype(np.float64) ** 3 - cubes) / 3
         return np.take(doubled, self._group, axis=1), norms
 

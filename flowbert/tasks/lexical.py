@@ -10,11 +10,11 @@ from flowbert.arrays import Floats
 from flowbert.tasks.base import TASKS, Metric, Scorer
 from flowbert.tasks.bootstrap import ResampledSpearman
 from flowbert.tasks.measures import Weights, spearman, undefined_reason
-from flowbert.tasks.sts import ScoredPairs
+from flowbert.tasks.sts import ScoredPairTask
 
 
 @TASKS.register("lexical")
-class Lexical(ScoredPairs):
+class Lexical(ScoredPairTask):
     """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
 
     The Levenshtein distance is counted in words.

@@ -33,7 +33,7 @@ POSITIVE_ABOVE = 0.8
 """Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
 
-class ScoredPairs(PairTask):
+class ScoredPairTask(PairTask):
     """One split of sentence pairs with gold scores.
 
     Args:
@@ -105,7 +105,7 @@ class ScoredPairs(PairTask):
 
 
 @TASKS.register("sts")
-class STS(ScoredPairs):
+class STS(ScoredPairTask):
     """Spearman of cosine and gold score under three aggregations, alignment and uniformity.
 
     Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
@@ -122,7 +122,7 @@ class STS(ScoredPairs):
         UserError: If an argument is wrong.
     """
 
-    options = (*ScoredPairs.options, "positive_above", "uniformity_limit")
+    options = (*ScoredPairTask.options, "positive_above", "uniformity_limit")
     metrics = tuple(("spearman", name) for name in AGGREGATIONS)
     headline = "spearman"
     averaged = True
@@ -150,7 +150,7 @@ class STS(ScoredPairs):
         uniformity_limit: int | None = None,
         **options: Any,
     ) -> list[Self]:
-        """See :meth:`ScoredPairs.load`; wrong options are told before anything is read."""
+        """See :meth:`ScoredPairTask.load`; wrong options are told before anything is read."""
         _check_measures(positive_above, uniformity_limit)
         return super().load(
             source,

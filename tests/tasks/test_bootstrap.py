@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.data.sts import STSData, Subset
@@ -34,6 +34,7 @@ def test_draws_depend_on_the_seed_and_not_on_who_asks() -> None:
         assert np.array_equal(many[:, :block], task.resample(items, block)[metric])
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(2, 12), min_size=1, max_size=3),
     st.sampled_from([1, 2, 4, 10**6]),

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.small import WordSums
 from flowbert.errors import UserError
-from flowbert.experiments import compare
+from flowbert.experiments import Results, compare
 from flowbert.tasks import Task, load_scoring, load_task
 from flowbert.vectors import EmbeddingCache
 
@@ -35,7 +35,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"own_tasks.Duplicates:{tmp_path}/quiz.csv"
 
 
-def test_it_gets_intervals_and_a_verdict(source: str) -> None:
+def test_it_gets_intervals_and_a_verdict(source: str, tmp_path: Path) -> None:
     results = compare(
         WordSums(),
         "raw,standardization",
@@ -48,6 +48,12 @@ def test_it_gets_intervals_and_a_verdict(source: str) -> None:
     assert (rows["low"] < rows["high"]).all()
     assert rows["value"].between(rows["low"], rows["high"]).all()
     assert results.verdicts[-1].startswith("quiz average_precision: ")
+    results.save(tmp_path / "results.json")
+    loaded = Results.load(tmp_path / "results.json")
+    loaded.add_intervals(20)
+    columns = ["task", "metric", "method", "value", "low", "high"]
+    assert loaded.frame[columns].equals(results.frame[columns])
+    assert loaded.verdicts == results.verdicts
 
 
 def test_results_score_it_only_where_its_module_is_imported(source: str) -> None:
