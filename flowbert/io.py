@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import mmap
 import os
 import secrets
@@ -276,3 +277,27 @@ def write_json(path: str | Path, content: Any) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with write_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:
+    """A JSON value of nested ones: a number that is not finite becomes null.
+
+    Args:
+        value: Mappings, lists, tuples, numbers, texts and others.
+        describe: Makes a JSON value of anything else.
+
+    Example:
+        >>> as_json({1: (math.nan, Path("a"))})
+        {'1': [None, 'a']}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): as_json(each, describe) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each, describe) for each in value]
+    return describe(value)

@@ -8,8 +8,6 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
-import numpy as np
-
 from flowbert.data.files import as_list
 from flowbert.encoders import (
     Encoder,
@@ -17,7 +15,7 @@ from flowbert.encoders import (
     is_sentence_transformer,
 )
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import digest
+from flowbert.io import as_json, digest
 from flowbert.maps import (
     Map,
     Raw,
@@ -83,11 +81,7 @@ class Candidate:
         return [
             {
                 "name": step.name,
-                "parameters": {
-                    name: _in_words(value)
-                    for name, value in step.get_params(deep=False).items()
-                    if name not in _SET_BY_FIT
-                },
+                "parameters": as_json(_parameters(step), _in_one_line),
             }
             for step in self.map.parts
         ]
@@ -116,10 +110,13 @@ class Candidate:
         return {"name": self.name, "steps": self._steps, "values": self._values}
 
 
-def _in_words(value: Any) -> Any:
-    """A JSON value: objects stand by their text."""
-    if value is None or isinstance(value, str | int | float | np.generic):
-        return value
+def _parameters(step: Map) -> dict[str, Any]:
+    """Parameters without those that a fit sets by itself."""
+    parameters = step.get_params(deep=False).items()
+    return {name: value for name, value in parameters if name not in _SET_BY_FIT}
+
+
+def _in_one_line(value: Any) -> str:
     return " ".join(str(value).split())
 
 

@@ -1,5 +1,6 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
+import inspect
 import math
 import os
 import warnings
@@ -24,15 +25,16 @@ from flowbert.encoders import (
 )
 from flowbert.errors import FlowbertWarning, UserError, hear_warnings
 from flowbert.experiments.candidates import Candidate, parse_candidates
-from flowbert.experiments.plan import draw_samples, plan_experiments
+from flowbert.experiments.plan import OWN_CORPORA, draw_samples, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
+from flowbert.io import as_json
 from flowbert.numbers import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.labels import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
 
-_OWN = ("target", "train_only")
+_PLACES = ("output", "cache")  # where something lies
 
 
 def compare(
@@ -108,24 +110,12 @@ def compare(
         >>> results.score("whitening", "SAMPLE") > results.score("raw", "SAMPLE")
         True
     """
-    device = choose_device(device)
-    arguments = _in_words(locals())
-    seeds = check_options(seeds, bootstrap, output)
-    chosen = parse_candidates(methods)
+    options = dict(locals())
+    options["device"] = device = choose_device(device)
+    options["seeds"] = seeds = check_options(seeds, bootstrap, output)
+    candidates = parse_candidates(methods)
     sources = _sources(corpus)
-    names = list(sources)
-    _check_used(
-        chosen,
-        names,
-        nli=None if nli == "hub" else nli,
-        column=column,
-        max_sentences=max_sentences,
-        labels=labels,
-        drop_overlap=drop_overlap or None,
-        seeds=None if seeds == [0] else seeds,
-        bootstrap_seed=bootstrap_seed or None,
-        bootstrap=bootstrap,
-    )
+    _check_used(options, candidates, sources)
     measured = load_tasks(
         tasks,
         senteval,
@@ -136,20 +126,7 @@ def compare(
         uniformity_limit=uniformity_limit,
         labels=labels,
     )
-    shared = {
-        name: load_corpus(
-            source,
-            nli=nli if name == "nli" else "hub",
-            column=column if _is_table(name) else None,
-        )
-        for name, source in sources.items()
-        if name not in _OWN
-    }
-    corpora: dict[Task, list[Corpus]] = {}
-    for task in measured:
-        corpora[task] = [
-            shared[name] if name in shared else task.corpus(name) for name in names
-        ]
+    corpora = _load_corpora(sources, measured, nli, column)
     every = [each for own in corpora.values() for each in own]
     samples = draw_samples(every, max_sentences, seeds)
     distinct = {each.digest: each for each in samples.values() or every}
@@ -159,17 +136,20 @@ def compare(
     encoders = open_encoders(encoder, count_over, device)
     _warn_of_counts(encoders, len(distinct))
     learned = {}
-    if any(method.supervised and method.needs_fit for method in chosen):
+    if any(each.supervised and each.needs_fit for each in candidates):
         given = load_labels(labels, senteval, columns)
         learned = {
             task: training_labels(task, [task], given, drop_overlap)
             for task in measured
         }
-    experiments = plan_experiments(encoders, chosen, corpora, learned, seeds, samples)
+    experiments = plan_experiments(
+        encoders, candidates, corpora, learned, seeds, samples
+    )
     with hear_warnings() as heard:
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = heard
-    results.record["config"]["arguments"] = arguments
+    options = {name: options[name] for name in options if name not in _PLACES}
+    results.record["config"]["arguments"] = as_json(options, _describe_argument)
     results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
@@ -225,40 +205,33 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
 
 
 def _check_used(
-    methods: Sequence[Candidate],
-    corpora: Sequence[str],
-    *,
-    bootstrap: int,
-    **given: Any,
+    options: Mapping[str, Any], candidates: Sequence[Candidate], corpora: Iterable[str]
 ) -> None:
-    """Refuse an option that nothing looks at; None is not given.
+    """Refuse an option that is not the default and has no effect.
 
     Raises:
         UserError: If there is one.
     """
-    fitted = [method for method in methods if method.needs_fit]
-    supervised = any(method.supervised for method in fitted)
-    random = any(method.seeded for method in fitted)
-    random = random or bool(fitted and given["max_sentences"] is not None)
-    tables = any(map(_is_table, corpora))
-    users = {
+    fitted = [each for each in candidates if each.needs_fit]
+    supervised = any(each.supervised for each in fitted)
+    drawn = bool(fitted) and options["max_sentences"] is not None
+    learning = supervised, "a method that learns from labels (learned-removal)"
+    effects = {
         "nli": ("nli" in corpora, "the corpus nli"),
-        "column": (tables, "a corpus of tables"),
+        "column": (any(map(_is_table, corpora)), "a corpus of tables"),
         "max_sentences": (bool(fitted), "a method that is fitted"),
-        "labels": (supervised, "a method that learns from labels (learned-removal)"),
-        "drop_overlap": (
-            supervised,
-            "a method that learns from labels (learned-removal)",
-        ),
+        "labels": learning,
+        "drop_overlap": learning,
         "seeds": (
-            random,
+            drawn or any(each.seeded for each in fitted),
             "a method that draws random numbers (flow), or max_sentences",
         ),
-        "bootstrap_seed": (bootstrap > 0, "a bootstrap of 1 or more"),
+        "bootstrap_seed": (options["bootstrap"] > 0, "a bootstrap of 1 or more"),
     }
-    for name, value in given.items():
-        used, expected = users[name]
-        if value is not None and not used:
+    defaults = inspect.signature(compare).parameters
+    for name, (has_effect, expected) in effects.items():
+        value, default = options[name], defaults[name].default
+        if not has_effect and value not in (default, [default]):
             raise UserError(
                 f"received {value!r}, which has no effect here; expected {expected}",
                 argument=name,
@@ -289,32 +262,40 @@ def _sources(corpus: Any) -> dict[str, Any]:
     return sources
 
 
+def _load_corpora(
+    sources: Mapping[str, Any], tasks: Sequence[Task], nli: str, column: str | None
+) -> dict[Task, list[Corpus]]:
+    """The corpora to fit on, for each task."""
+    shared = {
+        name: load_corpus(
+            source,
+            nli=nli if name == "nli" else "hub",
+            column=column if _is_table(name) else None,
+        )
+        for name, source in sources.items()
+        if name not in OWN_CORPORA
+    }
+    return {
+        task: [
+            shared[name] if name in shared else task.corpus(name) for name in sources
+        ]
+        for task in tasks
+    }
+
+
 def _is_table(name: str) -> bool:
     """Whether a corpus of this name may have columns."""
     is_text = hub_name(name) is None and name.lower().endswith((".txt", ".txt.gz"))
     return name not in NAMED and not is_text
 
 
-def _in_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as JSON values; what is no option is left out, objects stand by their text."""
-    left_out = ("output", "cache")
-    return {
-        name: _words(value) for name, value in arguments.items() if name not in left_out
-    }
-
-
-def _words(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): _words(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_words(item) for item in value]
+def _describe_argument(value: Any) -> Any:
+    """JSON values of what is none: what it was made with, or its name."""
     if isinstance(value, EncoderOptions):
-        return _words(asdict(value))
+        return as_json(asdict(value))
     if isinstance(value, torch.device):
         return str(value)
     if hasattr(value, "identity"):
-        return _words(value.describe())
+        return as_json(value.describe())
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else type(value).__name__

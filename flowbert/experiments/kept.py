@@ -10,8 +10,7 @@ import numpy as np
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.environment import changed_entries
 from flowbert.experiments.plan import Experiment
-from flowbert.experiments.results import plain
-from flowbert.io import load_tensors, save_tensors
+from flowbert.io import as_json, load_tensors, save_tensors
 from flowbert.tasks import Record
 
 _KIND = "record of an experiment"
@@ -41,7 +40,7 @@ class KeptRecords:
         if file is None:
             return
         scores = [
-            [*metric, plain(value), record.reasons.get(metric, "")]
+            [*metric, as_json(value), record.reasons.get(metric, "")]
             for metric, value in record.scores.items()
         ]
         tensors: dict[str, Any] = {"items": record.items}
@@ -54,7 +53,7 @@ class KeptRecords:
             key=experiment.key,
             scores=scores,
             invalid_reason=record.invalid_reason,
-            settings=plain(experiment.settings()),
+            settings=as_json(experiment.settings()),
             environment=self.environment,
         )
 

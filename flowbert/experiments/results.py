@@ -18,6 +18,7 @@ from flowbert.experiments.columns import RESULT_COLUMNS, aggregation_of
 from flowbert.experiments.estimates import Estimates, difference_table, verdict
 from flowbert.experiments.intervals import estimate_rows, with_averages
 from flowbert.io import (
+    as_json,
     digest,
     load_tensors,
     read_json,
@@ -242,8 +243,9 @@ class Results:
         """
         path = Path(path)
         frame = self.frame.astype({"seed": "Int64"})
-        content = {"rows": frame.to_dict("records"), "record": self.record}
-        content = plain({**content, "arrays": bool(self.records)})
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        content = {"rows": rows, "record": self.record, "arrays": bool(self.records)}
+        content = as_json(content)
         if self.records:
             self._save_arrays(_arrays_of(path), digest(content))
         write_json(path, content)
@@ -264,7 +266,7 @@ class Results:
                 tensors[f"sample {number}"] = record.sample
             entry = {
                 "key": record.key,
-                "columns": plain(record.columns),
+                "columns": as_json(record.columns),
                 "task": record.settings["task"]["digest"],
                 "invalid_reason": record.invalid_reason,
             }
@@ -274,10 +276,10 @@ class Results:
             _KIND,
             tensors,
             results=results,
-            tasks=plain(tasks),
+            tasks=as_json(tasks),
             records=records,
             sentences=self.sentences,
-            environment=plain(self.records[0].environment),
+            environment=as_json(self.records[0].environment),
         )
 
     @classmethod
@@ -431,15 +433,3 @@ def _settings_of(key: str, task: str, shared: Mapping[str, Any]) -> dict[str, An
         "seed": own["seed"],
         **settings,
     }
-
-
-def plain(value: Any) -> Any:
-    """A JSON value; what is missing becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    missing = isinstance(value, float) and not math.isfinite(value)
-    return None if missing or value is pd.NA else value

@@ -9,16 +9,13 @@ from flowbert.encoders import Encoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.candidates import Candidate
 from flowbert.experiments.columns import AGGREGATION
-from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.plan import OWN_CORPORA, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.maps import Raw
 from flowbert.tasks import STS, Task
 from flowbert.vectors import EmbeddingCache
 
 _UNASKED = 100  # sentences of a measure that nobody asks for
-
-OWN_CORPORA = ("target", "train_only")
-"""Names of corpora of a task's own sentences."""
 
 _TRANSFER_RESAMPLES = (
     200  # the interval of the difference excludes 0, or nothing is said

@@ -72,11 +72,11 @@ def test_what_has_no_effect_is_refused(
         ({"seeds": True, "methods": FLOW}, "seeds: received True"),
         ({"methods": "whitening-64:n_components=16"}, "received n_components twice"),
         ({"methods": "whitening:n_components=true"}, "n_components: received True"),
-        ({"methods": "flow:random_state=5"}, "random_state=5; .* seeds"),
+        ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),
         ({"methods": [Flow(random_state=5)]}, "random_state=5; .* seeds"),
         (
             {"methods": "whitening-4+flow:accelerator=cpu"},
-            "accelerator='cpu'; .* device",
+            "received the option 'accelerator'",
         ),
         ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
     ],

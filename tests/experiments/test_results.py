@@ -19,7 +19,7 @@ from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.columns import RESULT_COLUMNS
-from flowbert.experiments.results import plain
+from flowbert.io import as_json
 from flowbert.reports import print_results, report
 from flowbert.vectors import EmbeddingCache
 
@@ -226,7 +226,7 @@ def test_records_of_a_file_are_those_of_the_run(
         for name in ("reasons", "key", "invalid_reason", "environment"):
             assert getattr(one, name) == getattr(other, name), name
         for name in ("columns", "settings"):
-            assert plain(getattr(one, name)) == getattr(other, name), name
+            assert as_json(getattr(one, name)) == getattr(other, name), name
         assert (one.sample is None) == (other.sample is None)
     reasons = [each.invalid_reason for each in loaded.records if each.invalid_reason]
     assert reasons
