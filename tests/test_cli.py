@@ -105,6 +105,14 @@ MISTAKES = [
     ("fit --column a", ["--column: received 'a'", "no effect"]),
     ("fit --trainer.accelerator abacus", ["--trainer.accelerator: ", "abacus"]),
     ("test", ["--ckpt_path: received nothing"]),
+    ("test --ckpt_path last", ["--ckpt_path: received 'last' of no run", "run_dir"]),
+    (
+        "fit --ckpt_path best --run_dir stopped",
+        [
+            "--ckpt_path: received 'best'; expected one that stopped/checkpoints",
+            "(last)",
+        ],
+    ),
     ("test --ckpt_path no.ckpt", ["no.ckpt: no such file"]),
     ("test --ckpt_path binary.txt", ["--ckpt_path: binary.txt"]),
     ("compare --methods raw,whitning", ["--methods: received 'whitning'"]),
@@ -369,11 +377,14 @@ def test_a_run_is_repeated_by_its_configuration(
     main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
     checkpoint = ["--ckpt_path", "one/checkpoints/last.ckpt"]
     main(["test", *checkpoint, "--run_dir", "three", "--max_sentences=128", *small])
-    one, two, three = (
+    named = ["--config", "one/config.yaml", "--ckpt_path", "last"]
+    main(["test", *named, "--run_dir", "four", *small])
+    main(["test", *named, "--run_dir", "one", *small])
+    one, *others = (
         json.loads((folder / run / "results.json").read_text())["rows"]
-        for run in ("one", "two", "three")
+        for run in ("one", "two", "three", "four", "one/test")
     )
-    assert one == two == three
+    assert others == [one] * 4
     assert (folder / "two" / "report.html").is_file()
     capsys.readouterr()
     main(["encode", "--model", "one", "--input", "missing.txt", "--output", "v.npy"])

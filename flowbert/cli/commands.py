@@ -21,7 +21,7 @@ from flowbert.methods import METHODS
 from flowbert.progress import show_progress
 from flowbert.reports import analysis_text, print_results, report
 from flowbert.training.options import FitOptions
-from flowbert.training.run_folder import new_folder
+from flowbert.training.run_folder import command_folder, find_checkpoint, new_folder
 from flowbert.training.unused import is_unused
 
 
@@ -90,8 +90,13 @@ def _train(
     made["encoder"] = EncoderOptions(**made.get("encoder", {}))
     if is_quiet and line.method in METHODS:
         made.setdefault("trainer", {})["enable_progress_bar"] = False
-    folder = Path(made.get("run_dir") or new_folder(line.method))
-    made["run_dir"] = folder
+    if made.get("ckpt_path") is not None:
+        # ``config.yaml`` lies in the folder of its run.
+        configs = [Path(str(path)).parent for path in config.config or ()]
+        folders = [made.get("run_dir"), *configs]
+        made["ckpt_path"] = find_checkpoint(made["ckpt_path"], folders)
+    folder = made.get("run_dir") or new_folder(line.method)
+    folder = made["run_dir"] = command_folder(command, folder, made.get("ckpt_path"))
     if command == "fit":
         made["config"] = _config_text(parser, config, line)
     try:
@@ -117,7 +122,7 @@ def _what_is_kept(command: str, folder: Path) -> str:
     options = {
         "--config": folder / "config.yaml",
         "--run_dir": folder,
-        "--ckpt_path": last,
+        "--ckpt_path": "last",
     }
     program = ["python", "train.py"] if sys.argv[0].endswith(".py") else ["flowbert"]
     words = [*program, "fit", *(str(word) for pair in options.items() for word in pair)]

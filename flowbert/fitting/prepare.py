@@ -32,7 +32,12 @@ from flowbert.training import (
 )
 from flowbert.training.base import check_limits
 from flowbert.training.options import FitOptions
-from flowbert.training.run_folder import RunFolder, new_folder
+from flowbert.training.run_folder import (
+    RunFolder,
+    command_folder,
+    find_checkpoint,
+    new_folder,
+)
 from flowbert.training.settings import Settings
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.training.unused import check_given
@@ -132,6 +137,8 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     kind = method_class(options.method)
     settings = Settings()
     if options.ckpt_path is not None:
+        found = find_checkpoint(options.ckpt_path, [options.run_dir])
+        options = replace(options, ckpt_path=found)
         settings = Settings(read_settings(kind, options), options.ckpt_path)
     check_given(options.given(), kind.unused(options))
     options = replace(options, model=kind.model_options(options))
@@ -142,7 +149,8 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     if options.method == "flow" and options.baseline not in (None, "none"):
         baseline = WhiteningBaseline(closed_form(str(options.baseline)))
     labels = _labels(options, kind, baseline, tasks)
-    folder = Path(options.run_dir or new_folder(options.method))
+    folder = options.run_dir or new_folder(options.method)
+    folder = command_folder(command, folder, options.ckpt_path)
     method = kind(options=options, tasks=tasks, settings=settings, cache=cache)
     trainer = _make_trainer(method, baseline, folder)
     method.device = trainer.strategy.root_device

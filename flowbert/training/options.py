@@ -41,8 +41,10 @@ class FitOptions:
         trainer: Options of Lightning's Trainer.
         log_to: Loggers beside metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
         seed: Seed of everything random.
-        run_dir: Run folder; None for ``runs/METHOD/TIME``.
-        ckpt_path: Checkpoint to resume from, or to validate, test or predict with.
+        run_dir: Run folder; None for ``runs/METHOD/TIME``. ``validate``, ``test`` and ``predict``
+            with a checkpoint of the same run write into a folder of their name inside of it.
+        ckpt_path: Checkpoint to resume from, or to validate, test or predict with: ``last`` or
+            ``best`` of ``run_dir``, or a path.
         cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         config: Text that becomes ``config.yaml`` in the folder of a fit.
     """

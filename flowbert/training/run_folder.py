@@ -1,5 +1,6 @@
 """The folder of a run, which one process claims and no other run writes into."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -26,12 +27,57 @@ _WRITTEN = (
     "wandb",
 )
 _LOCK = ".lock"
+_NAMED = ("last", "best")
 
 
 def new_folder(method: str) -> Path:
     """A folder for a run that is given none: ``runs/METHOD/TIME``, to the microsecond."""
     time = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     return Path("runs") / method.split(":")[0] / time
+
+
+def find_checkpoint(name: str | Path, folders: Sequence[str | Path | None]) -> Path:
+    """The checkpoint of a name: ``last`` or ``best`` of a run, as Lightning has them, or a path.
+
+    Args:
+        name: The name or path.
+        folders: Run folders to look in, the first with checkpoints; None for none.
+
+    Raises:
+        UserError: If there is no such run or checkpoint.
+    """
+    if name not in _NAMED:
+        return Path(name)
+    runs = [Path(folder) / "checkpoints" for folder in folders if folder is not None]
+    found = next((folder for folder in runs if folder.is_dir()), None)
+    if found is None:
+        raise UserError(
+            f"received {name!r} of no run; expected a run_dir with checkpoints, or the path of one",
+            argument="ckpt_path",
+        )
+    path = found / f"{name}.ckpt"
+    if not path.is_file():
+        files = ", ".join(sorted(file.stem for file in found.glob("*.ckpt")))
+        raise UserError(
+            argument="ckpt_path",
+            received=name,
+            expected=f"one that {found} has ({files or 'it is empty'})",
+        )
+    return path
+
+
+def command_folder(
+    command: str, folder: str | Path, ckpt_path: str | Path | None
+) -> Path:
+    """Where a command writes: its folder, but into one inside of it after a fit of that folder.
+
+    Example:
+        >>> command_folder("test", "runs/a", "runs/a/checkpoints/best.ckpt").as_posix()
+        'runs/a/test'
+    """
+    folder = Path(folder)
+    is_own = ckpt_path is not None and _holds(folder, ckpt_path)
+    return folder / command if command != "fit" and is_own else folder
 
 
 class RunFolder:

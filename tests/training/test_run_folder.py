@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.training.run_folder import RunFolder, new_folder
+from flowbert.training.run_folder import (
+    RunFolder,
+    command_folder,
+    find_checkpoint,
+    new_folder,
+)
 
 # Files and folders that a fit, a test and a prediction leave.
 LEFT = (
@@ -47,6 +52,28 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         with RunFolder(path):
             pass
     assert list(path.iterdir()) == []
+
+
+def test_checkpoints_by_name(tmp_path: Path) -> None:
+    put(tmp_path, "a/checkpoints/last.ckpt")
+    put(tmp_path, "b/checkpoints/best.ckpt")
+    put(tmp_path, "c/mine.txt")
+    folders = [None, *(tmp_path / name for name in "cab")]
+    last = tmp_path / "a" / "checkpoints" / "last.ckpt"
+    assert find_checkpoint("last", folders) == last
+    assert find_checkpoint("no/such.ckpt", folders) == Path("no/such.ckpt")
+    with pytest.raises(UserError, match=r"received 'best'; .*checkpoints has \(last\)"):
+        find_checkpoint("best", folders)
+    with pytest.raises(UserError, match="received 'best' of no run") as error:
+        find_checkpoint("best", folders[:2])
+    assert error.value.argument == "ckpt_path"
+    for command in ("validate", "test", "predict"):
+        own = command_folder(command, tmp_path / "a", last)
+        assert own == tmp_path / "a" / command
+        assert command_folder(command, own, last) == own
+        assert command_folder(command, tmp_path / "b", last) == tmp_path / "b"
+    assert command_folder("fit", tmp_path / "a", last) == tmp_path / "a"
+    assert command_folder("test", tmp_path / "a", None) == tmp_path / "a"
 
 
 @pytest.mark.parametrize("name", LEFT)
