@@ -10,6 +10,7 @@ from typing import Any
 from jsonargparse import Namespace
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
+from flowbert.analysis import Analysis
 from flowbert.cli.options import TRAINED, CommandLine, option_names
 from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
 from flowbert.encoders import EncoderOptions
@@ -19,7 +20,14 @@ from flowbert.experiments.reproduce import explain, reproduction_text
 from flowbert.fitting.prepare import method_class
 from flowbert.methods import METHODS
 from flowbert.progress import show_progress
-from flowbert.reports import analysis_text, print_results, report
+from flowbert.reports import (
+    analysis_text,
+    content_of,
+    page_of,
+    print_results,
+    report,
+    save_page,
+)
 from flowbert.training.options import FitOptions
 from flowbert.training.run_folder import command_folder, find_checkpoint, new_folder
 from flowbert.training.unused import is_unused
@@ -55,7 +63,7 @@ def run(command: str, line: CommandLine) -> None:
 
 
 def _print(command: str, returned: Any, output: str | None) -> None:
-    """Print what a function returned, and draw the page of what it wrote."""
+    """Print what a function returned, and write its page."""
     if command == "encode":
         rows, dim = returned
         print(f"{rows} vectors of size {dim} written to {output}")
@@ -73,7 +81,18 @@ def _print(command: str, returned: Any, output: str | None) -> None:
         return
     if output is not None:
         drawn = os.environ.get("FLOWBERT_REPORT") != "0"
-        print(f"written: {output}{f', {report(output)}' if drawn else ''}")
+        print(f"written: {output}{f', {_page(returned, output)}' if drawn else ''}")
+
+
+def _page(returned: Any, output: str) -> Path:
+    """Write the page of what a function returned, or of its file where that is no results."""
+    path = Path(output).resolve()
+    if isinstance(returned, Results):
+        return save_page(content_of(path, returned), page_of(path))
+    if isinstance(returned, Analysis):
+        content = content_of(path, Results([], {}), returned)
+        return save_page(content, page_of(path))
+    return report(path)
 
 
 def _train(

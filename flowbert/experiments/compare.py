@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -153,11 +152,6 @@ def compare(
     results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
-        if results.vectors and os.environ.get("FLOWBERT_REPORT") != "0":
-            from flowbert.experiments.analyze import analyze_results  # slow to import
-
-            file = Path(output).with_suffix(".analysis.json")
-            analyze_results(results).to_json(file)
     return results
 
 

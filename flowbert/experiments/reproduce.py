@@ -157,7 +157,10 @@ def reproduce(
     distinct = {
         experiment.key: experiment for own in experiments.values() for experiment in own
     }
-    results = run_experiments(list(distinct.values()), cache, output, device)
+    # No vectors are kept: a sample would be of one encoder among many.
+    results = run_experiments(
+        list(distinct.values()), cache, output, device, samples={}
+    )
     estimates = results.estimates(bootstrap, bootstrap_seed)
     results.frame[["low", "high"]] = estimates.intervals
     scores = results.frame[results.frame["metric"] == "spearman"]

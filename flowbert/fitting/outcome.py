@@ -23,7 +23,7 @@ from flowbert.maps import Flow, Raw, Scale
 from flowbert.methods.flow import FlowMethod
 from flowbert.methods.method import RowsMethod
 from flowbert.model import Model, save_models
-from flowbert.reports import content_of, report, save_page
+from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
 from flowbert.tasks import Task
 
@@ -113,7 +113,7 @@ def write_page(run: Prepared, results: Results | None = None) -> None:
             analysis = analyze_results(results, seed=run.options.seed, **parts)
             analysis.to_json(run.folder / "analysis.json")
         content = content_of(run.folder, results, analysis)
-        save_page(content, run.folder / "report.html")
+        save_page(content, page_of(run.folder))
     except Exception as error:
         message = f"{run.folder}: no whole page ({error}); its results are written"
         warnings.warn(message, FlowbertWarning, stacklevel=2)

@@ -12,6 +12,7 @@ import yaml
 
 from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
 
 ANALYSIS_SUFFIX = ".analysis.json"
@@ -59,19 +60,22 @@ def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
         return default
 
 
-def read_content(path: Path) -> PageContent:
+def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
     """Read a run folder, a file of results, or one of an analysis.
 
     Other damaged files are left out with a warning.
+
+    Args:
+        path: The folder or file.
+        analysis: The analysis of the embeddings; None for that of the folder or file.
 
     Raises:
         UserError: If it is neither, or its results are damaged.
     """
     if path.name.endswith(ANALYSIS_SUFFIX):
-        return content_of(path, Results([], {}), _read_analysis(path))
-    file, analysis = path, path.with_suffix(ANALYSIS_SUFFIX)
-    if path.is_dir():
-        file, analysis = path / "results.json", path / "analysis.json"
+        analysis = attempt(path, lambda: Analysis.from_json(path), None)
+        return content_of(path, Results([], {}), analysis)
+    file = path / "results.json" if path.is_dir() else path
     if file.is_file():
         results = Results.load(file)
     elif (path / "config.yaml").is_file():
@@ -80,13 +84,16 @@ def read_content(path: Path) -> PageContent:
         raise UserError(
             argument="runs", received=path, expected="a run folder or a file of results"
         )
-    return content_of(path, results, _read_analysis(analysis))
+    own = path / "analysis.json"
+    if analysis is None and own.is_file():
+        analysis = attempt(own, lambda: Analysis.from_json(own), None)
+    return content_of(path, results, analysis)
 
 
 def content_of(
     path: Path, results: Results, analysis: Analysis | None = None
 ) -> PageContent:
-    """What the page of a run shows.
+    """What the page of results shows, whether they are in memory or were read.
 
     What others write into a run folder is read: the options of the command line, and what
     Lightning logged, before a resume as well.
@@ -94,8 +101,11 @@ def content_of(
     Args:
         path: The run folder; or the file of the results, which is not read.
         results: The results.
-        analysis: The analysis of the embeddings.
+        analysis: The analysis of the embeddings; None for that of the vectors that the results
+            keep.
     """
+    if analysis is None and results.vectors:
+        analysis = attempt(path, lambda: analyze_results(results), None)
     config = path / "config.yaml"
     options: dict[str, Any] = {}
     command = ""
@@ -116,12 +126,6 @@ def content_of(
         analysis or Analysis({}, {}),
         command,
     )
-
-
-def _read_analysis(file: Path) -> Analysis | None:
-    if not file.is_file():
-        return None
-    return attempt(file, lambda: Analysis.from_json(file), None)
 
 
 def _read_options(config: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from flowbert import __version__
-from flowbert.analysis import Plot, Table
+from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
 from flowbert.analysis.frames import measure_of
 from flowbert.errors import UserError
@@ -72,15 +72,15 @@ def report(
         raise UserError(
             "received none; expected run folders or files of results", argument="runs"
         )
-    page = _page(paths) if output is None else Path(output)
     if len(paths) == 1:
-        content = read_content(paths[0])
+        page, content = page_of(paths[0]), read_content(paths[0])
     else:
-        names = short_names(map(str, paths))
+        page = Path("comparison.html")
+        names, nothing = short_names(map(str, paths)), Analysis({}, {})
         content = join_contents(
-            {name: read_content(Path(path)) for path, name in names.items()}
+            {name: read_content(Path(path), nothing) for path, name in names.items()}
         )
-    return save_page(content, page)
+    return save_page(content, page if output is None else Path(output))
 
 
 def save_page(content: PageContent, page: Path) -> Path:
@@ -127,11 +127,9 @@ def _check_own(page: Path) -> None:
         )
 
 
-def _page(paths: Sequence[Path]) -> Path:
-    if len(paths) > 1:
-        return Path("comparison.html")
-    is_folder = paths[0].is_dir()
-    return paths[0] / "report.html" if is_folder else paths[0].with_suffix(".html")
+def page_of(path: Path) -> Path:
+    """The page of a run folder, or that beside a file of results or of an analysis."""
+    return path / "report.html" if path.is_dir() else path.with_suffix(".html")
 
 
 def _template() -> "Template":

@@ -1,0 +1,50 @@
+"""The page and the tables of a run, byte for byte those of the files that it wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from flowbert.experiments import Results, compare
+from flowbert.experiments.analyze import analyze
+from flowbert.fitting import fit
+from flowbert.reports import content_of, print_results, report, save_page
+
+
+def written(page: Path) -> dict[str, bytes]:
+    """The page, and its pictures with their data."""
+    folder = page.with_name("figures")
+    return {file.name: file.read_bytes() for file in [page, *folder.iterdir()]}
+
+
+def test_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.json"
+    results = compare(methods="raw,whitening", bootstrap=50, output=file)
+    own = written(save_page(content_of(file, results), tmp_path / "a" / "report.html"))
+    assert len(own) > 20
+    assert b"Nearest neighbours" in own["report.html"]
+    assert written(report(file, tmp_path / "b" / "report.html")) == own
+    print_results(results)
+    printed = capsys.readouterr().out
+    print_results(Results.load(file))
+    assert capsys.readouterr().out == printed
+    assert "whitening" in printed
+
+
+def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    run = tmp_path / "run"
+    trainer = {"max_steps": 4, "accelerator": "cpu", "enable_progress_bar": False}
+    trainer["log_every_n_steps"] = 1
+    fit("flow", run_dir=run, data={"held_out": 0.1}, bootstrap=50, trainer=trainer)
+    own = written(run / "report.html")
+    assert {"intervals.svg", "training.svg", "bits.svg", "layers.svg"} <= own.keys()
+    assert written(report(run, tmp_path / "again" / "report.html")) == own
+
+
+def test_an_analysis(tmp_path: Path) -> None:
+    file = tmp_path / "own.analysis.json"
+    analysis = analyze(methods="raw", limit=50, measures="spectra,norms", output=file)
+    assert list(analysis.frames) == ["spectra", "norms"]
+    content = content_of(file, Results([], {}), analysis)
+    own = written(save_page(content, tmp_path / "a" / "report.html"))
+    assert written(report(file, tmp_path / "b" / "report.html")) == own
