@@ -1,4 +1,4 @@
-"""Where figures of a training go: metrics.csv always, wandb and TensorBoard when asked."""
+"""Where metrics of a training go: metrics.csv always, wandb and TensorBoard when asked."""
 
 import itertools
 import os
@@ -69,10 +69,10 @@ def _wandb_is_online() -> bool:
 
 
 def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
-    """Log the figures, give wandb the files of the results and the model, and end its run."""
+    """Log the scores, give wandb the files of the results and the model, and end its run."""
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
-            logger.log_metrics(_figures(results))
+            logger.log_metrics(_scores(results))
             logger.finalize("success")
         if not isinstance(logger, WandbLogger):
             continue
@@ -91,12 +91,12 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
         run.finish()
 
 
-def _figures(results: Results) -> dict[str, float]:
-    """Figures by names such as ``whitening/STSB/test/spearman_wmean``."""
-    figures = {}
+def _scores(results: Results) -> dict[str, float]:
+    """Scores by names such as ``whitening/STSB/test/spearman_wmean``."""
+    scores = {}
     for row in results.frame.itertuples():
         metric = str(row.metric)
         if metric == "spearman":
             metric += f"_{row.aggregation}"
-        figures[f"{row.method}/{row.task}/{row.split}/{metric}"] = float(row.value)
-    return figures
+        scores[f"{row.method}/{row.task}/{row.split}/{metric}"] = float(row.value)
+    return scores

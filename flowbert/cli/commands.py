@@ -16,7 +16,8 @@ from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
-from flowbert.experiments.reproduce import explain, reproduction_text
+from flowbert.experiments.published import explain
+from flowbert.experiments.reproduce import reproduction_text
 from flowbert.fitting.prepare import method_class
 from flowbert.methods import METHODS
 from flowbert.progress import show_progress

@@ -28,12 +28,13 @@ from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.files import locate, read_settings
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.experiments.run import fit_map
 from flowbert.maps import make_map
 from flowbert.progress import bar
 from flowbert.vectors import EmbeddingCache
 
-LAYERS = ("embedding_last", "first_last", "last")
-METHODS = (
+ADVISED_LAYERS = ("embedding_last", "first_last", "last")
+ADVISED_MAPS = (
     "raw",
     "whitening",
     "whitening:shrinkage=0.1",
@@ -49,10 +50,10 @@ MAP_LAYERS = "embedding_last"
 MAP_POOLINGS = {True: "zipf:cls=16", False: "zipf"}
 """Layers and, by whether [CLS] is informative, pooling of every map: no criterion judges them."""
 
-_POOLINGS = ("mean", "mean:half=0", "mean:half=1")
-_RESAMPLES = 200
+_VIEW_POOLINGS = ("mean", "mean:half=0", "mean:half=1")
+_CRITERION_RESAMPLES = 200
 _AS_GOOD = 0.99  # share of the best criterion from which raw vectors are preferred
-_TEXT = """\
+_ADVICE_TEXT = """\
 {table}
 
 Criterion of the plain mean over tokens, {sentences} sentences. Higher is better; tied: the
@@ -164,7 +165,7 @@ def advise(
         cache = EmbeddingCache(cache)
     candidates = _judge(opened, sentences, views, cache, seed)
     layers, method = candidates.loc[0, ["layers", "method"]]
-    pooling, text = "mean", _TEXT + _RAW_TEXT
+    pooling, text = "mean", _ADVICE_TEXT + _RAW_TEXT
     settings = read_settings(locate(opened.path, opened.backbone.revision).folder)
     depth = opened.num_layers
     own = name_layers(resolve_layers(settings.layers, depth), depth), settings.pooling
@@ -172,31 +173,41 @@ def advise(
     if method != "raw":
         informative = cls_is_informative(opened, sentences, views, cache)
         layers, pooling = MAP_LAYERS, MAP_POOLINGS[informative]
-        text = _TEXT + _MAP_TEXT
+        text = _ADVICE_TEXT + _MAP_TEXT
         text += _SIMILARITY_TEXT if settings.modules else ""
         text += _OWN_TEXT.format(*own) if has_own else ""
     elif has_own:
         layers, pooling = own
-    used = _changed(encoder) | {"layers": layers, "pooling": pooling}
-    is_file = corpus not in NAMED and hub_name(corpus) is None
+    where = _commands(
+        _changed(encoder) | {"layers": layers, "pooling": pooling}, corpus, nli, column
+    )
     text = text.format(
         table=candidates.round(2).to_string(index=False),
         sentences=len(sentences),
         method=method,
         layers=layers,
         pooling=pooling,
-        encoder=_flags({f"encoder.{name}": value for name, value in used.items()}),
-        corpus=_flags(
-            {"corpus": corpus, "nli": nli if corpus == "nli" else "", "column": column}
-        ),
-        input=_flags(
+        **where,
+    )
+    return Advice(candidates, layers, pooling, method, text)
+
+
+def _commands(
+    encoder: Mapping[str, Any], corpus: str, nli: str, column: str | None
+) -> dict[str, str]:
+    """Options of the next commands: encoder, corpus and input."""
+    is_file = corpus not in NAMED and hub_name(corpus) is None
+    nli = nli if corpus == "nli" else ""
+    return {
+        "encoder": _flags({f"encoder.{name}": each for name, each in encoder.items()}),
+        "corpus": _flags({"corpus": corpus, "nli": nli, "column": column}),
+        "input": _flags(
             {
                 "input": corpus if is_file else "SENTENCES.txt",
                 "column": column if is_file else "",
             }
         ),
-    )
-    return Advice(candidates, layers, pooling, method, text)
+    }
 
 
 def _open(
@@ -239,22 +250,24 @@ def _judge(
     """The candidates of :class:`Advice`, from one pass of the encoder."""
     variants = {
         (layers, pooling): encoder.variant(layers=layers, pooling=pooling)
-        for layers, pooling in [*itertools.product(LAYERS, _POOLINGS), ("last", "cls")]
+        for layers, pooling in [
+            *itertools.product(ADVISED_LAYERS, _VIEW_POOLINGS),
+            ("last", "cls"),
+        ]
     }
     cache.fill(list(variants.values()), [*sentences, *views])
-    weights = resample_weights(len(sentences), _RESAMPLES, seed)
+    weights = resample_weights(len(sentences), _CRITERION_RESAMPLES, seed)
     settings, values = [], []
-    for layers in bar(LAYERS, "Fitting", unit="layers"):
-        mean, even, odd = (variants[layers, pooling] for pooling in _POOLINGS)
+    for layers in bar(ADVISED_LAYERS, "Fitting", unit="layers"):
+        mean, even, odd = (variants[layers, pooling] for pooling in _VIEW_POOLINGS)
         parts = [(mean, sentences), (mean, views), (even, sentences), (odd, sentences)]
         rows = [torch.from_numpy(cache.embed(*part)) for part in parts]
-        for method in METHODS:
-            fitted = make_map(method)
+        for method in ADVISED_MAPS:
             with warnings.catch_warnings():
                 # A candidate is no choice yet.
                 warnings.simplefilter("ignore", FlowbertWarning)
-                fitted.fit(rows[0])
-            if fitted.invalid_reason is None:
+                fitted, invalid_reason = fit_map(make_map(method), rows[0])
+            if invalid_reason is None:
                 whole, view, half, other = map(fitted.transform, rows)
                 by_views = cosine_statistics(whole, view)
                 by_halves = cosine_statistics(half, other)

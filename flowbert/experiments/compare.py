@@ -192,7 +192,7 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
     if counted and corpora > 1:
         warnings.warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
-            "compared or fitted with one of them alone, weights and figures are others",
+            "compared or fitted with one of them alone, weights and scores are others",
             FlowbertWarning,
             stacklevel=3,
         )

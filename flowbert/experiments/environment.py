@@ -1,4 +1,4 @@
-"""What a figure depends on beside its settings: code, versions, device, threads."""
+"""What a score depends on beside its settings: code, versions, device, threads."""
 
 import platform
 from functools import cache

@@ -47,7 +47,7 @@ class Experiment:
 
     @cached_property
     def key(self) -> str:
-        """Digest of all settings that decide the figures."""
+        """Digest of all settings that decide the scores."""
         return digest(self.fit_key, self.task.digest)
 
     @cached_property

@@ -1,11 +1,8 @@
-"""Published figures, and what the same settings give here."""
+"""Published scores, and what the same settings give here."""
 
-import fnmatch
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,66 +13,25 @@ import torch
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.files import as_list
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
-from flowbert.errors import UserError, check_used, choices, nearest
+from flowbert.errors import UserError, check_used, choices
 from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
-from flowbert.experiments.copies import IS_COPY, OTHER_NAME, describe_copy
 from flowbert.experiments.estimates import MISSING, Estimates, joined
 from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.published import (
+    IS_COPY,
+    OTHER_NAME,
+    PUBLISHED_TASKS,
+    published,
+    relation_to_published,
+    select_rows,
+)
 from flowbert.experiments.run import run_experiments
 from flowbert.io import write_atomically
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
-PUBLISHED_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
-"""Tasks of the published rows."""
-
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
-
-
-def published(name: str = "sts") -> pd.DataFrame:
-    """Published figures, each with its id.
-
-    Args:
-        name: ``sts`` for the rows of :func:`reproduce`: Spearman x 100 by task, and the setting
-            that reproduces them; ``other`` for figures of other quantities.
-
-    Example:
-        >>> rows = published()
-        >>> rows[rows["source"] == "mteb"]["STSB"].item()
-        82.03
-    """
-    file = files("flowbert.experiments") / "published_data" / f"{name}.csv"
-    with file.open(encoding="utf-8") as lines:
-        return pd.read_csv(lines, keep_default_na=False, na_values=["nan"])
-
-
-def explain(rows: str | Sequence[str]) -> str:
-    """Published rows as text: source, setting, figures, and the reading of each open point.
-
-    Args:
-        rows: As in :func:`reproduce`.
-
-    Raises:
-        UserError: If a name selects no row.
-    """
-    file = files("flowbert.experiments") / "published_data" / "notes.json"
-    notes = json.loads(file.read_text(encoding="utf-8"))
-    lines = []
-    for row in _select(rows).to_dict("records"):
-        lines.append(row["id"])
-        source = notes["sources"][row["source"]]
-        for name, value in (source | row).items():
-            lines.append(f"  {name}: {value}")
-        for name in row["ambiguities"].split():
-            point = notes["ambiguities"][name]
-            readings = "; ".join(point["readings"])
-            lines += [
-                f"  {name}: {point['question']}",
-                f"    readings: {readings}",
-                f"    taken: {point['taken']}. {point['why']}",
-            ]
-    return "\n".join(lines)
 
 
 def reproduce(
@@ -119,7 +75,7 @@ def reproduce(
     Returns:
         A line for each row and task, and for the average of several tasks: ``published`` and
         ``ours`` are Spearman x 100, ``low`` and ``high`` the ends of our 95% interval, ``std``
-        is the standard deviation over several seeds, ``inside`` whether the published figure
+        is the standard deviation over several seeds, ``inside`` whether the published score
         lies in the interval.
 
     Raises:
@@ -135,12 +91,12 @@ def reproduce(
             raise UserError(
                 argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
             )
-    chosen = _place_encoder(_select(rows), encoder)
+    chosen = _place_encoder(select_rows(rows), encoder)
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
     names = [name for name in names if chosen[name].notna().any()]
     if not names:
         raise UserError(
-            f"received {tasks}; the rows have no figure of them", argument="tasks"
+            f"received {tasks}; the rows have no score of them", argument="tasks"
         )
     measured = load_tasks(names, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
     plan = _Plan(measured, nli, seeds, device)
@@ -194,26 +150,6 @@ def reproduction_text(comparison: pd.DataFrame) -> str:
     return "\n".join(tables)
 
 
-def _select(rows: str | Sequence[str] | None) -> pd.DataFrame:
-    """Published rows by id, beginning of an id, or pattern."""
-    known = published()
-    if rows is None:
-        return known
-    chosen: set[str] = set()
-    for name in as_list(rows, "rows"):
-        matches = fnmatch.filter(known["id"], name)
-        matches += fnmatch.filter(known["id"], f"{name}-*")
-        if not matches:
-            names = [*known["source"].unique(), *known["id"]]
-            raise UserError(
-                argument="rows",
-                received=name,
-                expected=(f"an id, its beginning, or a pattern{nearest(names, name)}"),
-            )
-        chosen.update(matches)
-    return known[known["id"].isin(chosen)]
-
-
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     """The rows of a published encoder, or all rows with another encoder in its place."""
     rows = rows.assign(opened=rows["path"], context=False, note="")
@@ -231,14 +167,16 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
                 expected=f"{allowed} for these rows",
             )
         return own
-    uses = {path: describe_copy(encoder, path) for path in rows["path"].unique()}
+    uses = {
+        path: relation_to_published(encoder, path) for path in rows["path"].unique()
+    }
     use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
     return rows.assign(opened=encoder, context=use != IS_COPY, note=f"{encoder} " + use)
 
 
 @dataclass
 class _Plan:
-    """Cells of published rows; each network and corpus is loaded once."""
+    """Experiments of published rows; each network and corpus is loaded once."""
 
     tasks: Sequence[Task]
     nli: str
@@ -251,7 +189,7 @@ class _Plan:
         return load_corpus("nli", nli=self.nli)
 
     def experiments(self, row: Any) -> list[Experiment]:
-        """Cells of a row, on the tasks that it has a figure of."""
+        """Experiments of a row, on the tasks that it has a score of."""
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
         corpora = {}
@@ -317,17 +255,17 @@ def _compare(
             "note": "; ".join(filter(None, notes)),
         }
     if len(tasks) > 1:
-        figure = float(np.mean([getattr(row, task) for task in tasks]))
-        yield _line(row, AVERAGE, figure, joined(*means).mean())
+        score = float(np.mean([getattr(row, task) for task in tasks]))
+        yield _line(row, AVERAGE, score, joined(*means).mean())
 
 
-def _line(row: Any, task: str, figure: float, estimate: Estimates) -> dict[str, Any]:
+def _line(row: Any, task: str, score: float, estimate: Estimates) -> dict[str, Any]:
     ((low, high),) = estimate.intervals.tolist()
     line = {
         "row": row.id,
         "task": task,
         "aggregation": row.aggregation,
-        "published": figure,
+        "published": score,
         "ours": 100 * float(estimate.values[0]),
         "low": 100 * low,
         "high": 100 * high,
@@ -337,7 +275,7 @@ def _line(row: Any, task: str, figure: float, estimate: Estimates) -> dict[str, 
         "note": row.note,
     }
     if not row.context:
-        line["difference"] = line["ours"] - figure
+        line["difference"] = line["ours"] - score
         if np.isfinite(low):
-            line["inside"] = line["low"] <= figure <= line["high"]
+            line["inside"] = line["low"] <= score <= line["high"]
     return line

@@ -173,7 +173,7 @@ class Results:
     def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any
     ) -> float:
-        """One figure; the mean over the seeds, NaN if one of them is.
+        """One score; the mean over the seeds, NaN if one of them is.
 
         Args:
             method: Method.

@@ -24,7 +24,12 @@ from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.experiments.advise import LAYERS, METHODS, advise, rank_candidates
+from flowbert.experiments.advise import (
+    ADVISED_LAYERS,
+    ADVISED_MAPS,
+    advise,
+    rank_candidates,
+)
 from flowbert.vectors import EmbeddingCache
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
@@ -98,7 +103,9 @@ def test_the_best_setting_first_and_the_same_again(corpus: str) -> None:
     advice, again, other = (advise(corpus, limit=300, seed=seed) for seed in (0, 0, 1))
     candidates = advice.candidates
     settings = set(zip(candidates["layers"], candidates["method"], strict=True))
-    assert settings == {(layers, name) for layers in LAYERS for name in METHODS}
+    assert settings == {
+        (layers, name) for layers in ADVISED_LAYERS for name in ADVISED_MAPS
+    }
     assert candidates["criterion"][1:].is_monotonic_decreasing
     assert candidates["method"][0] == advice.method
     assert (advice.layers, advice.pooling) == ("embedding_last", "zipf")
@@ -132,7 +139,7 @@ def test_its_commands_run(
     with monkeypatch.context() as patch:
         patch.setattr(cls_token, "SHARE", 0.05)
         if raw:
-            patch.setattr("flowbert.experiments.advise.METHODS", ("raw",))
+            patch.setattr("flowbert.experiments.advise.ADVISED_MAPS", ("raw",))
         advice = advise(corpus, EncoderOptions(**own), limit=100)
     assert advice.pooling == ("mean" if raw else "zipf:cls=16")
     commands = run_commands(advice.text)
@@ -191,7 +198,7 @@ def test_a_model_with_another_pooling_than_the_mean_keeps_it(
     advice = advise(encoder=encoder, limit=60)
     assert (advice.layers, advice.pooling) == ("embedding_last", "zipf")
     assert "--encoder.layers=last --encoder.pooling=cls)" in advice.text
-    monkeypatch.setattr("flowbert.experiments.advise.METHODS", ("raw",))
+    monkeypatch.setattr("flowbert.experiments.advise.ADVISED_MAPS", ("raw",))
     advice = advise(encoder=encoder, limit=60)
     assert (advice.layers, advice.pooling, advice.method) == ("last", "cls", "raw")
 

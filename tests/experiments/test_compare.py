@@ -1,4 +1,4 @@
-"""Comparisons: figures, what is computed once, what is kept, and mistakes."""
+"""Comparisons: scores, what is computed once, what is kept, and mistakes."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ def run(encoder: Any, methods: Any = "raw,whitening", **options: Any) -> Results
     return compare(encoder, methods, **small | options)
 
 
-def test_figures_are_those_of_a_direct_computation(tmp_path: Path) -> None:
+def test_scores_are_those_of_a_direct_computation(tmp_path: Path) -> None:
     cache, encoder = EmbeddingCache(), SentenceEncoder()
     file = write_corpus(tmp_path / "corpus.txt", 700)
     results = run(encoder, cache=cache, corpus=file)

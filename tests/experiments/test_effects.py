@@ -93,16 +93,16 @@ def test_each_seed_draws_its_own_sample(pairs: list[str], tmp_path: Path) -> Non
     whole = run("raw,whitening", **options, max_sentences=300)
     assert whole.frame["seed"].isna().all()  # nothing was drawn
     both = run("raw,whitening", **options, max_sentences=100, seeds=[0, 1])
-    figures = [
+    scores = [
         run("whitening", **options, max_sentences=100, seeds=seed).score(
             "whitening", "one"
         )
         for seed in (0, 1)
     ]
-    assert figures[0] != figures[1]
+    assert scores[0] != scores[1]
     own = [both.score("whitening", "one", seed=seed) for seed in (0, 1)]
-    assert own == figures
-    assert both.score("whitening", "one") == pytest.approx(np.mean(figures))
+    assert own == scores
+    assert both.score("whitening", "one") == pytest.approx(np.mean(scores))
 
 
 @pytest.mark.parametrize("name", ["average", "alignment", "uniformity"])
@@ -147,8 +147,8 @@ def test_a_figure_is_of_one_setting(pairs: list[str], tmp_path: Path) -> None:
     rows = results.frame.query("method == 'whitening' and metric == 'spearman'")
     for corpus in corpora:
         own = rows[(rows["corpus"] == corpus) & (rows["aggregation"] == "wmean")]
-        figure = results.score("whitening", "one", corpus=corpus)
-        assert [figure] == own["value"].tolist()
+        score = results.score("whitening", "one", corpus=corpus)
+        assert [score] == own["value"].tolist()
     with pytest.raises(UserError, match=r"score: received 'corpora'.*corpus"):
         results.score("whitening", "one", corpora="target")
     results.frame.loc[results.frame["method"] == "raw", "value"] = np.nan

@@ -130,8 +130,8 @@ def drawn_again(task: STS, items: dict[str, Floats], resamples: int) -> Floats:
             for start, size in zip(starts, task.strata, strict=True)
         ]
         for row, values in enumerate(items.values()):
-            figures = [spearman(values[part], task.gold[part]) for part in drawn]
-            replicates[row, resample] = np.average(figures, weights=task.strata)
+            scores = [spearman(values[part], task.gold[part]) for part in drawn]
+            replicates[row, resample] = np.average(scores, weights=task.strata)
     return replicates
 
 

@@ -34,11 +34,11 @@ def test_pairs_in_memory_are_those_of_a_file(kind: str, pairs: list[str]) -> Non
     frame = pd.DataFrame({"sentence1": FIRST, "sentence2": SECOND, "score": SCORES})
     own = Pairs(FIRST, SECOND, SCORES)
     given = {"pairs": own, "list": [own], "frame": frame[::1]}[kind]
-    figures = [
+    scores = [
         run(tasks=tasks).frame.drop(columns=["task", "experiment"])
         for tasks in (given, pairs[0])
     ]
-    pd.testing.assert_frame_equal(*figures)
+    pd.testing.assert_frame_equal(*scores)
 
 
 @pytest.mark.parametrize(

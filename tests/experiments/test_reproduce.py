@@ -1,4 +1,4 @@
-"""reproduce: the settings of the papers, and published figures beside ours."""
+"""reproduce: the settings of the papers, and published scores beside ours."""
 
 import json
 from collections.abc import Callable
@@ -15,19 +15,16 @@ from flowbert.data.sample import sample_encoder_path, sample_nli, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.copies import (
+from flowbert.experiments.published import (
     IS_COPY,
     OTHER_NAME,
-    describe_copy,
-    published_sizes,
-)
-from flowbert.experiments.reproduce import (
     PUBLISHED_TASKS,
     explain,
     published,
-    reproduce,
-    reproduction_text,
+    published_sizes,
+    relation_to_published,
 )
+from flowbert.experiments.reproduce import reproduce, reproduction_text
 from flowbert.experiments.results import Results
 from flowbert.reports import report
 from flowbert.vectors import EmbeddingCache
@@ -120,7 +117,7 @@ def run(
     return call
 
 
-def test_published_figures_are_complete() -> None:
+def test_published_scores_are_complete() -> None:
     assert ROWS.index.is_unique
     counts = {"li2020": 19, "su2021": 20, "gao2021": 20, "mteb": 1}
     assert ROWS["source"].value_counts().to_dict() == counts
@@ -191,7 +188,7 @@ def test_a_row_is_a_comparison_with_its_setting(
     assert ours == pytest.approx([100 * own[name] for name in ("value", "low", "high")])
 
 
-def test_another_encoder_makes_figures_context(
+def test_another_encoder_makes_scores_context(
     run: Callable[..., pd.DataFrame], minilm: str
 ) -> None:
     lines = run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
@@ -234,13 +231,13 @@ def test_a_name_is_believed_with_its_sizes(
     changed: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     folder = write_config(tmp_path / "bert-base-uncased", **changed)
-    assert describe_copy(folder, BERT).endswith(reason)
+    assert relation_to_published(folder, BERT).endswith(reason)
     link = tmp_path / "links" / "bert-base-uncased"
     link.parent.mkdir()
     link.symlink_to(folder)
-    assert describe_copy(str(link), BERT).endswith(reason)
+    assert relation_to_published(str(link), BERT).endswith(reason)
     renamed = Path(folder).rename(tmp_path / "mine")
-    assert describe_copy(str(renamed), BERT) == OTHER_NAME
+    assert relation_to_published(str(renamed), BERT) == OTHER_NAME
 
 
 @pytest.mark.parametrize(
@@ -254,12 +251,12 @@ def test_a_snapshot_has_the_name_of_its_cache_folder(
     name: str, expected: str, tmp_path: Path
 ) -> None:
     folder = write_config(tmp_path / name / "snapshots" / "86b5e093")
-    assert describe_copy(folder, BERT) == expected
+    assert relation_to_published(folder, BERT) == expected
 
 
 @pytest.mark.parametrize("name", ["someone/bert-base-uncased", "roberta-base"])
 def test_a_hub_name_of_another_owner_is_no_copy(name: str) -> None:
-    assert describe_copy(name, BERT) == OTHER_NAME
+    assert relation_to_published(name, BERT) == OTHER_NAME
 
 
 def test_sizes_of_all_published_encoders_are_known() -> None:
@@ -269,7 +266,7 @@ def test_sizes_of_all_published_encoders_are_known() -> None:
 def test_a_trained_encoder_is_no_copy(tmp_path: Path) -> None:
     folder = tmp_path / "all-MiniLM-L6-v2"
     SentenceEncoder("builtin-sample").save(folder)
-    assert "it was trained here" in describe_copy(
+    assert "it was trained here" in relation_to_published(
         str(folder), "sentence-transformers/all-MiniLM-L6-v2"
     )
 

@@ -28,7 +28,7 @@ FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 
 @pytest.fixture(scope="module")
 def results(pairs: list[str]) -> Results:
-    """Some figures exist, some do not; some rows have a seed."""
+    """Some scores exist, some do not; some rows have a seed."""
     methods = f"raw,standardization,{FLOW}"
     cache = EmbeddingCache(False)
     made = compare(
@@ -257,7 +257,7 @@ def test_files_of_other_results_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_figures_by_their_columns(results: Results) -> None:
+def test_scores_by_their_columns(results: Results) -> None:
     frame = results.frame.query("aggregation == 'wmean' and task == 'one'")
     flows = frame[frame["method"] == FLOW]["value"].to_list()
     assert results.score(FLOW, "one") == pytest.approx(np.mean(flows))

@@ -1,4 +1,4 @@
-"""What learns from labels: every way to fit it gives the same figure, or is refused."""
+"""What learns from labels: every way to fit it gives the same score, or is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,8 @@ def test_all_ways_give_one_figure(
         fit_map(make_map(method), rows, pairs=labelled)[0],
         load_map(tmp_path / "map.safetensors"),
     ):
-        figures = task.measure(fitted.transform(vectors)).scores
-        assert figures["spearman", "wmean"] == expected
+        own = task.measure(fitted.transform(vectors)).scores
+        assert own["spearman", "wmean"] == expected
     for step in by_step:
         vectors = step.transform(vectors)
     assert task.measure(vectors).scores["spearman", "wmean"] == expected
