@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, distributed
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 from torchmetrics import Metric, MetricCollection
 
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
 from flowbert.tasks import STS, alignment, load_task, mean_cosine, uniformity
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+FORKS = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
     "alignment": Alignment,
@@ -76,6 +77,15 @@ def ranks(values: Any) -> Any:
     """Mid-ranks by counting."""
     below = (values[:, None] > values).sum(axis=1)
     return below + ((values[:, None] == values).sum(axis=1) + 1) / 2
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """OpenMP's threads do not survive a fork."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(params=METRICS)
@@ -196,7 +206,7 @@ def in_a_process(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*compute.*before.*update")
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@FORKS
 def test_processes_have_the_values_of_one(tmp_path: Path) -> None:
     context = get_context("fork")
     processes = [
@@ -234,21 +244,29 @@ class Module(LightningModule):
         self.log("alignment", self.alignment)
         self.log_dict(self.space)
 
+    def val_dataloader(self) -> Any:
+        """Of two processes one has most pairs."""
+        rows = range(COUNT)
+        if self.trainer.world_size == 2:
+            rows = (range(20), range(20, COUNT))[self.trainer.global_rank]
+        return DataLoader(Subset(TensorDataset(*drawn()), rows), batch_size=32)
 
-def test_they_are_logged_by_a_trainer(tmp_path: Path) -> None:
-    loader: Any = DataLoader(TensorDataset(*drawn()), batch_size=32)
+
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=FORKS)])
+def test_they_are_logged_by_a_trainer(devices: int, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"strategy": "ddp_fork"} if devices == 2 else {}
     trainer = Trainer(
         default_root_dir=tmp_path,
         accelerator="cpu",
+        devices=devices,
+        use_distributed_sampler=False,
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
+        **options,
     )
-    for _ in range(2):  # the second one begins anew
-        (logged,) = trainer.validate(Module(), loader, verbose=False)
-        names = {"MeanCosine": "mean_cosine", "Uniformity": "uniformity"}
-        for name, value in logged.items():
-            known = expected(names.get(name, name))
-            # Lightning keeps float32.
-            assert value == pytest.approx(known, abs=1e-6), name
-        assert len(logged) == 6
+    (logged,) = trainer.validate(Module(), verbose=False)
+    assert len(logged) == 6
+    for name, value in logged.items():
+        known = {"MeanCosine": "mean_cosine", "Uniformity": "uniformity"}
+        assert value == pytest.approx(expected(known.get(name, name)), abs=1e-12), name
