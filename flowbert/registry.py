@@ -57,7 +57,7 @@ class Registry(Generic[Registered]):
         return iter(self._registered)
 
     def normalize(self, text: str, argument: str | None = None) -> str:
-        """The text with the options that are not the default, in the order of the parameters."""
+        """The one text of all that mean the same, see :meth:`write`."""
         return self.write(*self.parse(text, argument))
 
     def names(self) -> list[str]:
@@ -188,7 +188,7 @@ class Registry(Generic[Registered]):
         return path
 
     def write(self, found: Registered, options: Mapping[str, Any]) -> str:
-        """The text of a class or function with the options that are not the default.
+        """The text of a class or function: options that are not the default, by their names.
 
         Raises:
             UserError: If the grammar has no text for the value of an option.
@@ -196,7 +196,7 @@ class Registry(Generic[Registered]):
         defaults = self.options(found)
         changed = {
             name: value
-            for name, value in options.items()
+            for name, value in sorted(options.items())
             if name in defaults and not _equal(value, defaults[name])
         }
         size = getattr(found, "size_parameter", None)

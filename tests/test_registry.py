@@ -126,6 +126,8 @@ def test_the_text_of_what_was_made_makes_it_again(
     again = SHAPES.make(text, seed=seed)
     assert vars(again) == vars(made)
     assert SHAPES.normalize(f" {text}") == text
+    name, *options = text.split(":")
+    assert SHAPES.normalize(":".join([name, *reversed(options)])) == text
 
 
 def test_numpy_numbers_are_written_as_python_numbers() -> None:

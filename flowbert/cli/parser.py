@@ -99,8 +99,11 @@ class Parser(jsonargparse.ArgumentParser):
             groups = {each.title: each for each in self._action_groups}
             target = groups.get(group) or self.add_argument_group(group)
         texts: dict[str, str] = {}
-        for each in parse_docstring(inspect.getdoc(function) or "").params:
-            texts.setdefault(each.arg_name, " ".join((each.description or "").split()))
+        classes = inspect.getmro(function) if inspect.isclass(function) else [function]
+        for described in classes:
+            for each in parse_docstring(inspect.getdoc(described) or "").params:
+                text = " ".join((each.description or "").split())
+                texts.setdefault(each.arg_name, text)
         signature = inspect.signature(function, eval_str=True)
         for name, parameter in signature.parameters.items():
             option = f"{group}.{name}" if group else name
@@ -307,7 +310,9 @@ def _training_sources(method: str) -> list[tuple[str, Callable[..., Any]]]:
     sources: list[tuple[str, Any]] = []
     if method in METHODS:
         kind = METHODS[method]
-        sources = [("model", kind.module_class), ("data", kind.data_class)]
+        classes = [kind.options_class, kind.module_class]
+        sources = [("model", each) for each in classes if each is not None]
+        sources.append(("data", kind.data_class))
         if not kind.is_frozen:
             sources += [("model", TrainedModule), ("data", make_examples)]
     return [*sources, ("checkpoint", checkpoint_callbacks)]

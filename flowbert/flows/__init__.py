@@ -16,6 +16,7 @@ from flowbert.flows.mixing import (
     RandomPermutation,
     Reverse,
 )
+from flowbert.flows.options import FlowOptions, GlowOptions
 
 __all__ = [
     "COUPLINGS",
@@ -27,8 +28,10 @@ __all__ = [
     "Bijection",
     "Composition",
     "CouplingNet",
+    "FlowOptions",
     "FullPrecision",
     "Glow",
+    "GlowOptions",
     "LULinear",
     "RandomPermutation",
     "Reverse",

@@ -12,43 +12,26 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from flowbert.errors import UserError
+from flowbert.flows import FlowOptions
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.numbers import is_count, is_number
 from flowbert.vectors import Vectors
 
-_TRAINING = (
-    "epochs",
-    "steps",
-    "batch_size",
-    "start_size",
-    "held_out",
-    "accelerator",
-    "random_state",
-)
 EPOCHS = 3
 
 
 @MAPS.register("flow")
 @dataclass(eq=False, repr=False)
-class Flow(Map):
+class Flow(FlowOptions, Map):
     r"""BERT-flow: a Glow-style flow fitted by :math:`\max \log N(z; 0, I) + \log|\det dz/dx|`.
 
+    Its parameters are those of :class:`flowbert.flows.FlowOptions`, and these.
+
     Args:
-        levels: Number of levels; half of the dimensions leave after each but the last.
-        depth: Steps of actnorm, mixing and coupling in each level.
-        width: Hidden size of the couplings.
-        mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
-        coupling: ``additive`` or ``affine``.
-        mixing_init: Initialization of the 1x1 convolutions: ``identity`` or ``rotation``.
-        noise: Variance of the noise on the rows as a share of their mean variance.
         epochs: Passes over the rows, or a share of one below 1; None for 3.
         steps: Optimizer steps in place of epochs.
         batch_size: Rows of a batch.
         start_size: Rows that the actnorms start from.
-        learning_rate: Peak learning rate.
-        weight_decay: Decoupled weight decay.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps in which the learning rate rises.
         held_out: Share of the rows that are left out of the fit.
         random_state: Seed, or a numpy RandomState.
         accelerator: Lightning's accelerator.
@@ -65,31 +48,13 @@ class Flow(Map):
     state = ("flow_", "seed_")
     min_samples = 2
 
-    levels: int = 2
-    depth: int = 3
-    width: int = 32
-    mixing: str = "lu"
-    coupling: str = "additive"
-    mixing_init: str = "identity"
-    noise: float = 0.05
     epochs: float | None = None
     steps: int | None = None
     batch_size: int = 64
     start_size: int = 1024
-    learning_rate: float = 5e-4
-    weight_decay: float = 0.01
-    schedule: str = "cosine"
-    warmup: float = 0.0
     held_out: float = 0.0
     random_state: Any = 0
     accelerator: str = "auto"
-
-    def module_parameters(self) -> dict[str, Any]:
-        """Arguments of :class:`flowbert.methods.FlowModule`, without size and seed."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        return {
-            name: value for name, value in parameters.items() if name not in _TRAINING
-        }
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``, which stays."""
@@ -108,7 +73,7 @@ class Flow(Map):
                 f"received {steps} and epochs {epochs}; expected one of them",
                 argument="steps",
             )
-        FlowModule(dim, **self.module_parameters())
+        FlowModule(dim, **self.training())
         return dim
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
@@ -122,7 +87,7 @@ class Flow(Map):
             rows = torch.cat(list(self._row_blocks(X))).float().cpu().numpy()
         self.output_dim(rows.shape[1])
         self.seed_ = _seed(self.random_state)
-        module = FlowModule(rows.shape[1], seed=self.seed_, **self.module_parameters())
+        module = FlowModule(rows.shape[1], seed=self.seed_, **self.training())
         epochs = EPOCHS if self.epochs is None else self.epochs
         data = RowsDataModule(
             rows,
@@ -147,10 +112,7 @@ class Flow(Map):
     @classmethod
     def from_module(cls, module: Any) -> Self:
         """The map of a trained :class:`flowbert.methods.FlowModule`."""
-        names = set(cls().module_parameters())
-        parameters = {
-            name: value for name, value in module.hparams.items() if name in names
-        }
+        parameters = {name: module.hparams[name] for name in FlowOptions().training()}
         made = cls(**parameters, random_state=module.hparams["seed"])
         made.seed_ = module.hparams["seed"]
         return made._hold(module)

@@ -11,7 +11,7 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.flows import FullPrecision, Glow, bits_per_dim
+from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXINGS
 from flowbert.methods.method import RowsMethod
@@ -25,11 +25,10 @@ Batch = Tensor | NDArray[np.float32]
 
 SPLITS = ("train", "held_out")
 
-_START_ROWS = 1024  # that the flow starts from, of a DataLoader
+_INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
 
-_DROWNED = (
-    0.1  # share of the noise's standard deviation below which a dimension is lost in it
-)
+# Share of the noise's standard deviation below which a dimension hardly varies.
+_SMALLEST_DEVIATION = 0.1
 
 
 class FlowModule(FullPrecision, TrainingModule):
@@ -46,19 +45,8 @@ class FlowModule(FullPrecision, TrainingModule):
 
     Args:
         dim: Vector size D.
-        levels: Number of levels; half of the dimensions leave after each but the last.
-        depth: Steps of actnorm, mixing and coupling in each level.
-        width: Hidden size of the couplings.
-        mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
-        coupling: ``additive`` or ``affine``.
-        mixing_init: Initialization of ``lu``: ``identity``, ``reverse``, ``random`` or
-            ``rotation``.
-        noise: Variance of the noise on the vectors, as a share of their mean variance.
-        learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
-        weight_decay: Decoupled weight decay.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps in which the learning rate rises.
-        seed: Seed of the start and the noise.
+        seed: Seed of the initialization and the noise.
+        **options: Fields of :class:`flowbert.flows.FlowOptions`.
 
     Attributes:
         flow: The :class:`flowbert.flows.Glow`.
@@ -72,36 +60,28 @@ class FlowModule(FullPrecision, TrainingModule):
     name = "flow"
     noise_std: Tensor
 
-    def __init__(
-        self,
-        dim: int,
-        levels: int = 2,
-        depth: int = 3,
-        width: int = 32,
-        mixing: str = "lu",
-        coupling: str = "additive",
-        mixing_init: str = "identity",
-        noise: float = 0.05,
-        learning_rate: float = 5e-4,
-        weight_decay: float = 0.01,
-        schedule: str = "cosine",
-        warmup: float = 0.0,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, dim: int, seed: int = 0, **options: Any) -> None:
+        chosen = FlowOptions(**options)
+        # Lightning takes the hyper-parameters from the arguments as they are now: all of them, and
+        # of two texts for the same layer one.
+        options = chosen.training() | {
+            "mixing": MIXINGS.normalize(chosen.mixing, "mixing"),
+            "coupling": COUPLINGS.normalize(chosen.coupling, "coupling"),
+        }
         super().__init__()
-        self.flow = Glow(dim, levels, depth, width, mixing, coupling, mixing_init, seed)
+        self.flow = Glow(dim, seed=seed, **chosen.glow())
         self.register_buffer("noise_std", torch.zeros(()))
         self._last_batch: Tensor | None = None
 
     def on_fit_start(self) -> None:
-        """Start the actnorms and set the noise from a sample, unless the fit is resumed."""
+        """Initialize the actnorms and set the noise from a sample, unless the fit is resumed."""
         if self.flow.initialized:
             return
         noise, dim = self.hparams["noise"], self.flow.dim
         rows = self._fitted_rows()
         sample = torch.as_tensor(rows.start_sample()).to(self.device, self.flow.dtype)
         self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
-        self.flow.initialize(self._spread(sample))
+        self.flow.initialize(self._with_noise_where_constant(sample))
         if self.trainer.world_size > 1:  # machines may round differently
             self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
         needed = 2 if noise else dim + 1
@@ -114,7 +94,7 @@ class FlowModule(FullPrecision, TrainingModule):
             warnings.warn(self.invalid_reason, FlowbertWarning, stacklevel=2)
 
     def _fitted_rows(self) -> Any:
-        """What start sample and distinct rows are taken of: the data module, or the first rows."""
+        """The data module, or the first rows of another one: the sample and the count are of it."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         if hasattr(datamodule, "start_sample"):
             return datamodule
@@ -126,16 +106,16 @@ class FlowModule(FullPrecision, TrainingModule):
             loader: Any = self.trainer.train_dataloader
             for batch in loader:
                 batches.append(self._rows(batch))
-                if sum(map(len, batches)) >= _START_ROWS:
+                if sum(map(len, batches)) >= _INITIAL_ROWS:
                     break
         rows = torch.cat(batches).cpu().numpy()
-        return RowsDataModule(rows, start_size=_START_ROWS, seed=self.hparams["seed"])
+        return RowsDataModule(rows, start_size=_INITIAL_ROWS, seed=self.hparams["seed"])
 
-    def _spread(self, sample: Tensor) -> Tensor:
+    def _with_noise_where_constant(self, sample: Tensor) -> Tensor:
         """The sample, with the noise of the training in dimensions that hardly vary."""
-        drowned = sample.std(dim=0) < _DROWNED * self.noise_std
+        constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
         noise = self._noise_like(sample, Stream(self.hparams["seed"], "start noise"))
-        return torch.where(drowned, sample + noise, sample)
+        return torch.where(constant, sample + noise, sample)
 
     def _noise_like(self, rows: Tensor, stream: Stream) -> Tensor:
         generator = stream.generator(rows.device)
@@ -222,6 +202,7 @@ class FlowMethod(RowsMethod):
     name = "flow"
     module_class = FlowModule
     data_class = RowsDataModule
+    options_class = FlowOptions
     registries: ClassVar[Mapping[str, Registry[Any]]] = {
         "coupling": COUPLINGS,
         "mixing": MIXINGS,

@@ -45,6 +45,7 @@ class Method(ABC):
     Attributes:
         name: Name of the method in tables.
         module_class: The LightningModule; None where no Trainer is needed.
+        options_class: What names the options that the module takes as ``**options``, if any.
         data_class: Its data module.
         without_effect: Patterns of options that the method does not use.
         reads_nli: Whether it reads NLI pairs whatever the corpus.
@@ -60,6 +61,7 @@ class Method(ABC):
 
     name: ClassVar[str] = ""
     module_class: ClassVar[type[TrainingModule] | None] = None
+    options_class: ClassVar[type | None] = None
     data_class: ClassVar[type[BatchDataModule] | None] = None
     without_effect: ClassVar[tuple[str, ...]] = ()
     reads_nli: ClassVar[bool] = False

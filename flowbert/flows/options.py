@@ -1,0 +1,53 @@
+"""Options of a flow and of its training, named once for the module and for the map."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(eq=False, repr=False)
+class GlowOptions:
+    """Sizes and layers of a :class:`flowbert.flows.Glow`.
+
+    Args:
+        levels: Number of levels; half of the dimensions leave after each but the last.
+        depth: Steps of actnorm, mixing and coupling in each level.
+        width: Hidden size of the couplings.
+        mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
+        coupling: ``additive``, ``affine``, or the import path of another with its options, as in
+            ``mypackage.couplings.Spline:bins=8``.
+        mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+    """
+
+    levels: int = 2
+    depth: int = 3
+    width: int = 32
+    mixing: str = "lu"
+    coupling: str = "additive"
+    mixing_init: str = "identity"
+
+    def glow(self) -> dict[str, Any]:
+        """Arguments of a :class:`flowbert.flows.Glow`, without its vector size and seed."""
+        return {field.name: getattr(self, field.name) for field in fields(GlowOptions)}
+
+
+@dataclass(eq=False, repr=False)
+class FlowOptions(GlowOptions):
+    """A flow and its training.
+
+    Args:
+        noise: Variance of the noise on the vectors, as a share of their mean variance.
+        learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
+        weight_decay: Decoupled weight decay.
+        schedule: ``constant``, ``linear`` or ``cosine``.
+        warmup: Share of the steps in which the learning rate rises.
+    """
+
+    noise: float = 0.05
+    learning_rate: float = 5e-4
+    weight_decay: float = 0.01
+    schedule: str = "cosine"
+    warmup: float = 0.0
+
+    def training(self) -> dict[str, Any]:
+        """These options by name, the arguments of :class:`flowbert.FlowModule`."""
+        return {field.name: getattr(self, field.name) for field in fields(FlowOptions)}
