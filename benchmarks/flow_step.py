@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.bertflow_peer import bertflow_step
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.flows import Bijection, Composition, Glow
-from flowbert.training.callbacks import freed_memory_kept
+from flowbert.training.callbacks import keep_freed_memory
 from flowbert.training.optim import BertAdam
 
 DIM, BATCH, LEVELS, DEPTH, WIDTH = 768, 64, 2, 3, 32
@@ -37,7 +37,7 @@ def _row(
     ours = _step(_flow(mixing), x)
     ours()
     peer()
-    with freed_memory_kept():  # as in every fit
+    with keep_freed_memory():  # as in every fit
         best = setting.seconds({"ours": _repeat(ours), "peer": _repeat(peer)}, 20)
     return Row(
         f"flow step, {mixing}",

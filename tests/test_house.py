@@ -190,10 +190,10 @@ DOUBLES = set(
     re.findall(
         r"\S+",
         """
-    BINS BLOCK_ROWS Batch COLUMNS Chain FEWEST FORMATS Features Floats LAYERS MAPS MODULES
-    NEIGHBOURS POOLINGS RANK_TOLERANCE Run SPLITS TRAINED _BLOCK _DTYPES _LAYOUTS
-    _MOST _OPTIONS _OWN _PLAIN _POOLINGS _RESAMPLES _SETTING _SETTINGS _SOURCES _TEXT _VALIDATED
-    _VALIDATION _WORDS cosines files.py folder.py frames.py hub.py hub_name options.py
+    BINS BLOCK_ROWS COLUMNS Chain FEWEST FORMATS Floats LAYERS MAPS
+    NEIGHBOURS POOLINGS RANK_TOLERANCE Run TRAINED _BLOCK _DTYPES _LAYOUTS
+    _MOST _OPTIONS _OWN _POOLINGS _RESAMPLES _SETTING _SETTINGS _SOURCES _TEXT
+    _WORDS cosines files.py folder.py frames.py hub.py hub_name options.py
     settings.py spaces.py tables.py vectors.py words.py
     """,
     )

@@ -10,11 +10,11 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.methods.examples import Examples, make_examples, used_options
+from flowbert.methods.examples import Examples, make_examples, uses
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
-from flowbert.methods.text import Batch, TextDataModule
+from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.tasks import load_tasks
 
 # Two documents of sentences that follow each other.
@@ -37,7 +37,8 @@ def small_network(kind: Any, config: Any, **options: Any) -> Backbone:
 
 
 def examples(method: str = "simcse", size: int = 32, **options: Any) -> Examples:
-    used = used_options(method, **options)
+    positive, objective = options.get("positive"), options.get("objective")
+    used, _ = uses(method, None, positive, objective)
     given = dict(options)
     if "nli" in used:
         given["nli"] = "builtin-sample"
@@ -52,7 +53,7 @@ def text_data(encoder: SentenceEncoder, of: Examples, **options: Any) -> TextDat
     return TextDataModule(encoder, of, **settings)
 
 
-def step(module: Any, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+def step(module: Any, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss of a training step outside of a fit, and its gradients."""
     module.trainer = Trainer(accelerator="cpu", logger=False)
     module.log = module.log_dict = lambda *_, **__: None

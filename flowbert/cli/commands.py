@@ -29,7 +29,7 @@ from flowbert.reports import (
     report,
     save_page,
 )
-from flowbert.training.options import FitOptions
+from flowbert.training.fit_options import FitOptions
 from flowbert.training.run_folder import command_folder, find_checkpoint, new_folder
 from flowbert.training.unused import is_unused
 

@@ -14,7 +14,7 @@ from flowbert.cli.help import CONFIG, EXPLAIN, HelpFormatter, add_help, plain_he
 from flowbert.cli.options import TRAINED
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
-from flowbert.training.options import FitOptions
+from flowbert.training.fit_options import FitOptions
 
 COMMANDS = {
     **{name: f"flowbert.fitting.{name}" for name in TRAINED},

@@ -17,7 +17,7 @@ from flowbert.loggers import make_loggers, make_named_loggers
 from flowbert.methods import METHODS
 from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import BestCheckpoint
-from flowbert.training.options import FitOptions
+from flowbert.training.fit_options import FitOptions
 from flowbert.training.trainer import quiet_lightning, seeded
 
 __all__ = ["FitOptions", "fit", "predict", "test", "validate"]

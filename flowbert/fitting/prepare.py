@@ -31,15 +31,15 @@ from flowbert.training import (
     read_checkpoint,
 )
 from flowbert.training.base import check_limits
-from flowbert.training.options import FitOptions
+from flowbert.training.fit_options import FitOptions
 from flowbert.training.run_folder import (
     RunFolder,
     command_folder,
     find_checkpoint,
     new_folder,
 )
-from flowbert.training.settings import Settings
 from flowbert.training.trainer import make_trainer, seeded
+from flowbert.training.training_settings import TrainingSettings
 from flowbert.training.unused import check_given
 from flowbert.vectors import EmbeddingCache
 
@@ -135,11 +135,13 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
         given = {"bootstrap_seed": options.bootstrap_seed or None}
         check_used(given, (), "a bootstrap of 0")
     kind = method_class(options.method)
-    settings = Settings()
+    settings = TrainingSettings()
     if options.ckpt_path is not None:
         found = find_checkpoint(options.ckpt_path, [options.run_dir])
         options = replace(options, ckpt_path=found)
-        settings = Settings(read_settings(kind, options), options.ckpt_path)
+        settings = TrainingSettings(
+            checkpoint_settings(kind, options), options.ckpt_path
+        )
     check_given(options.given(), kind.unused(options))
     options = replace(options, model=kind.model_options(options))
     options = adopt(command, options, settings)
@@ -188,7 +190,7 @@ def _open(run: Prepared) -> None:
         method.module.trainer_options = dict(run.options.trainer or {})
 
 
-def read_settings(kind: type[Method], options: FitOptions) -> dict[str, Any]:
+def checkpoint_settings(kind: type[Method], options: FitOptions) -> dict[str, Any]:
     """What decided the training of the checkpoint.
 
     Raises:
@@ -215,7 +217,7 @@ def read_settings(kind: type[Method], options: FitOptions) -> dict[str, Any]:
     return settings
 
 
-def adopt(command: str, options: FitOptions, settings: Settings) -> FitOptions:
+def adopt(command: str, options: FitOptions, settings: TrainingSettings) -> FitOptions:
     """The options with those of the checkpoint where none is given.
 
     Raises:

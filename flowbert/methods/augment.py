@@ -51,8 +51,8 @@ def delete_one_word(words: Sequence[str], _rate: float, rng: Random) -> Sequence
         >>> delete_one_word(["a", "dog", "runs"], 0.0, Random(0))
         ['a', 'runs']
     """
-    number = rng.randrange(len(words))
-    return [*words[:number], *words[number + 1 :]]
+    index = rng.randrange(len(words))
+    return [*words[:index], *words[index + 1 :]]
 
 
 WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] = {
@@ -133,19 +133,19 @@ class MaskedReplacement:
         chosen, masked = [], []
         for words, rng in zip(rows, rngs, strict=True):
             count = max(1, round(self.rate * len(words)))
-            numbers = sorted(rng.sample(range(len(words)), count))
-            chosen.append(numbers)
-            hidden = dict.fromkeys(numbers, self._tokenizer.mask_token)
+            indices = sorted(rng.sample(range(len(words)), count))
+            chosen.append(indices)
+            hidden = dict.fromkeys(indices, self._tokenizer.mask_token)
             masked.append(" ".join(hidden.get(i, w) for i, w in enumerate(words)))
         features = self._tokenizer(
             masked, padding=True, truncation=True, return_tensors="pt"
         )
         likeliest = self._model(**features).logits.argmax(-1)
         is_mask = features["input_ids"] == self._tokenizer.mask_token_id
-        for words, numbers, ids, mask in zip(
+        for words, indices, ids, mask in zip(
             rows, chosen, likeliest, is_mask, strict=True
         ):
-            # Fewer masks than numbers if the sentence was cut.
-            for number, token in zip(numbers, ids[mask].tolist(), strict=False):
-                words[number] = self._tokenizer.decode([token]).strip() or words[number]
+            # Fewer masks than indices if the sentence was cut.
+            for index, token in zip(indices, ids[mask].tolist(), strict=False):
+                words[index] = self._tokenizer.decode([token]).strip() or words[index]
         return [" ".join(words) for words in rows]

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus
-from flowbert.data.memory import IN_MEMORY
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.errors import FlowbertWarning, UserError, check_choice, check_used
 from flowbert.io import digest, sentences_digest
@@ -63,9 +62,9 @@ class Examples:
         """At most ``size`` examples, drawn without replacement, in their order."""
         if size >= len(self):
             return self
-        numbers = sorted(Stream(seed, "subset").python().sample(range(len(self)), size))
-        columns = [tuple(column[i] for i in numbers) for column in self.columns]
-        targets = None if self.targets is None else self.targets[numbers]
+        indices = sorted(Stream(seed, "subset").python().sample(range(len(self)), size))
+        columns = [tuple(column[i] for i in indices) for column in self.columns]
+        targets = None if self.targets is None else self.targets[indices]
         return replace(self, columns=tuple(columns), targets=targets)
 
 
@@ -85,34 +84,32 @@ _USED: dict[tuple[str, str], tuple[str, ...]] = {
 """Options that make the examples of a method with a positive or an objective."""
 
 
-def used_options(
+def uses(
     method: str,
-    *,
-    corpus: Any = None,
+    corpus: str | None = None,
     positive: str | None = None,
     objective: str | None = None,
-    **given: Any,
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], str]:
     """Names of the options of :func:`make_examples` that have an effect.
 
     Args:
         method: ``simcse``, ``sbert`` or ``mlm``.
-        corpus: Name of the corpus, or sentences in memory; None if it is not given.
+        corpus: Name of the corpus; None if it is not given.
         positive: Positive of SimCSE; None for ``dropout``.
         objective: Objective of Sentence-BERT; None for ``softmax``.
-        given: The other options, None where they are not given.
+
+    Returns:
+        The names, and what the others have no effect on.
 
     Raises:
-        UserError: If an option is unknown, or given and without effect.
+        UserError: If the positive or the objective is unknown.
 
     Example:
-        >>> used_options("simcse", positive="crop")
-        ('positive', 'corpus', 'positive_rate')
+        >>> uses("simcse", positive="crop")
+        (('positive', 'corpus', 'positive_rate'), 'method simcse with positive crop')
     """
     check_choice("positive", positive or POSITIVES[0], POSITIVES)
     check_choice("objective", objective or OBJECTIVES[0], OBJECTIVES)
-    if corpus is not None and not isinstance(corpus, str):
-        corpus = IN_MEMORY
     used, where = _USED.get((method, ""), ()), f"method {method}"
     if method == "simcse":
         positive = positive or POSITIVES[0]
@@ -125,10 +122,8 @@ def used_options(
     if corpus == "nli" and "corpus" in used:
         used = (*used, "nli")
     elif corpus == "nli" and positive == "entailment":
-        corpus = None  # another word for the same
-    options = {"corpus": corpus, "positive": positive, "objective": objective, **given}
-    check_used(options, used, where)
-    return used
+        used = (*used, "corpus")  # another word for the same
+    return used, where
 
 
 def make_examples(
@@ -187,7 +182,8 @@ def make_examples(
         "drop_overlap": drop_overlap,
     }
     name = None if corpus is None else corpus.name
-    used = used_options(method, corpus=name, nli=nli, **given)
+    used, where = uses(method, name, positive, objective)
+    check_used({"corpus": name, "nli": nli, **given}, used, where)
     options = {
         name: _DEFAULTS.get(name) if value is None else value
         for name, value in given.items()
@@ -240,7 +236,7 @@ def _make(
 
 def _next_sentences(corpus: Corpus) -> Examples:
     """Each sentence and the next one of the same document."""
-    numbers = corpus.consecutive()
+    indices = corpus.consecutive()
     if not corpus.blank:
         warnings.warn(
             f"{corpus.name}: has no blank line, which would end a document; each sentence is "
@@ -248,16 +244,16 @@ def _next_sentences(corpus: Corpus) -> Examples:
             FlowbertWarning,
             stacklevel=3,
         )
-    first = tuple(corpus.sentences[number] for number in numbers)
-    second = tuple(corpus.sentences[number + 1] for number in numbers)
+    first = tuple(corpus.sentences[i] for i in indices)
+    second = tuple(corpus.sentences[i + 1] for i in indices)
     return Examples(f"{corpus.name}, next sentence", (first, second))
 
 
 def _entailments(nli: str) -> Examples:
     data = load_nli(nli)
-    numbers = [i for i, label in enumerate(data.labels) if label == "entailment"]
-    premises = tuple(data.premises[i] for i in numbers)
-    hypotheses = tuple(data.hypotheses[i] for i in numbers)
+    indices = [i for i, label in enumerate(data.labels) if label == "entailment"]
+    premises = tuple(data.premises[i] for i in indices)
+    hypotheses = tuple(data.hypotheses[i] for i in indices)
     return Examples("NLI entailments", (premises, hypotheses))
 
 

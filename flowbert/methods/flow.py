@@ -21,9 +21,9 @@ from flowbert.training.base import TrainingModule
 from flowbert.training.optim import BertAdam
 from flowbert.training.rows import RowsDataModule
 
-Batch = Tensor | NDArray[np.float32]
+RowsBatch = Tensor | NDArray[np.float32]
 
-SPLITS = ("train", "held_out")
+LIKELIHOOD_SPLITS = ("train", "held_out")
 
 _INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
 
@@ -119,13 +119,13 @@ class FlowModule(FullPrecision, TrainingModule):
 
     def _noise_like(self, rows: Tensor, stream: Stream) -> Tensor:
         generator = stream.generator(rows.device)
-        # Drawn in float32 in every precision: the same numbers.
-        numbers = torch.randn(
+        # Drawn in float32 in every precision: the same noise.
+        noise = torch.randn(
             rows.shape, generator=generator, device=rows.device, dtype=torch.float32
         )
-        return self.noise_std * numbers.to(rows.dtype)
+        return self.noise_std * noise.to(rows.dtype)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
         """Mean negative log-likelihood of a batch in bits per dimension."""
         rows = self._rows(batch)
         if self.hparams["noise"]:
@@ -149,7 +149,7 @@ class FlowModule(FullPrecision, TrainingModule):
             raise
 
     def validation_step(
-        self, batch: Batch, batch_idx: int, dataloader_idx: int = 0
+        self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Log the likelihood of fitting or held-out vectors, without noise."""
         rows = self._rows(batch)
@@ -170,14 +170,14 @@ class FlowModule(FullPrecision, TrainingModule):
     def _split_name(self, number: int) -> str:
         """Name of a validation loader in figures."""
         if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
-            return SPLITS[number]
+            return LIKELIHOOD_SPLITS[number]
         return f"val_{number}" if number else "val"
 
-    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def predict_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
         """Latents of a batch, ``(B, D)``."""
         return self.flow.latents(self._rows(batch))
 
-    def embed_now(self, sentences: Sequence[str], start: Tensor) -> Tensor:
+    def embed_sentences(self, sentences: Sequence[str], start: Tensor) -> Tensor:
         """Latents of the embeddings of sentences, ``(N, D)``."""
         return self.flow.latents(start)
 

@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.encoder import Features
 from flowbert.encoders.files import in_dtype, locate, quiet
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
-
-Features = Mapping[str, Tensor]
 
 IGNORED = -100
 """Label of a position that takes no part in the loss."""

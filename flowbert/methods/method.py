@@ -15,9 +15,9 @@ from flowbert.errors import check_used
 from flowbert.registry import Registry
 from flowbert.tasks import Task
 from flowbert.training.base import TrainingModule, check_limits
-from flowbert.training.options import FitOptions
+from flowbert.training.fit_options import FitOptions
 from flowbert.training.sampler import BatchDataModule
-from flowbert.training.settings import Settings
+from flowbert.training.training_settings import TrainingSettings
 from flowbert.vectors import EmbeddingCache, as_vectors
 
 _WITHOUT_FILES = ("target", "train_only", "nli", "builtin-sample")
@@ -48,7 +48,6 @@ class Method(ABC):
         options_class: What names the options that the module takes as ``**options``, if any.
         data_class: Its data module.
         without_effect: Patterns of options that the method does not use.
-        reads_nli: Whether it reads NLI pairs whatever the corpus.
         is_frozen: Whether the encoder stays as it is.
         registries: Options of the module that are texts, and what they name.
         encoder: The encoder before the training; None for vectors.
@@ -64,13 +63,12 @@ class Method(ABC):
     options_class: ClassVar[type | None] = None
     data_class: ClassVar[type[BatchDataModule] | None] = None
     without_effect: ClassVar[tuple[str, ...]] = ()
-    reads_nli: ClassVar[bool] = False
     is_frozen: ClassVar[bool] = False
     registries: ClassVar[Mapping[str, Registry[Any]]] = {}
 
     options: FitOptions
     tasks: Sequence[Task]
-    settings: Settings
+    settings: TrainingSettings
     cache: EmbeddingCache
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
@@ -128,8 +126,6 @@ class Method(ABC):
             unused[where] += (*_MEASURING, "cache")
         elif name in _WITHOUT_FILES:
             unused[f"the corpus {name}, which is no table"] = ("column",)
-        if not cls.reads_nli and name != "nli":
-            unused[f"the corpus {name}"] = ("nli",)
         return unused
 
     def embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
@@ -161,6 +157,13 @@ class RowsMethod(Method):
 
     is_frozen = True
     rows: Any = None
+
+    @classmethod
+    def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:
+        """Patterns of options without effect, by what they have none on."""
+        name = options.corpus_name
+        nli = {} if name == "nli" else {f"the corpus {name}": ("nli",)}
+        return {**super().unused(options), **nli}
 
     def open(self) -> None:
         """Load sentences or vectors, and open the encoder."""

@@ -15,7 +15,7 @@ from flowbert.methods.masking import (
     predictor_above,
     warn_of_random_layers,
 )
-from flowbert.methods.text import Batch
+from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import EncoderMethod, TrainedModule, with_network
 from flowbert.seeding import Stream
 
@@ -104,7 +104,7 @@ class MLMModule(TrainedModule):
         if self.starts_at_random and not (self.hparams["head_only"] or resumes):
             warn_of_random_layers(self.encoder)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """Loss of a batch under masks of its own."""
         loss, accuracy, _ = self._predict(batch, self.stream("masks"))
         self.log_dict({"step/mlm_loss": loss.detach(), "step/mlm_accuracy": accuracy})
@@ -116,7 +116,7 @@ class MLMModule(TrainedModule):
         self.check_loss(loss)
         return loss
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
         """Log loss and accuracy under fixed masks, weighted by the number of chosen tokens."""
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
         loss, accuracy, count = self._predict(batch, masks)
@@ -125,7 +125,7 @@ class MLMModule(TrainedModule):
 
     test_step = validation_step
 
-    def _predict(self, batch: Batch, stream: Stream) -> tuple[Tensor, Tensor, int]:
+    def _predict(self, batch: TextBatch, stream: Stream) -> tuple[Tensor, Tensor, int]:
         """Loss, share of the chosen tokens that are predicted rightly, and their number."""
         logits, ids = predict_masked(self, batch["chunks"], stream)
         count = max(len(ids), 1)

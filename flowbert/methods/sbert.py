@@ -8,7 +8,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice, check_used
 from flowbert.methods.examples import OBJECTIVES, Examples
 from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
-from flowbert.methods.text import Batch
+from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import EncoderMethod, TrainedModule
 from flowbert.seeding import Stream
 
@@ -74,7 +74,7 @@ class SBERTModule(TrainedModule):
                 argument="objective",
             )
 
-    def batch_loss(self, batch: Batch) -> Tensor:
+    def batch_loss(self, batch: TextBatch) -> Tensor:
         """Loss of the objective."""
         columns = self.embed(batch)
         if self.hparams["objective"] == "triplet":

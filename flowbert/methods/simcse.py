@@ -17,7 +17,7 @@ from flowbert.methods.masking import (
     predictor_above,
     warn_of_random_layers,
 )
-from flowbert.methods.text import Batch
+from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import (
     EncoderMethod,
     TrainedModule,
@@ -134,7 +134,7 @@ class SimCSEModule(TrainedModule):
         if self.starts_at_random and self.trainer.ckpt_path is None:
             warn_of_random_layers(self.encoder)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """Contrastive loss of the batches of all processes, and the weighted MLM loss."""
         loss = super().training_step(batch, batch_idx)
         if self.predictor is None:
@@ -144,7 +144,7 @@ class SimCSEModule(TrainedModule):
         self.log("step/mlm_loss", mlm_loss.detach())
         return loss + float(self.hparams["mlm_weight"]) * mlm_loss
 
-    def batch_loss(self, batch: Batch) -> Tensor:
+    def batch_loss(self, batch: TextBatch) -> Tensor:
         """Contrastive loss; in training of the batches of all processes together."""
         columns = self.embed(batch)
         columns = columns.float() if self.head is None else self.head(columns).float()
@@ -155,11 +155,11 @@ class SimCSEModule(TrainedModule):
         return loss
 
     @torch.no_grad()
-    def embed_now(
+    def embed_sentences(
         self, sentences: Sequence[str], start: Tensor | None = None
     ) -> Tensor:
         """Embeddings with the present weights, after a head that is kept."""
-        embeddings = super().embed_now(sentences)
+        embeddings = super().embed_sentences(sentences)
         if self.head is None or self.hparams["head"] != "mlp":
             return embeddings
         with torch.autocast(self.device.type, enabled=False):

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from flowbert.arrays import Indices
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.methods.examples import Examples
@@ -17,15 +17,16 @@ from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
-from flowbert.training.settings import describe
+from flowbert.training.training_settings import describe
 
-Batch = dict[str, Any]
-Numbers = NDArray[np.int64]
+TextBatch = dict[str, Any]
 
 _LEAST = 32  # sentences of a chunk: fewer cost more than the padding saved
 _SHORTER = 0.8  # share of its longest sentence below which a chunk ends
 _VALIDATED = 1024  # examples of a validation at most
-_BLOCK = 8192  # sentences tokenized together, or embedded together in a prediction
+_SENTENCES_AT_ONCE = (
+    8192  # sentences tokenized together, or embedded together in a prediction
+)
 
 
 class TextDataModule(BatchDataModule):
@@ -47,8 +48,8 @@ class TextDataModule(BatchDataModule):
         seed: Seed of the held-out sentences, the order and the edits.
 
     Attributes:
-        fitted: Numbers of the examples that are trained on.
-        held: Numbers of the others.
+        fitted: Indices of the examples that are trained on.
+        held: Indices of the others.
 
     Raises:
         UserError: If an argument is outside of its limits, or fewer than a batch are trained on.
@@ -90,17 +91,19 @@ class TextDataModule(BatchDataModule):
                 ),
             )
 
-    def lengths(self) -> Numbers:
+    def lengths(self) -> Indices:
         """Tokens of each example, all columns together; zeros where the order ignores them."""
         lengths = super().lengths()
         if self.pool == 1:
             return lengths
-        starts = range(0, len(lengths), _BLOCK)
+        starts = range(0, len(lengths), _SENTENCES_AT_ONCE)
         for start in bar(starts, "Counting tokens", unit="blocks"):
-            numbers = self.fitted[start : start + _BLOCK]
+            indices = self.fitted[start : start + _SENTENCES_AT_ONCE]
             for column in set(self.examples.columns):
-                sentences = [column[i] for i in numbers]
-                lengths[start : start + _BLOCK] += self.encoder.lengths(sentences)
+                sentences = [column[i] for i in indices]
+                lengths[start : start + _SENTENCES_AT_ONCE] += self.encoder.lengths(
+                    sentences
+                )
         return lengths
 
     def describe(self) -> dict[str, Any]:
@@ -114,34 +117,34 @@ class TextDataModule(BatchDataModule):
         edit = {"edit": describe(self.examples.edit)}
         return {**super().settings(), **options, **edit}
 
-    def batch(self, epoch: int, indices: list[int]) -> Batch:
+    def batch(self, epoch: int, indices: list[int]) -> TextBatch:
         """A batch of fitted examples, edited as in this epoch."""
         return self.features(epoch, self.fitted[indices])
 
     def sentences(
-        self, epoch: int, numbers: Sequence[int] | Numbers
+        self, epoch: int, indices: Sequence[int] | Indices
     ) -> list[list[str]]:
         """Sentences of some examples by column; an edit depends on seed, epoch and example."""
-        columns = [[column[i] for i in numbers] for column in self.examples.columns]
+        columns = [[column[i] for i in indices] for column in self.examples.columns]
         if self.examples.edit is not None:
-            rngs = [Stream(self.seed, "edit", epoch, i).python() for i in numbers]
+            rngs = [Stream(self.seed, "edit", epoch, i).python() for i in indices]
             columns[1] = self.examples.edit(columns[1], rngs)
         return columns
 
-    def features(self, epoch: int, numbers: Numbers) -> Batch:
+    def features(self, epoch: int, indices: Indices) -> TextBatch:
         """Token features of some examples, see the class."""
-        columns = self.sentences(epoch, numbers)
+        columns = self.sentences(epoch, indices)
         sentences = [sentence for column in columns for sentence in column]
         chunks, rows = cut_by_length(self.encoder.tokenize(sentences))
-        batch: Batch = {"chunks": chunks, "rows": rows.view(len(columns), -1)}
+        batch: TextBatch = {"chunks": chunks, "rows": rows.view(len(columns), -1)}
         if self.examples.targets is not None:
-            batch["targets"] = torch.from_numpy(self.examples.targets[numbers])
+            batch["targets"] = torch.from_numpy(self.examples.targets[indices])
         return batch
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Full batches, always the same, of held-out examples, or of fitted ones without any."""
-        numbers = self.held if len(self.held) > 1 else self.fitted
-        drawn = Stream(self.seed, "sample").rng().permutation(numbers)[:_VALIDATED]
+        indices = self.held if len(self.held) > 1 else self.fitted
+        drawn = Stream(self.seed, "sample").rng().permutation(indices)[:_VALIDATED]
         size = min(self.batch_size, len(drawn))
         full = np.sort(drawn)[: len(drawn) // size * size].reshape(-1, size)
         batches = [self.features(0, batch) for batch in full]
@@ -150,12 +153,14 @@ class TextDataModule(BatchDataModule):
     def predict_dataloader(self) -> DataLoader[Any]:
         """Lists of the first column's sentences, in order; divided among several processes."""
         sentences: Any = self.examples.columns[0]
-        return DataLoader(sentences, batch_size=_BLOCK, **self.loader_options())
+        return DataLoader(
+            sentences, batch_size=_SENTENCES_AT_ONCE, **self.loader_options()
+        )
 
 
 def split_held_out(
     sentences: tuple[str, ...], share: float, seed: int
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Indices, Indices]:
     """Split occurrences so that no held-out sentence is also fitted on.
 
     Args:
@@ -164,7 +169,7 @@ def split_held_out(
         seed: Seed of the choice.
 
     Returns:
-        Numbers of the fitted occurrences and of those held out, both rising.
+        Indices of the fitted occurrences and of those held out, both rising.
 
     Example:
         >>> fitted, held = split_held_out(("a", "b", "a", "c"), 0.34, seed=0)
@@ -207,8 +212,8 @@ def cut_by_length(
     bounds.append(len(ordered))
     chunks = []
     for start, end in pairwise(bounds):
-        numbers, longest = order[start:end], ordered[start]
+        indices, longest = order[start:end], ordered[start]
         chunks.append(
-            {name: values[numbers, :longest] for name, values in features.items()}
+            {name: values[indices, :longest] for name, values in features.items()}
         )
     return chunks, torch.argsort(order)

@@ -12,20 +12,39 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 from flowbert.encoders import SentenceEncoder, check_same_encoder, open_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import DROPOUT_RATES
-from flowbert.errors import UserError, check_used
-from flowbert.methods.examples import Examples, make_examples, used_options
+from flowbert.errors import UserError
+from flowbert.methods.examples import Examples, make_examples, uses
 from flowbert.methods.method import Method
-from flowbert.methods.text import Batch, TextDataModule
+from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.training.base import TrainingModule, check_limits
+from flowbert.training.fit_options import FitOptions
 
 
 class EncoderMethod(Method):
     """A method that trains the encoder itself, on examples of sentences."""
 
     without_effect = ("baseline", "vectors")
-    reads_nli = True
     module_class: ClassVar[type["TrainedModule"]]
     data_class = TextDataModule
+
+    @classmethod
+    def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:
+        """Patterns of options without effect, those of the examples among them."""
+        data, model = options.data or {}, options.model or {}
+        corpus = None if options.corpus is None else options.corpus_name
+        used, where = uses(
+            cls.name, corpus, data.get("positive"), model.get("objective")
+        )
+        of_a_run = ("corpus", "nli")
+        names = [*of_a_run, *inspect.signature(make_examples).parameters]
+        others = [
+            name if name in of_a_run else f"data.{name}"
+            for name in names
+            if name not in used
+        ]
+        if "corpus" not in used:
+            others.append("column")
+        return {**super().unused(options), where: tuple(others)}
 
     def open(self) -> None:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
@@ -36,13 +55,12 @@ class EncoderMethod(Method):
         chosen = {name: data.pop(name) for name in names & data.keys()}
         if "objective" in model:
             chosen["objective"] = model["objective"]
-        corpus = None
         named = None if options.corpus is None else options.corpus_name
-        used = used_options(self.name, corpus=named, nli=options.nli, **chosen)
-        if "corpus" in used:
-            corpus = self.load_corpus()
-        else:
-            check_used({"column": options.column}, (), f"method {self.name}")
+        used, _ = uses(
+            self.name, named, chosen.get("positive"), chosen.get("objective")
+        )
+        reads = "corpus" in used and chosen.get("positive") != "entailment"
+        corpus = self.load_corpus() if reads else None
         examples = make_examples(
             self.name, corpus, nli=options.nli, tasks=self.tasks, **chosen
         )
@@ -145,7 +163,7 @@ class TrainedModule(TrainingModule):
         super().on_train_batch_start(batch, batch_idx)
         self.stream("dropout").seed_torch()
 
-    def embed(self, batch: Batch) -> Tensor:
+    def embed(self, batch: TextBatch) -> Tensor:
         """Embeddings of a batch by column, ``(G, B, D)``, with gradient."""
         chunks, size = batch["chunks"], self.hparams["chunk_size"]
         if size is None or not torch.is_grad_enabled():
@@ -161,18 +179,18 @@ class TrainedModule(TrainingModule):
                 )
         return torch.cat(vectors)[batch["rows"]]
 
-    def batch_loss(self, batch: Batch) -> Tensor:
+    def batch_loss(self, batch: TextBatch) -> Tensor:
         """The loss of a batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define batch_loss")
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """Log and return the loss of a batch."""
         loss = self.batch_loss(batch)
         self.log("step/loss", loss.detach())
         self.check_loss(loss)
         return loss
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
         """Log the loss without dropout, weighted by the number of examples."""
         size = batch["rows"].shape[1]
         self.log("val/loss", self.batch_loss(batch), on_epoch=True, batch_size=size)
@@ -190,7 +208,7 @@ class TrainedModule(TrainingModule):
         rate = self.hparams["learning_rate"]
         return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=True))
 
-    def embed_now(
+    def embed_sentences(
         self, sentences: Sequence[str], start: Tensor | None = None
     ) -> Tensor:
         """Embeddings with the present weights, ``(N, D)``, float32 on the CPU.
@@ -203,7 +221,7 @@ class TrainedModule(TrainingModule):
 
     def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
         """Embeddings of sentences."""
-        return self.embed_now(batch)
+        return self.embed_sentences(batch)
 
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder to save; open its folder to embed with it."""

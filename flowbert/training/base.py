@@ -15,7 +15,11 @@ from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import FastTraining
 from flowbert.training.optim import SCHEDULES, make_schedule
-from flowbert.training.settings import check_settings, describe, trainer_settings
+from flowbert.training.training_settings import (
+    check_settings,
+    describe,
+    trainer_settings,
+)
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
@@ -25,28 +29,28 @@ Limit = tuple[Callable[[float], bool], str]
 AT_LEAST_0: Limit = (lambda value: value >= 0, "at least 0")
 AT_LEAST_1: Limit = (lambda value: value >= 1, "at least 1")
 ABOVE_0: Limit = (lambda value: value > 0, "above 0")
-A_SHARE: Limit = (lambda value: 0 < value < 1, "above 0 and below 1")
-A_SHARE_OR_0: Limit = (lambda value: 0 <= value < 1, "0 to below 1")
+SHARE_ABOVE_0: Limit = (lambda value: 0 < value < 1, "above 0 and below 1")
+SHARE_OR_NONE: Limit = (lambda value: 0 <= value < 1, "0 to below 1")
 
 LIMITS: dict[str, Limit] = {
     "batch_size": AT_LEAST_1,
     "chunk_size": AT_LEAST_1,
     "cosreg_weight": AT_LEAST_0,
-    "dropout": A_SHARE_OR_0,
+    "dropout": SHARE_OR_NONE,
     "every_n_minutes": ABOVE_0,
     "every_n_steps": ABOVE_0,
     "held_out": (lambda value: 0 <= value <= 0.5, "0 to 0.5"),
     "learning_rate": ABOVE_0,
     "margin": ABOVE_0,
-    "mask_fraction": A_SHARE,
+    "mask_fraction": SHARE_ABOVE_0,
     "max_length": AT_LEAST_1,
     "mlm_weight": AT_LEAST_0,
     "noise": AT_LEAST_0,
     "pool": AT_LEAST_1,
-    "positive_rate": A_SHARE,
+    "positive_rate": SHARE_ABOVE_0,
     "seed": (lambda value: 0 <= value < 2**63, "0 to 2**63 - 1"),
     "start_size": (lambda value: value >= 2, "at least 2"),
-    "warmup": A_SHARE_OR_0,
+    "warmup": SHARE_OR_NONE,
     "weight_decay": AT_LEAST_0,
     "workers": AT_LEAST_0,
 }

@@ -104,7 +104,7 @@ class FastTraining(Callback):
         """Switch it on."""
         if pl_module.device.type != "cpu":
             return
-        self._stack.enter_context(freed_memory_kept())
+        self._stack.enter_context(keep_freed_memory())
         if hasattr(pl_module, "encoder"):
             from flowbert.encoders.cpu import fast_training
 
@@ -122,7 +122,7 @@ class FastTraining(Callback):
 
 
 @contextmanager
-def freed_memory_kept() -> Iterator[None]:
+def keep_freed_memory() -> Iterator[None]:
     """Keep the memory that a step frees for the next one (with glibc).
 
     A step of the flow at D = 768 takes 10% less: 1,650 page faults fewer.

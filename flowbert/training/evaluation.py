@@ -49,7 +49,7 @@ class TaskEvaluation(Callback):
                     name = self.baseline.name
                     scores = _scores(name, task, mapped, fitted.invalid_reason)
                     self._fixed[task] |= scores
-            now = pl_module.embed_now(task.sentences, start)
+            now = pl_module.embed_sentences(task.sentences, start)
             pl_module.log_dict(self._fixed[task] | _scores(pl_module.name, task, now))
 
 

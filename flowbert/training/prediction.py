@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from flowbert.training.trainer import quiet_lightning
 
-_BLOCK = 1024
+_PREDICTED_AT_ONCE = 1024
 
 
 class VectorWriter(BasePredictionWriter):
@@ -112,6 +112,6 @@ def predict_vectors(
             enable_progress_bar=False,
             callbacks=[VectorWriter(path, shape)],
         )
-        loader: DataLoader[Any] = DataLoader(sentences, _BLOCK)
+        loader: DataLoader[Any] = DataLoader(sentences, _PREDICTED_AT_ONCE)
         trainer.predict(_ModelModule(model), loader, return_predictions=False)
     return shape

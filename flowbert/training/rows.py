@@ -83,16 +83,16 @@ class RowsDataModule(BatchDataModule):
     def _split(self) -> tuple[Indices, Indices]:
         """Numbers of the rows to fit on and of those held out."""
         count = len(self.all_rows)
-        numbers = np.arange(count)
+        indices = np.arange(count)
         chosen = self.all_rows.sample(
             round(self.held_out * count), Stream(self.seed, "split")
         )
         if len(chosen) == 0:
-            return numbers, chosen
+            return indices, chosen
         held_bytes = {row.tobytes() for row in self.all_rows[chosen]}
         rows = itertools.chain.from_iterable(self.all_rows.blocks())
         is_held = np.array([row.tobytes() in held_bytes for row in rows])
-        return numbers[~is_held], numbers[is_held]
+        return indices[~is_held], indices[is_held]
 
     def batch(self, epoch: int, indices: list[int]) -> Floats:
         """Rows ``(B, D)``, the same in every epoch."""
@@ -105,14 +105,14 @@ class RowsDataModule(BatchDataModule):
 
     def start_sample(self) -> Tensor:
         """Rows that the flow starts from, ``(n, D)``, equal on all processes."""
-        numbers = self.rows.sample(self.start_size, Stream(self.seed, "start sample"))
-        return torch.from_numpy(self.rows[numbers])
+        indices = self.rows.sample(self.start_size, Stream(self.seed, "start sample"))
+        return torch.from_numpy(self.rows[indices])
 
     def likelihood_rows(self) -> Vectors:
         """Fitting rows whose likelihood is logged: as many as held out, at least 2,048 or all."""
         size = max(_LIKELIHOOD_SAMPLE, len(self.held_out_rows))
-        numbers = np.sort(self.rows.sample(size, Stream(self.seed, "sample")))
-        return self.rows.subset(numbers)
+        indices = np.sort(self.rows.sample(size, Stream(self.seed, "sample")))
+        return self.rows.subset(indices)
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """Batches of the likelihood sample, and of the held-out rows if there are any."""

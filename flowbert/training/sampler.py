@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
-from flowbert.training.settings import check_settings, describe
+from flowbert.training.training_settings import check_settings, describe
 
 # Arguments of data modules that are described otherwise, or do not decide the batches.
 _NO_SETTINGS = ["rows", "encoder", "examples", "name", "digest", "workers"]

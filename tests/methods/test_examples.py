@@ -20,7 +20,7 @@ from flowbert.methods.examples import (
     POSITIVES,
     Examples,
     make_examples,
-    used_options,
+    uses,
 )
 from flowbert.methods.mlm import MLMModule
 from flowbert.tasks import STS, load_tasks
@@ -41,7 +41,7 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
 def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
     given: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
-    used = used_options("simcse", positive=positive)
+    used, _ = uses("simcse", positive=positive)
     options = {name: value for name, value in given.items() if name in used}
     examples = make_examples("simcse", CORPUS, positive=positive, **options)
     assert examples.columns == (SENTENCES, SENTENCES)
@@ -258,7 +258,7 @@ def test_an_option_changes_the_examples_or_is_refused(
     method: str, way: dict[str, str]
 ) -> None:
     """Two values of an option that has no effect would give the same examples."""
-    used = used_options(method, **way)
+    used, _ = uses(method, **way)
     least = {name: values[0] for name, values in GIVEN.items() if name in used} | way
     for name, values in GIVEN.items():
         if name in way:

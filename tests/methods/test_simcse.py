@@ -94,7 +94,7 @@ def test_training_improves_sts(tmp_path: Path) -> None:
     )
 
     def figure() -> float:
-        vectors = module.embed_now(task.sentences)
+        vectors = module.embed_sentences(task.sentences)
         return task.measure(vectors).scores["spearman", "all"]
 
     before = figure()

@@ -112,7 +112,8 @@ def test_description_and_prediction() -> None:
     data = text_data(ENCODER, of, held_out=0.5, max_length=16)
     fitted = len(data.fitted)
     described = {"name": "sample", "digest": of.digest, "fitted": fitted}
-    assert data.describe() == described | {"max_length": 16}
+    assert data.describe() == described
+    assert data.settings()["data.max_length"] == 16
     batches = list(data.predict_dataloader())
     assert [text for batch in batches for text in batch] == list(of.columns[0])
 

@@ -282,8 +282,8 @@ def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path: Path) -> None
     trainer.save_checkpoint(path)
     again = SBERTModule.load_from_checkpoint(path, encoder=trainable())
     module: Any = trainer.lightning_module
-    expected = module.embed_now(SENTENCES)
-    assert torch.equal(again.embed_now(SENTENCES), expected)
+    expected = module.embed_sentences(SENTENCES)
+    assert torch.equal(again.embed_sentences(SENTENCES), expected)
     assert again.hparams["learning_rate"] == 1e-3
     for encoder in (trainable(pooling="cls"), trainable(max_length=20)):
         with pytest.raises(UserError, match="another one than the checkpoint"):

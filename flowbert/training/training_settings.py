@@ -18,7 +18,7 @@ from flowbert.io import digest_tensors
 _LENGTH = "how long it goes on; a schedule over the run is compared by its steps"
 _PLACE = "where; the number of processes is compared"
 _SHOWN = "what is shown, logged and written"
-_VALIDATION = "validation changes no weight and draws no number that training uses"
+_VALIDATES = "validation changes no weight and draws no number that training uses"
 _SAME = "the batches are the same"
 
 MAY_CHANGE: dict[str, str] = {
@@ -52,7 +52,7 @@ MAY_CHANGE: dict[str, str] = {
             "num_sanity_val_steps",
             "inference_mode",
         ),
-        _VALIDATION,
+        _VALIDATES,
     ),
     **dict.fromkeys(
         ("reload_dataloaders_every_n_epochs", "use_distributed_sampler"), _SAME
@@ -76,7 +76,7 @@ _WATCHING = (
 )
 
 
-_PLAIN = (bool, int, float, str)
+_JSON_TYPES = (bool, int, float, str)
 
 
 def trainer_settings(trainer: Trainer, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def describe(value: Any) -> Any:
         return describe(value.value)
     if isinstance(value, torch.Tensor | np.generic | np.ndarray):
         return value.tolist()
-    if value is None or isinstance(value, _PLAIN):
+    if value is None or isinstance(value, _JSON_TYPES):
         return value
     if isinstance(value, Mapping):
         return {str(name): describe(each) for name, each in value.items()}
@@ -132,14 +132,14 @@ def describe(value: Any) -> Any:
         described["weights"] = digest_tensors(value.state_dict())
     for key, each in vars(value).items():
         if key[0] != "_" and key != "training":  # the mode of a torch module
-            plain = (type(None), *_PLAIN, list, tuple, dict)
+            plain = (type(None), *_JSON_TYPES, list, tuple, dict)
             described[key] = (
                 describe(each) if isinstance(each, plain) else str(type(each))
             )
     return described
 
 
-class Settings:
+class TrainingSettings:
     """What decides a training, by name: kept for its checkpoints, compared with a given one.
 
     Args:
