@@ -29,6 +29,7 @@ from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest, digest_file, read_json, write_json
 from flowbert.maps import Map, Output, Scale, as_map, load_map, save_map
+from flowbert.registry import imports_refused
 
 ENCODER = "encoder.json"
 _SCALE = ".int8"
@@ -178,7 +179,8 @@ class Model:
         fitted, scale = load_fitted(folder, method)
         settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
         moved = {"path": encoder, "revision": None} if encoder else own_encoder
-        opened = load_encoder(**settings | moved)
+        with imports_refused():  # of a pooling
+            opened = load_encoder(**settings | moved)
         check_same_encoder(content["identity"], opened.identity, f"model in {path}")
         return cls(opened, fitted, scale)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from flowbert.encoders.layers import resolve_layers
-from flowbert.encoders.pooling import parse_pooling
+from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError
 from flowbert.maps import make_map
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
@@ -44,8 +44,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "truncation-{}": open_map,
     "flow:noise={}": open_map,
     "learned-removal-8:penalty={}": open_map,
-    "sif:a={}": parse_pooling,
-    "zipf:cls={}": parse_pooling,
+    "sif:a={}": make_pooling,
+    "zipf:cls={}": make_pooling,
     "1,{}": lambda text: resolve_layers(text, 12),
 }
 

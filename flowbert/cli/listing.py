@@ -20,7 +20,7 @@ from flowbert.cli.parser import (
     summary,
 )
 from flowbert.encoders.layers import LAYER_NAMES, SIZES
-from flowbert.encoders.pooling import POOLINGS, parse_pooling
+from flowbert.encoders.pooling import POOLINGS
 from flowbert.maps import MAPS
 from flowbert.methods import METHODS
 
@@ -70,7 +70,9 @@ def list_options() -> dict[str, Any]:
         "classes": sorted({name.removesuffix(".help") for name in described}),
         "names": {
             "maps": {name: list(MAPS.options(MAPS.find(name))) for name in MAPS},
-            "poolings": {name: list(parse_pooling(name).options) for name in POOLINGS},
+            "poolings": {
+                name: list(POOLINGS.options(POOLINGS.find(name))) for name in POOLINGS
+            },
             "layers": dict.fromkeys([*LAYER_NAMES, *SIZES], ()),
             "trainings": dict.fromkeys(METHODS, ()),
         },

@@ -6,7 +6,7 @@ from flowbert.encoders.base import (
     check_same_encoder,
     unchanged,
 )
-from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
+from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
 from flowbert.encoders.loaded import (
     LoadedSentenceTransformer,
@@ -18,20 +18,23 @@ from flowbert.encoders.options import (
     open_encoder,
     open_encoders,
 )
+from flowbert.encoders.pooling import POOLINGS, Pooling
+from flowbert.encoders.readout import Readout
 from flowbert.encoders.words import WordVectors
 
 __all__ = [
-    "AveragedLayers",
+    "POOLINGS",
     "Encoder",
     "EncoderOptions",
     "LoadedSentenceTransformer",
+    "Pooling",
+    "Readout",
     "SentenceEncoder",
     "SentenceTransformerFolder",
     "WordVectors",
     "as_sentences",
     "check_same_encoder",
     "choose_device",
-    "encode_variants",
     "is_sentence_transformer",
     "load_encoder",
     "open_encoder",

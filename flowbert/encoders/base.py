@@ -10,6 +10,12 @@ from flowbert.errors import UserError
 
 T = TypeVar("T")
 
+BLOCK_SENTENCES = 4096
+"""Sentences that are tokenized, and encoded before their vectors are written.
+
+More pad less, as batches are of similar length; an interruption loses at most so many.
+"""
+
 _found: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
     "found", default=None
 )

@@ -1,9 +1,7 @@
 """Sentences to vectors through a transformers network: layers averaged, tokens pooled."""
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from torch import Tensor, nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
 from flowbert.encoders.files import (
     FolderSettings,
@@ -22,32 +21,18 @@ from flowbert.encoders.files import (
     save_token_weights,
     write_settings,
 )
-from flowbert.encoders.layers import LayerSpec, name_layers, resolve_layers
-from flowbert.encoders.pooling import (
-    POOLER,
-    WEIGHTED,
-    Pooling,
-    mix_layers,
-    parse_pooling,
-)
-from flowbert.encoders.token_weights import (
-    COUNTED,
-    TokenCounts,
-    special_tokens,
-    vocabulary_size,
-    weigh_tokens,
-)
+from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.pooling import NetworkPooling, Pooling, make_pooling
+from flowbert.encoders.readout import Readout, TokenFeatures
+from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import UserError
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest_tensors
 from flowbert.threads import in_threads
 
-Features = Mapping[str, Tensor]
-
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512
 BATCH_TOKENS_ACCELERATOR = 16384
-_BLOCK = 1024  # sentences tokenized together
 
 
 class SentenceEncoder(nn.Module):
@@ -74,6 +59,12 @@ class SentenceEncoder(nn.Module):
         frozen: Whether the weights stay as they are.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
         token_weights: Saved :attr:`token_weights`.
+        by_layer: Cache the vectors of each layer and average them where they are read, so that they
+            serve all sets of layers.
+
+    Attributes:
+        backbone: Network and tokenizer, shared by all variants.
+        readout: Layers and pooling.
 
     Shapes:
         features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: size of a vector.
@@ -91,10 +82,6 @@ class SentenceEncoder(nn.Module):
         (2, 128)
     """
 
-    pooling: Pooling
-    counted = False
-    """Whether the token weights were counted here, and not saved with the folder."""
-
     def __init__(
         self,
         path: str | Path | Backbone = "builtin-sample",
@@ -108,6 +95,7 @@ class SentenceEncoder(nn.Module):
         frozen: bool = True,
         count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
+        by_layer: bool = False,
     ) -> None:
         super().__init__()
         settings = FolderSettings()
@@ -118,7 +106,8 @@ class SentenceEncoder(nn.Module):
         else:
             files = locate(str(path), revision)
             settings = read_settings(files.folder)
-            pooler = parse_pooling(pooling or settings.pooling).name == POOLER
+            chosen = make_pooling(pooling or settings.pooling)
+            pooler = isinstance(chosen, NetworkPooling)
             self.backbone = Backbone.load(
                 str(path), files, dtype, pooler, settings.lowercase
             )
@@ -126,17 +115,30 @@ class SentenceEncoder(nn.Module):
         self.dim = self.backbone.dim
         self.num_layers = self.backbone.num_layers
         self.frozen = frozen
-        self.layers = resolve_layers(
+        chosen_layers = resolve_layers(
             settings.layers if layers is None else layers, self.num_layers
         )
         self.max_length = self.backbone.choose_length(max_length, settings.max_length)
         self.prompt = settings.prompt if prompt is None else prompt
+        self.by_layer = by_layer
         if token_weights is None and _same_weights(pooling, settings.pooling):
             token_weights = settings.token_weights
-        self._set_pooling(pooling or settings.pooling, count_over, token_weights)
+        chosen = make_pooling(pooling or settings.pooling)
+        self.counted = chosen.counts and token_weights is None
+        self.readout = Readout(chosen_layers, chosen)
+        self._check_pooler()
+        chosen.bind(
+            self.backbone.tokenizer,
+            lambda: self._count_tokens(count_over),
+            token_weights,
+        )
         settings.check_use(self.path, self.describe(), frozen)
-        self.requires_grad_(not frozen)
-        self.train(not frozen)
+        if frozen:
+            self.requires_grad_(False)
+        if frozen or self.backbone is not path:
+            self.train(not frozen)
+        else:  # a backbone that others may share stays in its mode
+            self.training = self.backbone.training
 
     def variant(
         self,
@@ -145,56 +147,58 @@ class SentenceEncoder(nn.Module):
         pooling: str | None = None,
         max_length: int | None = None,
         count_over: Sequence[str] = (),
+        by_layer: bool | None = None,
     ) -> "SentenceEncoder":
-        """The same backbone with other layers, pooling or length; None keeps what this one has.
+        """The same backbone with another readout or length; None keeps what this one has.
 
         The pooling that it has keeps its token weights; nothing is counted for it.
         """
-        other = copy.copy(self)
-        if layers is not None:
-            other.layers = resolve_layers(layers, self.num_layers)
-        if max_length is not None:
-            other.max_length = self.backbone.choose_length(max_length)
         kept = _same_weights(pooling, str(self.pooling))
-        weights = self.token_weights if kept else None
-        other._set_pooling(pooling or str(self.pooling), count_over, weights)
+        other = SentenceEncoder(
+            self.backbone,
+            layers=self.layers if layers is None else layers,
+            pooling=str(self.pooling) if pooling is None else pooling,
+            max_length=self.max_length if max_length is None else max_length,
+            prompt=self.prompt,
+            frozen=self.frozen,
+            count_over=count_over,
+            token_weights=self.token_weights if kept else None,
+            by_layer=self.by_layer if by_layer is None else by_layer,
+        )
+        other.counted = self.counted if kept else other.counted
         return other
 
-    def _set_pooling(
-        self, text: str, count_over: Sequence[str], token_weights: Tensor | None
-    ) -> None:
-        """Parse a pooling and weigh the vocabulary for it."""
-        pooling = parse_pooling(text)
-        if pooling.name == POOLER:
-            if self.layers != (self.num_layers,):
-                raise UserError(
-                    argument="layers",
-                    received=list(self.layers),
-                    expected=f"last with {text}",
-                )
-            if getattr(self.backbone.network, "pooler", None) is None:
-                raise UserError(
-                    f"received {text!r}, without which the encoder was loaded",
-                    argument="pooling",
-                )
-        if pooling.name not in COUNTED:
-            self.counted = False
-        if pooling.name not in WEIGHTED:
-            token_weights = None
-        elif token_weights is None:
-            counts = None
-            if pooling.name in COUNTED:
-                counts = self._count_tokens(count_over, text)
-                self.counted = True
-            options = {name: x for name, x in pooling.options.items() if name != "half"}
-            token_weights = weigh_tokens(
-                pooling.name, self.backbone.tokenizer, counts, **options
+    def _check_pooler(self) -> None:
+        """Raise a UserError where the network's pooler is asked for and cannot be used."""
+        if not isinstance(self.pooling, NetworkPooling):
+            return
+        if self.layers != (self.num_layers,):
+            raise UserError(
+                f"received {list(self.layers)}; expected last with {self.pooling}",
+                argument="layers",
             )
-        self.pooling = replace(
-            pooling,
-            weights=token_weights,
-            special=special_tokens(self.backbone.tokenizer),
-        )
+        if getattr(self.backbone.network, "pooler", None) is None:
+            raise UserError(
+                f"received {str(self.pooling)!r}, without which the encoder was loaded",
+                argument="pooling",
+            )
+
+    @property
+    def layers(self) -> Layers:
+        """Indices of the layers that are averaged."""
+        return self.readout.layers
+
+    @property
+    def pooling(self) -> Pooling:
+        """Pooling over tokens."""
+        return self.readout.pooling
+
+    @property
+    def parts(self) -> list["SentenceEncoder"]:
+        """The encoders whose cached vectors are averaged: itself, or one for each layer."""
+        if not self.by_layer:
+            return [self]
+        return [self.variant(layers=layer, by_layer=False) for layer in self.layers]
 
     @property
     def token_weights(self) -> Tensor | None:
@@ -247,8 +251,8 @@ class SentenceEncoder(nn.Module):
         Raises:
             UserError: If a sentence has no token.
         """
-        for start in range(0, len(sentences), _BLOCK):
-            block = sentences[start : start + _BLOCK]
+        for start in range(0, len(sentences), BLOCK_SENTENCES):
+            block = sentences[start : start + BLOCK_SENTENCES]
             columns = self.backbone.tokenizer(
                 [self.prompt + sentence for sentence in block],
                 truncation=True,
@@ -265,11 +269,11 @@ class SentenceEncoder(nn.Module):
                     )
                 yield row
 
-    def _count_tokens(self, sentences: Sequence[str], pooling: str) -> TokenCounts:
+    def _count_tokens(self, sentences: Sequence[str]) -> TokenCounts:
         """Count the tokens of sentences, every occurrence of a sentence."""
         if not len(sentences):
             raise UserError(
-                f"received {pooling!r} without sentences to count tokens over; expected "
+                f"received {str(self.pooling)!r} without sentences to count tokens over; expected "
                 "a fitted model, count_over, or zipf",
                 argument="pooling",
             )
@@ -281,21 +285,27 @@ class SentenceEncoder(nn.Module):
             documents[ids] += 1
         return TokenCounts(occurrences, documents, len(sentences))
 
-    def forward(self, features: Features) -> Tensor:
-        """Embed token features ``(B, T)`` of :meth:`tokenize`: ``(B, D)``, float32."""
-        return self.embed_chunks([features])
+    def forward(self, *chunks: TokenFeatures) -> Tensor:
+        """Embed token features, each ``(b, t)``: ``(B, D)`` for B sentences in all, float32.
 
-    def embed_chunks(self, chunks: Sequence[Features]) -> Tensor:
-        """Embed chunks of token features, each ``(b, t)``: ``(B, D)`` for B sentences in all.
-
-        An encoder that packs computes them together.
+        Args:
+            *chunks: Features of :meth:`tokenize`. An encoder that packs computes several together.
         """
         if not self.frozen:
-            return _embed([self], chunks)[0]
+            return self._compute([self.readout], chunks)[0]
         with _evaluating(self.backbone):
-            return _embed([self], chunks)[0]
+            return self._compute([self.readout], chunks)[0]
 
-    def pack(self, chunks: Sequence[Features]) -> Packing:
+    def _compute(
+        self, readouts: Sequence[Readout], chunks: Sequence[TokenFeatures]
+    ) -> Tensor:
+        """Vectors of S readouts: ``(S, B, D)``."""
+        packing = self.pack(chunks) if self.packs else None
+        inputs = chunks if packing is None else [packing.inputs()]
+        outputs = [self.backbone(each) for each in inputs]
+        return torch.stack([readout(outputs, chunks, packing) for readout in readouts])
+
+    def pack(self, chunks: Sequence[TokenFeatures]) -> Packing:
         """Chunks of token features, each ``(b, t)``, as one sequence for an encoder that packs."""
         return Packing(chunks, self.backbone.first_position)
 
@@ -313,9 +323,64 @@ class SentenceEncoder(nn.Module):
             Shape ``(N, D)``, float32, in the order of the sentences.
 
         Raises:
-            UserError: If a vector is not finite (float16 overflows).
+            UserError: If a vector is not finite (float16 overflows), or a sentence has no tokens.
+            TypeError: If ``sentences`` is a string.
         """
-        return encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
+        return self.read([self.readout], sentences, batch_tokens=batch_tokens)[0]
+
+    def read(
+        self,
+        readouts: Sequence[Readout],
+        sentences: Sequence[str],
+        *,
+        batch_tokens: int | None = None,
+        on_batch: Callable[[int], Any] | None = None,
+    ) -> list[Floats]:
+        """Vectors of several readouts from one pass, as :meth:`encode` gives those of its own.
+
+        Args:
+            readouts: Readouts of this encoder and its variants of the same length.
+            sentences: N sentences.
+            batch_tokens: As in :meth:`encode`.
+            on_batch: Called with the number of sentences after each batch.
+
+        Returns:
+            For each readout shape ``(N, D)``, float32.
+        """
+        if isinstance(sentences, str):
+            raise TypeError("sentences: received a string; expected a list of strings")
+        backbone, device = self.backbone, self.device
+        if device.type == "cpu" and backbone.dtype == torch.bfloat16:
+            warn_of_bfloat16()
+        if batch_tokens is None:
+            on_cpu = device.type == "cpu"
+            batch_tokens = BATCH_TOKENS_CPU if on_cpu else BATCH_TOKENS_ACCELERATOR
+        rows = list(self.tokens(sentences))
+        lengths = [len(row["input_ids"]) for row in rows]
+        plan = plan_batches(lengths, sentences, batch_tokens)
+        result = np.empty((len(readouts), len(sentences), self.dim), dtype=np.float32)
+
+        def embed(batch: Sequence[int]) -> Tensor:
+            features = backbone.pad([rows[i] for i in batch])
+            return self._compute(readouts, [_to_device(features, device)])
+
+        with (
+            _evaluating(backbone),
+            in_threads(embed, plan, workers(backbone.network)) as batches,
+        ):
+            for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
+                result[:, batch] = vectors.cpu().numpy()
+                if on_batch is not None:
+                    on_batch(len(batch))
+        finite = np.isfinite(result).all(axis=(0, 2))
+        if not finite.all():
+            sentence = sentences[int(finite.argmin())]
+            raise UserError(
+                f"received {self.describe()['dtype']}, in which the vector of {sentence!r} is not "
+                "finite; expected float32",
+                argument="dtype",
+            )
+        return list(result)
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""
@@ -376,92 +441,6 @@ class SentenceEncoder(nn.Module):
             write_settings(temporary, self.describe())
 
 
-class AveragedLayers(SentenceEncoder):
-    """An encoder whose cached vectors are averages of those of single layers.
-
-    In a sweep over sets of layers, the vectors of each layer then serve all sets.
-
-    Args:
-        encoder: An encoder with a linear pooling.
-        layers: The layers.
-    """
-
-    def __init__(self, encoder: SentenceEncoder, layers: Sequence[int]) -> None:
-        nn.Module.__init__(self)
-        vars(self).update(vars(encoder.variant(layers=layers)))
-
-    @property
-    def parts(self) -> list[SentenceEncoder]:
-        """The encoder with each layer alone."""
-        alone = SentenceEncoder.__new__(SentenceEncoder)
-        vars(alone).update(vars(self))
-        return [alone.variant(layers=layer) for layer in self.layers]
-
-
-def encode_variants(
-    encoders: Sequence[SentenceEncoder],
-    sentences: Sequence[str],
-    *,
-    batch_tokens: int | None = None,
-    on_batch: Callable[[int], Any] | None = None,
-) -> list[Floats]:
-    """Vectors of several encoders with one backbone, from one pass.
-
-    Args:
-        encoders: Encoders with equal :attr:`SentenceEncoder.pass_key`.
-        sentences: N sentences.
-        batch_tokens: As in :meth:`SentenceEncoder.encode`.
-        on_batch: Called with the number of sentences after each batch.
-
-    Returns:
-        For each encoder shape ``(N, D)``, float32.
-
-    Raises:
-        UserError: If a vector is not finite, or a sentence has no tokens.
-        TypeError: If ``sentences`` is a string.
-        ValueError: If the encoders need several passes.
-    """
-    if isinstance(sentences, str):
-        raise TypeError("sentences: received a string; expected a list of strings")
-    first = encoders[0]
-    if any(encoder.pass_key != first.pass_key for encoder in encoders):
-        raise ValueError("encoders: expected one backbone, max_length and prompt")
-    backbone, device = first.backbone, first.device
-    if device.type == "cpu" and backbone.dtype == torch.bfloat16:
-        warn_of_bfloat16()
-    if batch_tokens is None:
-        batch_tokens = (
-            BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
-        )
-    rows = list(first.tokens(sentences))
-    plan = plan_batches(
-        [len(row["input_ids"]) for row in rows], sentences, batch_tokens
-    )
-    result = np.empty((len(encoders), len(sentences), first.dim), dtype=np.float32)
-
-    def embed(batch: Sequence[int]) -> Tensor:
-        features = backbone.pad([rows[i] for i in batch])
-        return _embed(encoders, [_to_device(features, device)])
-
-    with (
-        _evaluating(backbone),
-        in_threads(embed, plan, workers(backbone.network)) as batches,
-    ):
-        for batch, vectors in zip(plan, _one_behind(batches), strict=True):
-            result[:, batch] = vectors.cpu().numpy()
-            if on_batch is not None:
-                on_batch(len(batch))
-    finite = np.isfinite(result).all(axis=(0, 2))
-    if not finite.all():
-        sentence = sentences[int(finite.argmin())]
-        raise UserError(
-            f"received {first.describe()['dtype']}, in which the vector of {sentence!r} is "
-            "not finite; expected float32",
-            argument="dtype",
-        )
-    return list(result)
-
-
 def plan_batches(
     lengths: Sequence[int], sentences: Sequence[str], batch_tokens: int
 ) -> list[list[int]]:
@@ -500,42 +479,12 @@ def _same_weights(given: str | None, own: str) -> bool:
     """Whether a pooling is not given, or has the token weights of the other one."""
     if given is None:
         return True
-    first, second = parse_pooling(given), parse_pooling(own)
+    first, second = make_pooling(given), make_pooling(own)
     same = {**first.options, "half": None} == {**second.options, "half": None}
     return first.name == second.name and same
 
 
-def _embed(encoders: Sequence[SentenceEncoder], chunks: Sequence[Features]) -> Tensor:
-    """Vectors of S encoders with one backbone: ``(S, B, D)``."""
-    first = encoders[0]
-    backbone = first.backbone
-    if backbone.packs:
-        packing = first.pack(chunks)
-        outputs = [backbone(packing.inputs())]
-    else:
-        outputs = [backbone(chunk) for chunk in chunks]
-    vectors = []
-    for encoder in encoders:
-        if encoder.pooling.name == POOLER:
-            vectors.append(
-                torch.cat([output.pooler_output.float() for output in outputs])
-            )
-            continue
-        states = [
-            mix_layers(output.hidden_states, encoder.layers) for output in outputs
-        ]
-        if backbone.packs:
-            states = packing.unpack(states[0])
-        pooled = []
-        for tokens, chunk in zip(states, chunks, strict=True):
-            pooled.append(
-                encoder.pooling(tokens, chunk["attention_mask"], chunk["input_ids"])
-            )
-        vectors.append(torch.cat(pooled))
-    return torch.stack(vectors)
-
-
-def _to_device(features: Features, device: torch.device) -> dict[str, Tensor]:
+def _to_device(features: TokenFeatures, device: torch.device) -> dict[str, Tensor]:
     """Features on a device; to a GPU from pinned memory, so that it need not wait for the copy."""
     pinned = device.type == "cuda"
     return {
@@ -544,8 +493,8 @@ def _to_device(features: Features, device: torch.device) -> dict[str, Tensor]:
     }
 
 
-def _one_behind(items: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Each item once the next one has been asked for, so that a GPU has work while one is read."""
+def _with_next_begun(items: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Each item once the next is being computed, so that a GPU has work while one is copied."""
     waiting: list[Tensor] = []
     for item in items:
         yield from waiting

@@ -12,6 +12,7 @@ from torch import Tensor
 from flowbert.data.hub import fetch_encoder
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders.layers import LayerSpec
+from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.io import (
     digest,
@@ -22,6 +23,7 @@ from flowbert.io import (
     save_tensors,
     write_json,
 )
+from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
@@ -206,6 +208,8 @@ def _trained_settings(folder: Path) -> FolderSettings:
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
     use = {name: settings[name] for name in _USE}
+    with imports_refused():  # a pooling of the user's own
+        POOLINGS.parse(use["pooling"])
     return FolderSettings(**use, token_weights=load_token_weights(folder), trained=True)
 
 

@@ -10,10 +10,10 @@ from torch import nn
 
 from flowbert.data.files import as_list
 from flowbert.encoders.base import Encoder
-from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder
+from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folder import load_encoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
-from flowbert.encoders.pooling import POOLER, parse_pooling
+from flowbert.encoders.pooling import NetworkPooling, make_pooling
 from flowbert.errors import UserError, first_line
 
 
@@ -117,7 +117,7 @@ def open_encoder(
 
 
 def _has_pooler(pooling: str | None) -> bool:
-    return pooling is not None and parse_pooling(pooling).name == POOLER
+    return pooling is not None and isinstance(make_pooling(pooling), NetworkPooling)
 
 
 def _open(
@@ -146,10 +146,10 @@ def _open(
     encoders: list[Encoder] = []
     for pooling in poolings:
         variant = first.variant(pooling=pooling, count_over=count_over)
-        if few_layers and variant.pooling.linear:
-            encoders += [AveragedLayers(variant, layers) for layers in sets]
-        else:
-            encoders += [variant.variant(layers=layers) for layers in sets]
+        by_layer = few_layers and variant.readout.linear
+        encoders += [
+            variant.variant(layers=layers, by_layer=by_layer) for layers in sets
+        ]
     return encoders
 
 

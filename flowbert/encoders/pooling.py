@@ -1,133 +1,141 @@
-"""Token vectors to sentence vectors: plain and weighted means, single tokens, maxima."""
+"""Token vectors to sentence vectors: plain and weighted means, single tokens, maxima.
 
+A pooling is a class that registers itself; one of a user's own is named by its import path,
+``mypackage.poolings.MyPooling:option=value``.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from flowbert.encoders.token_weights import COUNTED, RANKED
+from flowbert.encoders.token_weights import (
+    TokenCounts,
+    idf,
+    rank_tokens,
+    sif,
+    special_tokens,
+    vocabulary_size,
+    zipf,
+)
 from flowbert.errors import UserError
-from flowbert.spec import parse_spec
+from flowbert.registry import Registry
 
-POOLER = "cls_pooler"
 _LARGEST = 1e30  # sums of float32 weights stay finite
 
 
-def _mean(tokens: Tensor, mask: Tensor) -> Tensor:
-    return tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1)
-
-
-def _weighted_mean(tokens: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
-    return (tokens.masked_fill(~mask, 0.0) * weights).sum(dim=1) / weights.sum(dim=1)
-
-
-def _max(tokens: Tensor, mask: Tensor) -> Tensor:
-    return tokens.masked_fill(~mask, -torch.inf).amax(dim=1)
-
-
-def _position_mean(tokens: Tensor, mask: Tensor) -> Tensor:
-    return _weighted_mean(tokens, mask, mask.cumsum(dim=1) * mask)
-
-
-def _last(tokens: Tensor, mask: Tensor) -> Tensor:
-    last = mask.sum(dim=1, keepdim=True) - 1
-    # ONNX has gather, but not take_along_dim.
-    return tokens.gather(1, last.expand(-1, -1, tokens.shape[2])).squeeze(1)
-
-
-TOKEN_POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": _mean,
-    "cls": lambda tokens, _: tokens[:, 0],
-    "max": _max,
-    "position_mean": _position_mean,
-    "last_token": _last,
-}
-"""Functions of token vectors ``(B, T, D)`` and a mask ``(B, T, 1)``; a new pooling is one entry."""
-
-WEIGHTED = (*COUNTED, *RANKED)
-POOLINGS = (*TOKEN_POOLINGS, *WEIGHTED, POOLER)
-"""Names of all poolings; ``cls_pooler`` is a layer of the network."""
-
-_OPTIONS: dict[str, dict[str, float | None]] = {
-    "mean": {"half": None},
-    "idf": {"cls": 0.0, "half": None},
-    "sif": {"a": 1e-3, "cls": 0.0, "half": None},
-    "zipf": {"a": 1e-2, "cls": 0.0, "half": None},
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Pooling:
+class Pooling(ABC):
     """A pooling over the real tokens of a sentence, special ones included unless noted.
 
-    ``mean``, ``max``; ``cls``: position 0; ``last_token``; ``position_mean``: weights 1, 2, 3, ...
-    (SGPT); ``cls_pooler``: the network's own layer over position 0; ``idf``, ``sif:a=0.001`` and
-    ``zipf:a=0.01``: means with :mod:`token weights <flowbert.encoders.token_weights>`, in which
-    special tokens weigh 0 and a sentence of weight 0 gets its plain mean.
+    A subclass stores the arguments of its constructor under their names, as an estimator of
+    scikit-learn does, and defines :meth:`pool`.
 
-    Weighted means take ``cls=16``, the weight of [CLS]. All means take ``half=0`` or ``half=1``:
-    only tokens at even, or odd, positions and no special ones.
-
-    References:
-        SGPT: GPT Sentence Embeddings for Semantic Search (Muennighoff, 2022).
-        https://arxiv.org/abs/2202.08904
-
-    Args:
-        name: One of :data:`POOLINGS`.
-        options: All options.
-        weights: Weight of each token of the vocabulary, ``(V,)``.
+    Attributes:
+        linear: Whether averaging layers before and after it is the same.
+        counts: Whether it counts the tokens of what is fitted on.
+        weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
         special: Ids of special tokens.
 
     Example:
         >>> tokens, ids = torch.tensor([[[1.0], [4.0], [9.0]]]), torch.tensor([[5, 6, 0]])
-        >>> parse_pooling("mean")(tokens, torch.tensor([[1, 1, 0]]), ids)
+        >>> make_pooling("mean")(tokens, torch.tensor([[1, 1, 0]]), ids)
         tensor([[2.5000]])
     """
 
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
+    linear: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
     weights: Tensor | None = None
     special: Sequence[int] = ()
 
-    def __str__(self) -> str:
-        text = self.name
-        for option, value in self.options.items():
-            if value != _OPTIONS[self.name][option]:
-                text += f":{option}={repr(float(value)).removesuffix('.0')}"
-        return text
-
-    @property
-    def linear(self) -> bool:
-        """Whether averaging layers before and after it is the same."""
-        return self.name not in ("max", POOLER)
-
-    def __call__(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
-        """One vector per sentence.
+    @abstractmethod
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``.
 
         Args:
-            tokens: Token vectors, ``(B, T, D)``.
-            mask: Nonzero where a token is real, ``(B, T)``; padding is on the right.
+            tokens: Token vectors, ``(B, T, D)``, with any values in padding.
+            mask: True where a token is real, ``(B, T)``; padding is on the right.
             ids: Token ids, ``(B, T)``.
-
-        Shapes:
-            result: ``(B, D)``.  B: batch, T: tokens, D: size of a vector.
         """
-        mask = self._in_half(mask.bool(), ids)
-        if self.weights is None:
-            return TOKEN_POOLINGS[self.name](tokens, mask.unsqueeze(-1))
-        # The table moves to the ids: it is small, and variants of an encoder move together.
-        weights = self.weights.to(ids.device)[ids] * mask
-        empty = weights.sum(dim=1, keepdim=True) == 0
-        weights = torch.where(empty, mask.to(weights.dtype), weights)
-        return _weighted_mean(tokens, mask.unsqueeze(-1), weights.unsqueeze(-1))
+
+    def __call__(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """:meth:`pool` with a mask of any numbers."""
+        return self.pool(tokens, mask.bool(), ids)
+
+    def bind(
+        self,
+        tokenizer: Any,
+        count: Callable[[], TokenCounts],
+        weights: Tensor | None = None,
+    ) -> None:
+        """Learn what is needed of a vocabulary: the special tokens.
+
+        Args:
+            tokenizer: The tokenizer.
+            count: Counts the tokens of what is fitted on.
+            weights: Saved :attr:`weights`, in place of counting.
+        """
+        self.special = special_tokens(tokenizer)
+
+    @property
+    def name(self) -> str:
+        """Registered name, or import path."""
+        return POOLINGS.name_of(type(self))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options with their values."""
+        return {name: getattr(self, name) for name in POOLINGS.options(type(self))}
+
+    def __str__(self) -> str:
+        return POOLINGS.write(type(self), self.options)
+
+
+POOLINGS: Registry[type[Pooling]] = Registry("pooling", base=Pooling)
+
+
+def make_pooling(text: str) -> Pooling:
+    """A pooling from ``name[:option=value]...``, not bound to a vocabulary yet.
+
+    Raises:
+        UserError: If the name, an option or a value is not one of those allowed.
+    """
+    pooling: Pooling = POOLINGS.make(text, argument="pooling")
+    return pooling
+
+
+def _weighted_mean(tokens: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+    """Mean with weights ``(B, T)``."""
+    weights = weights.unsqueeze(-1)
+    real = tokens.masked_fill(~mask.unsqueeze(-1), 0.0)
+    return (real * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+@POOLINGS.register("mean")
+class MeanPooling(Pooling):
+    """Mean over tokens.
+
+    Args:
+        half: 0 or 1 for the tokens at even or odd positions alone, without special ones.
+    """
+
+    linear = True
+
+    def __init__(self, half: int | None = None) -> None:
+        if half is not None and (isinstance(half, bool) or half not in (0, 1)):
+            raise UserError(argument="half", received=half, expected="0 or 1")
+        self.half = None if half is None else int(half)
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``."""
+        mask = self._in_half(mask, ids).unsqueeze(-1)
+        return tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1)
 
     def _in_half(self, mask: Tensor, ids: Tensor) -> Tensor:
-        half = self.options.get("half")
-        if half is None:
+        if self.half is None:
             return mask
-        positions = torch.arange(ids.shape[1], device=ids.device) % 2 == half
+        positions = torch.arange(ids.shape[1], device=ids.device) % 2 == self.half
         # onnxruntime has neither isin nor where on truth values.
         tokens = torch.tensor(self.special, device=ids.device)
         special = ids.unsqueeze(-1).eq(tokens).any(dim=-1)
@@ -137,35 +145,191 @@ class Pooling:
         return half_mask
 
 
-def parse_pooling(text: str) -> Pooling:
-    """A pooling from ``name[:option=value]...``, without token weights.
+@POOLINGS.register("cls")
+class FirstTokenPooling(Pooling):
+    """The token at position 0."""
 
-    Raises:
-        UserError: If the name, an option or a value is not one of those allowed.
+    linear = True
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``."""
+        return tokens[:, 0]
+
+
+@POOLINGS.register("max")
+class MaxPooling(Pooling):
+    """Largest value of each dimension."""
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``."""
+        return tokens.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(dim=1)
+
+
+@POOLINGS.register("position_mean")
+class PositionMeanPooling(Pooling):
+    """Mean with the weights 1, 2, 3, ... of positions.
+
+    References:
+        SGPT: GPT Sentence Embeddings for Semantic Search (Muennighoff, 2022).
+        https://arxiv.org/abs/2202.08904
     """
-    spec = parse_spec(text, POOLINGS, "pooling")
-    options = _OPTIONS.get(spec.name, {})
-    given = spec.arguments(options)
-    for name, value in given.items():
-        if name == "half":
-            allowed = value in (0, 1)
-        else:
-            allowed = type(value) in (int, float) and 0 < value <= _LARGEST
-        if not allowed:
-            raise UserError(
-                f"received {text!r}; {name} cannot be {value}", argument="pooling"
-            )
-    return Pooling(spec.name, options | given)
+
+    linear = True
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``."""
+        return _weighted_mean(tokens, mask, mask.cumsum(dim=1) * mask)
 
 
-def mix_layers(states: Sequence[Tensor], layers: Sequence[int]) -> Tensor:
-    r"""Average of layers in float32, :math:`\frac{1}{|S|} \sum_{k \in S} h_k`.
+@POOLINGS.register("last_token")
+class LastTokenPooling(Pooling):
+    """The last token."""
+
+    linear = True
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``."""
+        last = mask.unsqueeze(-1).sum(dim=1, keepdim=True) - 1
+        # ONNX has gather, but not take_along_dim.
+        return tokens.gather(1, last.expand(-1, -1, tokens.shape[2])).squeeze(1)
+
+
+class WeightedPooling(MeanPooling):
+    """Base of the means with a weight for each token of the vocabulary.
+
+    Special tokens weigh 0, and a sentence whose tokens weigh 0 gets its plain mean.
 
     Args:
-        states: L + 1 tensors of shape ``(B, T, D)``.
-        layers: Indices into them.
+        cls: Weight of [CLS].
+        half: See :class:`MeanPooling`.
     """
-    mixed = states[layers[0]].float()
-    for layer in layers[1:]:
-        mixed = mixed + states[layer].float()
-    return mixed / len(layers) if len(layers) > 1 else mixed
+
+    def __init__(self, cls: float = 0, half: int | None = None) -> None:
+        super().__init__(half)
+        self.cls = _weight("cls", cls) if cls or cls is False else 0
+
+    @abstractmethod
+    def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
+        """Weight of each token of the vocabulary, ``(V,)``, float64."""
+
+    def bind(
+        self,
+        tokenizer: Any,
+        count: Callable[[], TokenCounts],
+        weights: Tensor | None = None,
+    ) -> None:
+        """Weigh the vocabulary, unless weights are given.
+
+        Raises:
+            UserError: If ``cls`` is given and there is no [CLS].
+        """
+        super().bind(tokenizer, count)
+        if weights is None:
+            weights = self.weigh(tokenizer, count)
+            weights[self.special] = 0.0
+            if self.cls:
+                if tokenizer.cls_token_id is None:
+                    raise UserError(
+                        f"received cls={self.cls}; the tokenizer has no [CLS]",
+                        argument="pooling",
+                    )
+                weights[tokenizer.cls_token_id] = self.cls
+        self.weights = weights.float()
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """One vector per sentence, ``(B, D)``."""
+        if self.weights is None:
+            raise ValueError(f"{self.name}: expected a pooling that is bound")
+        mask = self._in_half(mask, ids)
+        # The table moves to the ids: it is small, and encoders of a backbone move together.
+        weights = self.weights.to(ids.device)[ids] * mask
+        empty = weights.sum(dim=1, keepdim=True) == 0
+        weights = torch.where(empty, mask.to(weights.dtype), weights)
+        return _weighted_mean(tokens, mask, weights)
+
+
+@POOLINGS.register("idf")
+class IDFPooling(WeightedPooling):
+    """Mean with the weights of :func:`~flowbert.encoders.token_weights.idf`."""
+
+    counts = True
+
+    def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
+        """Weight of each token of the vocabulary, ``(V,)``, float64."""
+        return idf(count())
+
+
+@POOLINGS.register("sif")
+class SIFPooling(WeightedPooling):
+    """Mean with the weights of :func:`~flowbert.encoders.token_weights.sif`.
+
+    Args:
+        a: Share of tokens whose weight is one half.
+        cls: Weight of [CLS].
+        half: See :class:`MeanPooling`.
+    """
+
+    counts = True
+
+    def __init__(
+        self, a: float = 1e-3, cls: float = 0, half: int | None = None
+    ) -> None:
+        super().__init__(cls, half)
+        self.a = _weight("a", a)
+
+    def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
+        """Weight of each token of the vocabulary, ``(V,)``, float64."""
+        counts = count()
+        counts.occurrences[self.special] = 0
+        return sif(counts, self.a)
+
+
+@POOLINGS.register("zipf")
+class ZipfPooling(WeightedPooling):
+    """Mean with the weights of :func:`~flowbert.encoders.token_weights.zipf`.
+
+    Args:
+        a: Share of tokens whose weight is one half.
+        cls: Weight of [CLS].
+        half: See :class:`MeanPooling`.
+    """
+
+    def __init__(
+        self, a: float = 1e-2, cls: float = 0, half: int | None = None
+    ) -> None:
+        super().__init__(cls, half)
+        self.a = _weight("a", a)
+
+    def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
+        """Weight of each token of the vocabulary, ``(V,)``, float64."""
+        ids = list(range(vocabulary_size(tokenizer)))
+        tokens = tokenizer.convert_ids_to_tokens(ids)
+        return zipf(rank_tokens(tokens, tokenizer.unk_token), self.a)
+
+
+@POOLINGS.register("cls_pooler")
+class NetworkPooling(Pooling):
+    """The network's own layer over position 0, which follows its last layer."""
+
+    def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """Nothing: the network pools.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError("cls_pooler: expected the output of the network's pooler")
+
+
+def _weight(name: str, value: float) -> float:
+    """A number above 0, as an integer where it is one: equal poolings have equal texts.
+
+    Raises:
+        UserError: If it is none.
+    """
+    if type(value) not in (int, float) or not 0 < value <= _LARGEST:
+        raise UserError(
+            argument=name,
+            received=value,
+            expected=f"a number above 0, at most {_LARGEST:g}",
+        )
+    return int(value) if value == int(value) and value < 1e15 else value

@@ -1,15 +1,10 @@
-"""Weights of tokens in the mean over a sentence: from counts of a corpus, or from the vocabulary.
+"""Weights of tokens in a mean: from counts of a corpus, or from the vocabulary."""
 
-A new weighting is one function here and its entry in ``COUNTED`` or ``RANKED``.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
-from flowbert.errors import UserError
 
 _PREFIXES = "\u0120\u2581"  # of words in byte-level and sentence pieces
 
@@ -52,48 +47,6 @@ def zipf(ranks: Tensor, a: float) -> Tensor:
     """
     harmonic = (1 / torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)).sum()
     return a / (a + 1 / (ranks * harmonic))
-
-
-COUNTED: dict[str, Callable[..., Tensor]] = {"idf": idf, "sif": sif}
-RANKED: dict[str, Callable[..., Tensor]] = {"zipf": zipf}
-
-
-def weigh_tokens(
-    name: str,
-    tokenizer: Any,
-    counts: TokenCounts | None,
-    cls: float = 0.0,
-    **options: float,
-) -> Tensor:
-    """Weights of a vocabulary, ``(V,)``, float32; special tokens weigh 0.
-
-    Args:
-        name: The weighting.
-        tokenizer: Tokenizer with the vocabulary.
-        counts: Counts, for those that need them.
-        cls: Weight of [CLS].
-        options: Options of the weighting.
-
-    Raises:
-        UserError: If ``cls`` is given and there is no [CLS].
-    """
-    special = special_tokens(tokenizer)
-    if counts is None:
-        tokens = tokenizer.convert_ids_to_tokens(
-            list(range(vocabulary_size(tokenizer)))
-        )
-        weights = RANKED[name](rank_tokens(tokens, tokenizer.unk_token), **options)
-    else:
-        counts.occurrences[special] = 0
-        weights = COUNTED[name](counts, **options)
-    weights[special] = 0.0
-    if cls:
-        if tokenizer.cls_token_id is None:
-            raise UserError(
-                f"received cls={cls}; the tokenizer has no [CLS]", argument="pooling"
-            )
-        weights[tokenizer.cls_token_id] = cls
-    return weights.float()
 
 
 def rank_tokens(tokens: Sequence[str | None], unknown: str | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.files import stream_lines
-from flowbert.encoders.pooling import parse_pooling
+from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
@@ -69,7 +69,7 @@ class WordVectors:
         max_words: int | None = None,
     ) -> None:
         self.path = str(path)
-        self.pooling = parse_pooling(pooling)
+        self.pooling = make_pooling(pooling)
         self.max_words = max_words
         if (
             self.pooling.name not in ("mean", "sif")

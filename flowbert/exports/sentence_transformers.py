@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerFolder
 from flowbert.encoders.files import quiet
-from flowbert.encoders.pooling import WEIGHTED
+from flowbert.encoders.pooling import POOLINGS, WeightedPooling
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.compiled import CompiledMap
@@ -52,11 +52,12 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
     )
 
     pooling = encoder.pooling
-    if (
-        pooling.name not in (*MODES, *WEIGHTED)
-        or pooling.options.get("half") is not None
-    ):
-        raise _refused(f"the pooling {pooling}", ", ".join([*MODES, *WEIGHTED]))
+    weighted = [
+        name for name in POOLINGS if issubclass(POOLINGS.find(name), WeightedPooling)
+    ]
+    allowed = [*MODES, *weighted]
+    if pooling.name not in allowed or pooling.options.get("half") is not None:
+        raise _refused(f"the pooling {pooling}", ", ".join(allowed))
     modules: list[Any] = []
     if encoder.layers != (encoder.num_layers,):
         start = min(encoder.layers)

@@ -167,17 +167,16 @@ class TrainedModule(TrainingModule):
         """Embeddings of a batch by column, ``(G, B, D)``, with gradient."""
         chunks, size = batch["chunks"], self.hparams["chunk_size"]
         if size is None or not torch.is_grad_enabled():
-            return self.encoder.embed_chunks(chunks)[batch["rows"]]
+            vectors: Tensor = self.encoder(*chunks)
+            return vectors[batch["rows"]]
         # Backward computes each part again, with the dropout masks of the first time.
         # Scaling Deep Contrastive Learning Batch Size (Gao et al., 2021), arXiv 2101.06983.
-        vectors = []
+        parts = []
         for chunk in chunks:
             for start in range(0, len(chunk["input_ids"]), size):
                 part = {name: x[start : start + size] for name, x in chunk.items()}
-                vectors.append(
-                    checkpointed(self.encoder.embed_chunks, [part], use_reentrant=False)
-                )
-        return torch.cat(vectors)[batch["rows"]]
+                parts.append(checkpointed(self.encoder, part, use_reentrant=False))
+        return torch.cat(parts)[batch["rows"]]
 
     def batch_loss(self, batch: TextBatch) -> Tensor:
         """The loss of a batch."""

@@ -14,17 +14,14 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import Floats, Indices
-from flowbert.encoders.base import Encoder, unchanged
-from flowbert.encoders.encoder import AveragedLayers, SentenceEncoder, encode_variants
+from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, unchanged
+from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest
 from flowbert.progress import bar
 from flowbert.vectors.base import Vectors
 from flowbert.vectors.owners import Owner, describe_owner
 from flowbert.vectors.store import KEY_BYTES, Claim, FileStore, MemoryStore, Store
-
-BLOCK_SENTENCES = 4096
-"""Sentences that are encoded before they are written; an interruption loses at most so many."""
 
 VERSION = 1
 """Raised with every change of the code that moves vectors: older files are then left alone."""
@@ -218,7 +215,8 @@ def _encode(
     encoders: Sequence[Any], sentences: Sequence[str], progress: Any
 ) -> list[Floats]:
     if isinstance(encoders[0], SentenceEncoder):
-        return encode_variants(encoders, sentences, on_batch=progress.update)
+        readouts = [encoder.readout for encoder in encoders]
+        return encoders[0].read(readouts, sentences, on_batch=progress.update)
     (encoder,) = encoders  # all others have a pass of their own
     vectors = encoder.encode(sentences)
     progress.update(len(sentences))
@@ -226,7 +224,7 @@ def _encode(
 
 
 def _parts(encoder: Encoder) -> Sequence[Encoder]:
-    return encoder.parts if isinstance(encoder, AveragedLayers) else [encoder]
+    return encoder.parts if isinstance(encoder, SentenceEncoder) else [encoder]
 
 
 def _keys(sentences: Sequence[str]) -> list[bytes]:

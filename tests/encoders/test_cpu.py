@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor, nn
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network
-from flowbert.encoders import SentenceEncoder, encode_variants
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu import PACKABLE, SHAREABLE, fast_training, workers
 
 Tiny = Callable[[str], Path]
@@ -43,7 +43,7 @@ def chunks_of(encoder: SentenceEncoder) -> list[dict[str, Tensor]]:
 
 
 def with_gradients(encoder: SentenceEncoder) -> tuple[Tensor, list[Tensor]]:
-    vectors = encoder.embed_chunks(chunks_of(encoder))
+    vectors = encoder(*chunks_of(encoder))
     weights = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(1))
     parameters = [
         parameter for parameter in encoder.parameters() if parameter.requires_grad
@@ -78,9 +78,9 @@ def test_every_pooling_of_packed_variants(pooling: str, tiny: Tiny) -> None:
     variants = [
         encoder.variant(layers=layers) for layers in ((0,), (3,), (1, 3), (3, 2))
     ]
-    padded = encode_variants(variants, SENTENCES)
+    padded = encoder.read([each.readout for each in variants], SENTENCES)
     with fast_training(encoder):
-        packed = encode_variants(variants, SENTENCES)
+        packed = encoder.read([each.readout for each in variants], SENTENCES)
     np.testing.assert_allclose(packed, padded, atol=TOLERANCE)
 
 
@@ -94,7 +94,7 @@ def test_layers_compute_no_padding(tiny: Tiny) -> None:
         lambda _module, _inputs, output: computed.append(output.shape[:-1].numel())
     )
     with fast_training(encoder):
-        encoder.embed_chunks(chunks)
+        encoder(*chunks)
     assert computed == [sum(int(chunk["attention_mask"].sum()) for chunk in chunks)]
 
 
@@ -103,22 +103,22 @@ def test_the_attention_drops_out(tiny: Tiny) -> None:
     encoder = open_tiny(tiny("bert"))
     features = [encoder.tokenize(["the cat"] * 100)]
     with fast_training(encoder):
-        assert encoder.embed_chunks(features).std(dim=0).max() < TOLERANCE
+        assert encoder(*features).std(dim=0).max() < TOLERANCE
         network: Any = encoder.backbone.network
         for layer in network.encoder.layer:
             layer.attention.self.dropout.p = 0.3
         torch.manual_seed(0)
-        dropped = encoder.embed_chunks(features)
+        dropped = encoder(*features)
         assert dropped.std(dim=0).max() > 10 * TOLERANCE
         torch.manual_seed(0)
-        assert torch.equal(encoder.embed_chunks(features), dropped)
+        assert torch.equal(encoder(*features), dropped)
 
 
 def test_packed_bfloat16_is_close(tiny: Tiny) -> None:
     encoder = open_tiny(tiny("bert")).eval()
-    exact = encoder.embed_chunks(chunks_of(encoder))
+    exact = encoder(*chunks_of(encoder))
     with fast_training(encoder), torch.autocast("cpu", torch.bfloat16):
-        rounded = encoder.embed_chunks(chunks_of(encoder))
+        rounded = encoder(*chunks_of(encoder))
     # 20 roundings of 2 ** -8 one after another turn a vector by at most their sum.
     assert torch.cosine_similarity(exact, rounded).min() > 1 - (20 * 2.0**-8) ** 2 / 2
 

@@ -22,14 +22,12 @@ from encoders.tiny import (
     word_tokenizer,
 )
 from flowbert.encoders import (
-    AveragedLayers,
+    POOLINGS,
     SentenceEncoder,
     check_same_encoder,
     cpu,
-    encode_variants,
 )
 from flowbert.encoders.backbone import NO_LIMIT, Backbone
-from flowbert.encoders.pooling import POOLINGS
 from flowbert.errors import UserError
 
 Tiny = Callable[[str], Path]
@@ -119,8 +117,9 @@ def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) ->
         for layers in ((0,), (1, 3), (3, 1, 2))
     ]
     variants = [base.variant(**each) for each in settings]
+    readouts = [variant.readout for variant in variants]
     for each, variant, vectors in zip(
-        settings, variants, encode_variants(variants, SENTENCES), strict=True
+        settings, variants, base.read(readouts, SENTENCES), strict=True
     ):
         single = SentenceEncoder(tiny("bert"), **each)
         np.testing.assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
@@ -131,19 +130,11 @@ def test_averaged_layers_are_an_encoder_with_these_layers(
     bert: SentenceEncoder,
 ) -> None:
     whole = bert.variant(layers=[3, 1], pooling="cls")
-    averaged = AveragedLayers(bert.variant(pooling="cls"), (3, 1))
+    averaged = bert.variant(pooling="cls", layers=(3, 1), by_layer=True)
     assert averaged.identity == whole.identity
     assert averaged.describe() == whole.describe()
-    mean = sum(encode_variants(averaged.parts, SENTENCES)) / 2
+    mean = sum(part.encode(SENTENCES) for part in averaged.parts) / 2
     np.testing.assert_allclose(mean, averaged.encode(SENTENCES), atol=TOLERANCE)
-
-
-def test_variants_of_several_passes_are_refused(
-    bert: SentenceEncoder, tiny: Tiny
-) -> None:
-    for other in (bert.variant(max_length=9), SentenceEncoder(tiny("bert"))):
-        with pytest.raises(ValueError, match="one backbone"):
-            encode_variants([bert, other], SENTENCES)
 
 
 def test_a_variant_leaves_its_encoder_as_it_is(bert: SentenceEncoder) -> None:
@@ -188,7 +179,7 @@ def test_unfrozen_trains(pooling: str, tiny: Tiny) -> None:
 def test_chunks_are_embedded_in_order(pooling: str, tiny: Tiny) -> None:
     encoder = SentenceEncoder(tiny("bert"), pooling=pooling, frozen=False).eval()
     chunks = [encoder.tokenize(SENTENCES[:2]), encoder.tokenize(SENTENCES[2:])]
-    vectors = encoder.embed_chunks(chunks)
+    vectors = encoder(*chunks)
     assert vectors.requires_grad
     np.testing.assert_allclose(
         vectors.detach(), encoder.encode(SENTENCES), atol=TOLERANCE

@@ -20,7 +20,6 @@ from encoders.tiny import (
     tiny_network,
 )
 from flowbert.encoders import (
-    AveragedLayers,
     SentenceEncoder,
     WordVectors,
     load_encoder,
@@ -228,7 +227,7 @@ def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
 
 def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> None:
     for change in (numpy_view, other_epsilon, other_network, other_prompt):
-        averaged = AveragedLayers(SentenceEncoder(folder), (1, 3))
+        averaged = SentenceEncoder(folder).variant(layers=(1, 3), by_layer=True)
         EmbeddingCache(tmp_path).fill([averaged], TEXTS)
         change(averaged)
         vectors = EmbeddingCache(tmp_path).embed(averaged, TEXTS)

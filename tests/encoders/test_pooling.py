@@ -1,5 +1,6 @@
 """Poolings against their formulas, on vectors of a network and of tokens drawn at random."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,14 +11,14 @@ import torch
 from encoders.tiny import SENTENCES, TOLERANCE, states_of, word_tokenizer
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.pooling import (
-    POOLER,
     POOLINGS,
-    WEIGHTED,
-    mix_layers,
-    parse_pooling,
+    Pooling,
+    make_pooling,
 )
-from flowbert.encoders.token_weights import rank_tokens, weigh_tokens
+from flowbert.encoders.readout import average_layers
+from flowbert.encoders.token_weights import rank_tokens
 from flowbert.errors import UserError
+from flowbert.vectors import EmbeddingCache
 
 CORPUS = [
     "the cat sleeps",
@@ -53,12 +54,12 @@ FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("text", FORMULAS)
 def test_formula_over_real_tokens(text: str) -> None:
     tokens, mask, ids = batch()
-    pooled = parse_pooling(text)(tokens, mask, ids)
+    pooled = make_pooling(text)(tokens, mask, ids)
     for row, length, vector in zip(tokens, LENGTHS, pooled, strict=True):
         torch.testing.assert_close(vector, FORMULAS[text](row[:length]))
 
 
-@pytest.mark.parametrize("text", [name for name in POOLINGS if name != POOLER])
+@pytest.mark.parametrize("text", [name for name in POOLINGS if name != "cls_pooler"])
 def test_linear_poolings_commute_with_the_average_of_layers(
     text: str, bert: SentenceEncoder
 ) -> None:
@@ -67,7 +68,7 @@ def test_linear_poolings_commute_with_the_average_of_layers(
     with torch.no_grad():
         states = encoder.backbone(features).hidden_states
     arguments = features["attention_mask"], features["input_ids"]
-    before = encoder.pooling(mix_layers(states, (0, 2, 3)), *arguments)
+    before = encoder.pooling(average_layers(states, (0, 2, 3)), *arguments)
     parts = [encoder.pooling(states[layer], *arguments) for layer in (0, 2, 3)]
     equal = torch.allclose(before, torch.stack(parts).mean(0), atol=TOLERANCE)
     assert equal == encoder.pooling.linear
@@ -103,7 +104,7 @@ def test_token_weights_by_hand(
     np.testing.assert_allclose(encoder.encode([sentence])[0], expected, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("text", WEIGHTED)
+@pytest.mark.parametrize("text", ["idf", "sif", "zipf"])
 def test_a_sentence_of_weight_zero_gets_its_plain_mean(
     text: str, bert: SentenceEncoder
 ) -> None:
@@ -162,7 +163,7 @@ def test_ranks_in_every_kind_of_vocabulary(prefix: str) -> None:
     ],
 )
 def test_equal_poolings_have_equal_texts(given: str, canonical: str) -> None:
-    assert str(parse_pooling(given)) == canonical == str(parse_pooling(canonical))
+    assert str(make_pooling(given)) == canonical == str(make_pooling(canonical))
 
 
 @pytest.mark.parametrize(
@@ -171,21 +172,62 @@ def test_equal_poolings_have_equal_texts(given: str, canonical: str) -> None:
         ("maen", "did you mean 'mean'"),
         ("weighted_mean", "'weighted_mean'"),
         ("idf:a=1", "'a'"),
-        ("sif:a=0", "a cannot be 0"),
-        ("sif:a=inf", "a cannot be inf"),
-        ("zipf:cls=true", "cls cannot be True"),
-        ("zipf:cls=-1", "cls cannot be -1"),
-        ("mean:half=2", "half cannot be 2"),
+        ("sif:a=0", "a: received 0"),
+        ("sif:a=inf", "a: received 'inf'"),
+        ("zipf:cls=true", "cls: received True"),
+        ("zipf:cls=-1", "cls: received -1"),
+        ("mean:half=2", "half: received 2"),
         ("max:half=1", "'half'"),
         ("sif:a", "'sif:a'"),
     ],
 )
 def test_wrong_poolings(text: str, part: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_pooling(text)
+        make_pooling(text)
     assert part in str(caught.value)
+
+
+class SquareRootPooling(Pooling):
+    """A pooling of a user: the mean times the root of the length to a power."""
+
+    linear = True
+
+    def __init__(self, power: float = 0.5) -> None:
+        self.power = power
+
+    def pool(
+        self, tokens: torch.Tensor, mask: torch.Tensor, ids: torch.Tensor
+    ) -> torch.Tensor:
+        counts = mask.sum(dim=1, keepdim=True)
+        real = tokens.masked_fill(~mask.unsqueeze(-1), 0.0)
+        return real.sum(dim=1) / counts * counts**self.power
+
+
+OWN = f"{__name__}.SquareRootPooling"
+
+
+def test_a_pooling_of_ones_own(
+    bert: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = bert.variant(pooling=f"{OWN}:power=1.0")
+    assert str(encoder.pooling) == f"{OWN}:power=1.0"
+    lengths = np.array(bert.lengths(SENTENCES))[:, None]
+    vectors = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(
+        vectors, bert.encode(SENTENCES) * lengths, rtol=1e-5, atol=TOLERANCE
+    )
+    averaged = bert.variant(layers=(1, 3), pooling=OWN, by_layer=True)
+    rows = EmbeddingCache(folder=False).rows(averaged, SENTENCES)[:]
+    np.testing.assert_allclose(rows, averaged.encode(SENTENCES), atol=TOLERANCE)
+    encoder.save(tmp_path / "saved")
+    assert np.array_equal(
+        SentenceEncoder(tmp_path / "saved").encode(SENTENCES), vectors
+    )
+    monkeypatch.delitem(sys.modules, __name__)
+    with pytest.raises(UserError, match="imported before"):
+        SentenceEncoder(tmp_path / "saved")
 
 
 def test_cls_weighs_nothing_where_there_is_none() -> None:
     with pytest.raises(UserError, match="cls=2"):
-        weigh_tokens("zipf", word_tokenizer(decoder=True), None, cls=2.0, a=0.01)
+        make_pooling("zipf:cls=2").bind(word_tokenizer(decoder=True), pytest.fail)

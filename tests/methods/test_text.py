@@ -52,7 +52,7 @@ def test_rows_and_targets_belong_to_the_sentences(method: str) -> None:
     keys = data.train_dataloader().sampler
     for (epoch, numbers), batch in zip(keys, data.train_dataloader(), strict=True):
         columns = data.sentences(epoch, numbers)
-        vectors = ENCODER.embed_chunks(batch["chunks"])[batch["rows"]]
+        vectors = ENCODER(*batch["chunks"])[batch["rows"]]
         for found, sentences in zip(vectors, columns, strict=True):
             # Other paddings round otherwise: 1e-5 is 100 units of vectors of about 1.
             expected = torch.from_numpy(ENCODER.encode(sentences))
