@@ -206,7 +206,8 @@ class WeightedPooling(MeanPooling):
 
     def __init__(self, cls: float = 0, half: int | None = None) -> None:
         super().__init__(half)
-        self.cls = _weight("cls", cls) if cls or cls is False else 0
+        is_zero = type(cls) in (int, float) and cls == 0
+        self.cls = 0 if is_zero else _weight("cls", cls)
 
     @abstractmethod
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:

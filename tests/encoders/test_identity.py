@@ -140,11 +140,11 @@ def other_prompt(encoder: Any) -> None:
 
 
 def other_layers(encoder: Any) -> None:
-    encoder.layers = (1,)
+    encoder.readout = encoder.readout._replace(layers=(1,))
 
 
 def other_pooling(encoder: Any) -> None:
-    encoder.pooling = encoder.variant(pooling="max").pooling
+    encoder.readout = encoder.variant(pooling="max").readout
 
 
 def other_side(encoder: Any) -> None:
