@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.encoder import Features
 from flowbert.encoders.files import in_dtype, locate, quiet
+from flowbert.encoders.readout import TokenFeatures
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
 
@@ -128,7 +128,7 @@ def warn_of_random_layers(encoder: SentenceEncoder) -> None:
 
 
 def predict_masked(
-    module: Any, chunks: Sequence[Features], stream: Stream
+    module: Any, chunks: Sequence[TokenFeatures], stream: Stream
 ) -> tuple[Tensor, Tensor]:
     """Mask tokens and predict them.
 
@@ -159,7 +159,7 @@ def predict_masked(
 def predict_chosen(
     predictor: Any,
     encoder: SentenceEncoder,
-    chunks: Sequence[Features],
+    chunks: Sequence[TokenFeatures],
     labels: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Logits of the chosen tokens alone, and their ids, as of :func:`predict_masked`."""
