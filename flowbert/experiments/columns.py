@@ -21,7 +21,7 @@ RESULT_COLUMNS: dict[str, Any] = {
     "reason": str,
     "experiment": str,
 }
-"""Columns of :attr:`flowbert.experiments.Results.frame` and their types."""
+"""Columns of ``Results.frame`` and their types."""
 
 UNFITTED = ("none", "given")
 """Corpora of what is not fitted here: it is compared under every corpus."""
