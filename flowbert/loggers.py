@@ -13,6 +13,13 @@ from flowbert.experiments.results import Results
 
 LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
+_RESULT_FILES = (
+    "config.yaml",
+    "metrics.csv",
+    "results.json",
+    "results.safetensors",
+    "report.html",
+)
 _FLUSH_EVERY = 20  # rows of metrics.csv
 
 
@@ -81,7 +88,7 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
         run: Any = logger.experiment
         run.log({"results": wandb.Table(dataframe=results.frame.astype({"seed": str}))})
         files = wandb.Artifact(f"run-{run.id}-results", "results")
-        for name in ("config.yaml", "metrics.csv", "results.json", "report.html"):
+        for name in _RESULT_FILES:
             if (folder / name).is_file():
                 files.add_file(str(folder / name), policy="immutable")
         model = wandb.Artifact(f"run-{run.id}-model", "model")

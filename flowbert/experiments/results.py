@@ -159,7 +159,7 @@ class Results:
         self.frame, compared = with_averages(self.frame, estimates, self.tasks)
         if not resamples:
             compared = {}
-        self.record |= {
+        self.record = self.record | {
             "verdicts": [
                 f"{title}: {verdict(*each)}" for title, each in compared.items()
             ],
@@ -255,7 +255,10 @@ class Results:
     def _save_arrays(self, path: Path, results: str) -> None:
         """Write items, samples of vectors, and what tasks score with."""
         tensors: dict[str, Any] = {}
-        tasks = [dict(task.state()) for task in self.tasks]
+        tasks = [
+            dict(task.state() if isinstance(task, Task) else task)
+            for task in self._tasks
+        ]
         for number, state in enumerate(tasks):
             for name in [name for name in state if isinstance(state[name], np.ndarray)]:
                 tensors[f"task {number} {name}"] = state.pop(name)

@@ -257,6 +257,25 @@ def test_files_of_other_results_are_refused(
     assert "\n" not in str(caught.value)
 
 
+def test_a_task_that_is_not_known_here_leaves_scores(
+    everything: tuple[Results, Path], tmp_path: Path
+) -> None:
+    results, output = everything
+    loaded = Results.load(output)
+    other = {**loaded._tasks[0], "kind": "nowhere.tasks.Own"}
+    loaded._tasks = [other, *loaded._tasks[1:]]
+    loaded.save(tmp_path / "results.json")
+    again = Results.load(tmp_path / "results.json")
+    assert len(again.frame) == len(results.frame)
+    assert again.verdicts == results.verdicts
+    with pytest.raises(UserError, match=r"nowhere\.tasks") as caught:
+        again.add_intervals(10)
+    assert "\n" not in str(caught.value)
+    again.save(tmp_path / "again.json")
+    files = [tmp_path / f"{name}.safetensors" for name in ("results", "again")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
 def test_scores_by_their_columns(results: Results) -> None:
     frame = results.frame.query("aggregation == 'wmean' and task == 'one'")
     flows = frame[frame["method"] == FLOW]["value"].to_list()
