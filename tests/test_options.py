@@ -338,6 +338,7 @@ ANALYZE: Table = {
     "limit": Change("59"),
     "split": Change("dev"),
     "map": Refused("tsne"),
+    "measures": Change("spectra"),
     "seed": Change("1"),
     "output": Change("other.analysis.json"),
     "cache": Change("elsewhere"),

@@ -22,7 +22,7 @@ class Format(ABC):
         files: Patterns of files that a later export may lack: they are deleted on the hub then.
     """
 
-    library: ClassVar[str]
+    library: ClassVar[str] = "flowbert"
     packages: ClassVar[Sequence[str]] = ()
     tolerance: ClassVar[float] = 1e-5
     files: ClassVar[Sequence[str]] = ()

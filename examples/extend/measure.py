@@ -1,0 +1,37 @@
+"""A measure with its plot: how much of the variance the first directions hold.
+
+python train.py analyze --measures all,examples.extend.measure.FirstDirections
+"""
+
+from typing import ClassVar
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from flowbert.analysis import MEASURES, Measure, Plot, Sample
+from flowbert.analysis.spectra import spectrum
+
+
+def draw(ax: Axes, frame: pd.DataFrame) -> None:
+    """A bar for each method."""
+    ax.barh(frame["method"], frame["share"])
+    ax.set(xlabel="share of the variance")
+
+
+@MEASURES.register("first-directions")
+class FirstDirections(Measure):
+    """Share of the variance in the first ``count`` directions: columns method and share."""
+
+    columns: ClassVar = {"method": str, "share": float}
+    plots: ClassVar = {
+        "first-directions": Plot(draw, "First directions", "Less is more isotropic.")
+    }
+
+    def __init__(self, count: int = 3) -> None:
+        self.count = count
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The share under every method."""
+        spectra = {method: spectrum(x) for method, x in sample.vectors.items()}
+        share = [float((s[: self.count] / s.sum()).sum()) for s in spectra.values()]
+        return pd.DataFrame({"method": list(spectra), "share": share})

@@ -1,0 +1,65 @@
+"""An export format of one's own, in a file outside of the package: named by its import path."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exports.models import TEXTS, fit_map
+from flowbert.cli import main
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.exports import EXPORT_FORMATS, export
+from flowbert.model import Model
+
+CODE = Path(__file__).parents[2] / "examples/extend/format.py"
+
+
+@pytest.fixture
+def format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    code = CODE.read_text(encoding="utf-8")
+    (tmp_path / "own_formats.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_formats", raising=False)
+    monkeypatch.setattr(EXPORT_FORMATS, "_registered", {**EXPORT_FORMATS._registered})
+    return "own_formats.Kernel"
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    encoder = SentenceEncoder("builtin-sample", max_length=64)
+    return Model(encoder, fit_map("whitening-8", encoder.encode(TEXTS)))
+
+
+def test_it_is_written_verified_and_described(
+    format: str, model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.save(tmp_path / "run" / "model")
+    folder = tmp_path / "to"
+    main(["export", str(tmp_path / "run"), "--to", str(folder), "--format", format])
+    assert str(folder) in capsys.readouterr().out
+    with np.load(folder / "whitening.npz") as saved:
+        vectors = (model.encoder.encode(TEXTS) + saved["bias"]) @ saved["kernel"]
+    np.testing.assert_allclose(vectors, model.encode(TEXTS), atol=1e-4)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "library_name: flowbert" in card
+    assert f'numpy.load("{folder.name}/whitening.npz")' in card
+
+
+def test_vectors_that_differ_leave_nothing(
+    format: str, model: Model, tmp_path: Path
+) -> None:
+    code = tmp_path / "own_formats.py"
+    text = code.read_text(encoding="utf-8")
+    code.write_text(text.replace('rows + saved["bias"]', "rows"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"^to: received vectors whose cosines differ"):
+        export(model, tmp_path / "to", format=format)
+    assert not (tmp_path / "to").exists()
+
+
+def test_what_it_cannot_express_is_refused(
+    format: str, model: Model, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"^format: received kernel for raw"):
+        export(Model(model.encoder), tmp_path / "to", format=format)
