@@ -77,6 +77,17 @@ def is_import_path(name: str) -> bool:
     return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
 
+def split_chain(text: str) -> list[str]:
+    """The parts of a chain, between plus signs.
+
+    Example:
+        >>> split_chain("whitening:shrinkage=1e+3+flow")
+        ['whitening:shrinkage=1e+3', 'flow']
+    """
+    # A plus sign inside a number separates nothing.
+    return re.split(r"\+(?=\s*[A-Za-z])", text)
+
+
 def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
     """Parse ``name[-NUMBER][:option=value]...``.
 

@@ -66,6 +66,10 @@ MISTAKES = [
     ("fit --model.levels 9", ["--model.levels: received 9"]),
     ("fit --model.levels x", ["--model.levels: received x", "a whole number"]),
     ("fit --model.noise -1", ["--model.noise: received -1.0"]),
+    ("fit --model.coupling afine", ["--model.coupling: received", "'affine'"]),
+    ("fit --method simcse --model.loss x", ["--model.loss: received 'x'", "infonce"]),
+    ("fit --model.coupling no.such.X", ["--model.coupling: ", "cannot be imported"]),
+    ("analyze --measures isotropi", ["--measures: ", "did you mean 'isotropy'"]),
     ("fit --model.schedule cosin", ["--model.schedule: ", "did you mean 'cosine'"]),
     ("fit --data.held_out 2", ["--data.held_out: received 2.0"]),
     ("fit --checkpoint.every_n_steps 0", ["--checkpoint.every_n_steps: received 0"]),
@@ -226,7 +230,7 @@ def test_help_describes_every_option(
     assert stopped.value.code == 0
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 100  # two screens
-    for name in option_names(command):
+    for name in option_names(command, "flow"):
         if not name.startswith("trainer.") and name not in (
             "help",
             "quiet",
@@ -311,6 +315,10 @@ def test_the_trainers_options_are_behind_a_word(
         ["compare", "--methods", "raw,flwo"],
         ["compare", "--encoder.pooling", "men"],
         ["compare", "--encoder.layers", "lats"],
+        ["compare", "--tasks", "STSX"],
+        ["fit", "--model.coupling", "afine"],
+        ["fit", "--method", "simcse", "--model.loss", "infonse"],
+        ["analyze", "--measures", "isotropi"],
         ["advise", "--encoder", "./nowhere"],
     ],
 )

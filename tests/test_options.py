@@ -337,6 +337,7 @@ ANALYZE: Table = {
     "methods": Change("raw,zca"),
     "limit": Change("59"),
     "split": Change("dev"),
+    "measures": Change("isotropy"),
     "map": Refused("tsne"),
     "measures": Change("spectra"),
     "seed": Change("1"),

@@ -55,9 +55,7 @@ def main(args: Sequence[str] | None = None) -> None:
         else:
             check_choice("command", command, listed()["commands"])
             names = option_names(command)
-            line = check(command, words)
-            names = option_names(command, line.method)
-            _run(command, line)
+            _run(command, check(command, words))
         sys.stdout.flush()
     except UserError as error:
         _fail(_name_option(error, names))

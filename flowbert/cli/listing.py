@@ -10,6 +10,7 @@ from typing import Any
 
 from jsonargparse._actions import _ActionConfigLoad
 
+from flowbert.analysis.measure import MEASURES
 from flowbert.cli.options import TRAINED
 from flowbert.cli.parser import (
     COMMANDS,
@@ -19,10 +20,13 @@ from flowbert.cli.parser import (
     make_parser,
     summary,
 )
+from flowbert.data.sts import DATA_SETS, SAMPLE_TASK
 from flowbert.encoders.layers import LAYER_NAMES, SIZES
 from flowbert.encoders.pooling import POOLINGS
+from flowbert.exports.format import EXPORT_FORMATS
 from flowbert.maps import MAPS
 from flowbert.methods import METHODS
+from flowbert.registry import Registry
 
 FILE = Path(__file__).with_name("options.json")
 
@@ -34,8 +38,8 @@ def list_options() -> dict[str, Any]:
         ``commands``: for each what it does, its positional argument, and its options: ``all``, and
         further ones of ``methods``, or the command that has the same. ``flags``: options without
         a value. ``groups``: those of which a file may hold the options. ``classes``: options that
-        may hold a class, with options of its own. ``names``: what values may be, with the options
-        of each.
+        may hold a class, with options of its own. ``names``: what values may be, see
+        :class:`flowbert.cli.names.Names`.
     """
     commands: dict[str, Any] = {}
     actions: list[argparse.Action] = []
@@ -68,15 +72,44 @@ def list_options() -> dict[str, Any]:
         "flags": sorted({*flags, "print_config"}),
         "groups": sorted({*groups}),
         "classes": sorted({name.removesuffix(".help") for name in described}),
-        "names": {
-            "maps": {name: list(MAPS.options(MAPS.find(name))) for name in MAPS},
-            "poolings": {
-                name: list(POOLINGS.options(POOLINGS.find(name))) for name in POOLINGS
-            },
-            "layers": dict.fromkeys([*LAYER_NAMES, *SIZES], ()),
-            "trainings": dict.fromkeys(METHODS, ()),
-        },
+        "names": {"known": _known_names(), "kinds": _kinds()},
     }
+
+
+def _registries() -> dict[str, Registry[Any]]:
+    """Registries by the options whose texts they read."""
+    registries: dict[str, Registry[Any]] = {
+        "encoder.pooling": POOLINGS,
+        "measures": MEASURES,
+        "format": EXPORT_FORMATS,
+    }
+    for method in METHODS.values():
+        for name, registry in method.registries.items():
+            registries[f"model.{name}"] = registry
+    return registries
+
+
+def _kinds() -> dict[str, str]:
+    return {option: registry.kind for option, registry in _registries().items()}
+
+
+def _known_names() -> dict[str, dict[str, Any]]:
+    known = {
+        registry.kind: {name: _described(registry, name) for name in registry}
+        for registry in (MAPS, *_registries().values())
+    }
+    plain: dict[str, Any] = {"options": [], "number": None}
+    known["measure"]["all"] = plain
+    known["training"] = dict.fromkeys(METHODS, plain)
+    known["layer"] = dict.fromkeys([*LAYER_NAMES, *SIZES], plain)
+    known["task"] = dict.fromkeys([*DATA_SETS, SAMPLE_TASK], plain)
+    return known
+
+
+def _described(registry: Registry[Any], name: str) -> dict[str, Any]:
+    found = registry.find(name)
+    number = getattr(found, "size_parameter", None)
+    return {"options": list(registry.options(found)), "number": number}
 
 
 def _names(parser: Parser) -> list[str]:

@@ -1,30 +1,36 @@
-"""Values that are names: of maps, poolings, layers, encoders and files, looked up without torch.
+"""Values that are names: of maps, losses, layers, tasks, encoders, files; looked up without torch.
 
-The parser lists the names, see :mod:`flowbert.cli.options`. An import path passes: what it names is
+The parser lists the names, see :mod:`flowbert.cli.listing`. An import path passes: what it names is
 known once it is imported.
 """
 
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowbert.data.files import as_list, check_file
 from flowbert.data.hub import fetch_encoder
 from flowbert.errors import UserError, choices
 from flowbert.numbers import parse_integer
-from flowbert.spec import parse_spec
+from flowbert.spec import parse_spec, split_chain
 
 _SAMPLE = "builtin-sample"
 _PATHS = ("/", "./", "../", "~")
 _TEXTS = (".txt", ".vec", ".bin", ".gz")
 
-Names = Mapping[str, Mapping[str, Sequence[str]]]
-"""Kinds of names (``maps``, ``poolings``, ...), names of each, and their options.
 
-The option of the number after a name begins with ``n_``.
-"""
+class Names(NamedTuple):
+    """What values of options may be.
+
+    Attributes:
+        known: Names of each kind (``map``, ``pooling``, ...), with their options, and with the one
+            that a number after the name sets.
+        kinds: Kind of a text in the grammar, by the name of the option.
+    """
+
+    known: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    kinds: Mapping[str, str]
 
 
 def check_values(options: Mapping[str, Any], names: Names) -> None:
@@ -38,58 +44,66 @@ def check_values(options: Mapping[str, Any], names: Names) -> None:
         UserError: For a name, an option of a map or a pooling, a file or an encoder that there is
             not.
     """
-    for name, check in _CHECKS.items():
-        given = options.get(name)
+    for name, given in options.items():
+        check = _CHECKS.get(name, _check_kind if name in names.kinds else None)
         for value in given if isinstance(given, list) else [given]:
             # A list on the line is for the parser.
-            if isinstance(value, str) and not value.startswith("["):
+            if check and isinstance(value, str) and not value.startswith("["):
                 check(value, name, names)
+
+
+def _check_kind(value: str, argument: str, names: Names) -> None:
+    """Check names and options of poolings, losses and the like."""
+    kind = names.kinds[argument]
+    for text in as_list(value, argument):
+        _check_spec(text, argument, names.known[kind])
 
 
 def _check_methods(value: str, argument: str, names: Names) -> None:
     """Check names and options of maps; folders of models pass."""
     for text in as_list(value, argument, paths=True):
         if not _exists(text):
-            _check_chain(text, argument, names["maps"])
+            _check_chain(text, argument, names.known["map"])
 
 
 def _check_method(value: str, argument: str, names: Names) -> None:
     """Check name and options of the method of a fit."""
-    if value not in names["trainings"]:
-        known = dict.fromkeys(names["trainings"], ())
-        _check_chain(value, argument, {**known, **names["maps"]})
+    trainings = names.known["training"]
+    if value not in trainings:
+        _check_chain(value, argument, {**trainings, **names.known["map"]})
 
 
 def _check_baseline(value: str, argument: str, names: Names) -> None:
     """Check name and options of a map, or ``none``."""
     if value != "none":
-        _check_chain(value, argument, names["maps"])
+        _check_chain(value, argument, names.known["map"])
 
 
-def _check_poolings(value: str, argument: str, names: Names) -> None:
-    """Check names and options of poolings."""
-    for text in as_list(value, argument):
-        _check_spec(text, argument, names["poolings"])
+def _check_chain(text: str, argument: str, known: Mapping[str, Any]) -> None:
+    for part in split_chain(text):
+        _check_spec(part, argument, known)
 
 
-def _check_chain(text: str, argument: str, known: Mapping[str, Sequence[str]]) -> None:
-    # A plus sign inside a number (1e+3) separates nothing.
-    for step in re.split(r"\+(?=\s*[A-Za-z])", text):
-        _check_spec(step, argument, known)
-
-
-def _check_spec(text: str, argument: str, known: Mapping[str, Sequence[str]]) -> None:
+def _check_spec(text: str, argument: str, known: Mapping[str, Any]) -> None:
     spec = parse_spec(text, known, argument)
-    if spec.name not in known:
-        return  # an import path
-    options = known[spec.name]
-    sizes = [option for option in options if option.startswith("n_")]
-    spec.arguments(options, sizes[0] if sizes else None)
+    if spec.name in known:  # no import path
+        spec.arguments(known[spec.name]["options"], known[spec.name]["number"])
+
+
+def _check_tasks(value: str, argument: str, names: Names) -> None:
+    """Check names of data sets; files, patterns, and texts with a kind or import path pass."""
+    known = names.known["task"]
+    for name in as_list(value, argument, paths=True):
+        if not _exists(name) and name.replace("-", "").isalnum() and name not in known:
+            allowed = choices(known, name.upper())
+            raise UserError(
+                argument=argument, received=name, expected=f"{allowed}, or a file"
+            )
 
 
 def _check_layers(value: str, argument: str, names: Names) -> None:
     """Check names of layers; how many there are, the encoder knows."""
-    known = names["layers"]
+    known = names.known["layer"]
     for name in as_list(value, argument):
         if name not in known and not _is_number(name):
             raise UserError(
@@ -147,10 +161,10 @@ _CHECKS: dict[str, Callable[[str, str, Names], None]] = {
     "encoder": _check_encoders,
     "encoder.layers": _check_layers,
     "encoder.path": _check_encoders,
-    "encoder.pooling": _check_poolings,
     "method": _check_method,
     "methods": _check_methods,
     "model": _check_encoders,
     "runs": _check_exists,
     "source": _check_exists,
+    "tasks": _check_tasks,
 }

@@ -8,12 +8,13 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from flowbert.cli.names import check_values
+from flowbert.cli.names import Names, check_values
 from flowbert.data.files import check_file
 from flowbert.errors import UserError, choices
 
@@ -43,17 +44,19 @@ def listed() -> Mapping[str, Any]:
     return content
 
 
-def option_names(command: str, method: str = "flow") -> list[str]:
+def option_names(command: str, method: str | None = None) -> list[str]:
     """Names of all options of a command.
 
     Args:
         command: Name of the command.
-        method: Method of ``fit`` and so on, whose options are those of its module.
+        method: Method of ``fit`` and so on, whose options are those of its module; None for all.
     """
     options = listed()["commands"][command]["options"]
     if isinstance(options, str):
         return option_names(options, method)
-    return [*options["all"], *options["methods"].get(method, ())]
+    of_methods: dict[str, list[str]] = options["methods"]
+    further = of_methods.values() if method is None else [of_methods.get(method, [])]
+    return list(dict.fromkeys([*options["all"], *chain(*further)]))
 
 
 def check(command: str, words: Sequence[str]) -> CommandLine:
@@ -96,7 +99,7 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
     options[positional] = [value for name, value in given if name is None]
     if command not in TRAINED:
         options.pop("method", None)  # a map of a run, of any name
-    check_values(options, listed()["names"])
+    check_values(options, Names(**listed()["names"]))
     return CommandLine([*(f"--config={path}" for path in configs), *rest], method)
 
 

@@ -1,6 +1,5 @@
 """Maps one after another as one map, and what is taken for a map."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -14,10 +13,8 @@ from flowbert.errors import UserError
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.transformer import SklearnTransformer
 from flowbert.registry import imports_refused
+from flowbert.spec import split_chain
 from flowbert.vectors import Vectors
-
-# A plus sign inside a number (1e+3) separates nothing.
-_JOINT = re.compile(r"\+(?=\s*[A-Za-z])")
 
 
 class Chain(_BaseComposition, Map):
@@ -221,7 +218,7 @@ def make_map(text: str) -> Map:
         >>> make_map("whitening-128:shrinkage=0.1")
         Whitening(n_components=128, shrinkage=0.1)
     """
-    parts = [MAPS.make(part, argument="methods") for part in _JOINT.split(text)]
+    parts = [MAPS.make(part, argument="methods") for part in split_chain(text)]
     return parts[0] if len(parts) == 1 else Chain.of(*parts)
 
 
