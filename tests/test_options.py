@@ -339,7 +339,6 @@ ANALYZE: Table = {
     "split": Change("dev"),
     "measures": Change("isotropy"),
     "map": Refused("tsne"),
-    "measures": Change("spectra"),
     "seed": Change("1"),
     "output": Change("other.analysis.json"),
     "cache": Change("elsewhere"),
