@@ -153,10 +153,10 @@ class Results:
         Raises:
             UserError: If the arrays of the experiments are not beside the file of results.
         """
-        own = self.frame["task"] != AVERAGE
-        self.frame = self.frame[own].reset_index(drop=True)
         estimates = self.estimates(resamples, seed)
-        self.frame, compared = with_averages(self.frame, estimates, self.tasks)
+        own = (self.frame["task"] != AVERAGE).to_numpy()
+        frame = self.frame[own].reset_index(drop=True)
+        self.frame, compared = with_averages(frame, estimates[own], self.tasks)
         if not resamples:
             compared = {}
         self.record = self.record | {
