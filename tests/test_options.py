@@ -25,6 +25,7 @@ from flowbert.data.sample import (
     sample_pairs,
 )
 from flowbert.io import digest_tensors
+from flowbert.training.training_settings import MAY_CHANGE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -402,10 +403,11 @@ TASK = "--tasks STS-B --senteval ../given --max_sentences 24"
 DATA = f"{TASK} --corpus ../given/corpus.txt"
 EPOCH = "--run_dir run --data.batch_size 8 --trainer.max_epochs 1"
 ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-target"
+METHODS_WITH_A_TRAINER = ("flow", "simcse", "sbert", "mlm")
 CASES: dict[str, tuple[str, Table]] = {
     **{
         method: (f"fit --method {method} {EPOCH} {DATA}", {**FIT, **METHODS[method]})
-        for method in ("flow", "simcse", "sbert", "mlm")
+        for method in METHODS_WITH_A_TRAINER
     },
     "sbert": (
         f"fit --method sbert {EPOCH} {TASK} --nli ../given/few.jsonl",
@@ -678,3 +680,56 @@ def test_another_value_changes_something_or_is_refused(
     outcome = lines.outcome(changed)
     assert not outcome.refused, outcome.refused
     assert outcome.differs(before), "without effect"
+
+
+# Of what a training is made of; other options say where and how it is measured.
+_DECIDE = ("model.", "data.", "trainer.", "encoder.")
+_DECIDING = ("baseline", "corpus", "nli", "column", "max_sentences", "seed")
+
+
+def deciding_options() -> list[Any]:
+    """Options that change what a training gives, by method."""
+    pairs = []
+    for case in METHODS_WITH_A_TRAINER:
+        for name, effect in CASES[case][1].items():
+            decides = name.startswith(_DECIDE) or name in _DECIDING
+            if not isinstance(effect, Change) or not decides:
+                continue
+            if name.removeprefix("trainer.") in MAY_CHANGE:
+                continue
+            marks = [pytest.mark.slow] if is_slow(case, name) else []
+            pairs.append(pytest.param(case, name, id=f"{case}-{name}", marks=marks))
+    return pairs
+
+
+@pytest.fixture(scope="session")
+def checkpoints(given: Path) -> dict[str, str]:
+    """The last checkpoint of the fit of each method's line."""
+    made = given / "lines"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLOWBERT_REPORT", "0")
+        patch.chdir(made)
+        for method in METHODS_WITH_A_TRAINER:
+            if not (given / method).exists():
+                line = CASES[method][0].replace("../given", "..")
+                line = line.replace("--run_dir run", f"--run_dir ../{method}")
+                main([*line.split(), "--quiet"])
+    return {
+        method: f"../given/{method}/checkpoints/last.ckpt"
+        for method in METHODS_WITH_A_TRAINER
+    }
+
+
+@pytest.mark.parametrize(("case", "name"), deciding_options())
+def test_a_resumed_training_has_no_other_value(
+    case: str, name: str, lines: Lines, checkpoints: dict[str, str]
+) -> None:
+    line, table = CASES[case]
+    effect = table[name]
+    if name == "corpus":  # the same sentences in another file are the same
+        effect = Change("../given/short.txt")
+    assert isinstance(effect, Change)
+    line = with_option(with_options(line, effect.beside), name, effect.value)
+    outcome = lines.outcome(f"{line} --ckpt_path {checkpoints[case]}")
+    assert outcome.refused, f"resumed with another {name}"
+    assert not outcome.files, "written before it was refused"

@@ -39,7 +39,11 @@ from flowbert.training.run_folder import (
     new_folder,
 )
 from flowbert.training.trainer import make_trainer, seeded
-from flowbert.training.training_settings import TrainingSettings
+from flowbert.training.training_settings import (
+    TrainingSettings,
+    describe_trainer_option,
+    trainer_settings,
+)
 from flowbert.training.unused import check_given
 from flowbert.vectors import EmbeddingCache
 
@@ -154,7 +158,10 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     folder = options.run_dir or new_folder(options.method)
     folder = command_folder(command, folder, options.ckpt_path)
     method = kind(options=options, tasks=tasks, settings=settings, cache=cache)
-    trainer = _make_trainer(method, baseline, folder)
+    trainer, decided = _make_trainer(method, baseline, folder)
+    decided |= trainer_settings(trainer, options.trainer or {})
+    if command == "fit":
+        settings.add(**decided)
     method.device = trainer.strategy.root_device
     run = Prepared(options, method, tasks, baseline, labels, trainer, folder)
     if baseline is not None:
@@ -289,22 +296,24 @@ def _labels(
 
 def _make_trainer(
     method: Method, baseline: WhiteningBaseline | None, folder: Path
-) -> Any:
-    """A Trainer that writes into the run folder, with the callbacks of all methods."""
+) -> tuple[Any, dict[str, Any]]:
+    """A Trainer that writes into the run folder, and what its callbacks decide of a training."""
     options = dict(method.options.trainer or {})
     validated = [
         STS(task.data, "dev")
         for task in method.tasks
         if isinstance(task, STS) and "dev" in task.data.splits
     ]
-    kept = method.settings.values
-    kept["baseline"] = None if baseline is None else baseline.name
+    decided: dict[str, Any] = {"baseline": None if baseline is None else baseline.name}
     monitor = None
     # A frozen encoder's method sees no label.
     if not method.is_frozen and validated:
         monitor = f"{method.name}/{validated[0].name}/dev/spearman_all"
-        kept["best"] = {"figure": monitor, "task": validated[0].digest}
-        kept |= {f"trainer.{name}": options.get(name) for name in _LOOKS}
+        decided["best"] = {"score": monitor, "task": validated[0].digest}
+        decided |= {
+            f"trainer.{name}": describe_trainer_option(name, options.get(name))
+            for name in _LOOKS
+        }
     callbacks = [
         *([] if baseline is None else [baseline]),
         TaskEvaluation(validated, method.embed, baseline),
@@ -313,9 +322,10 @@ def _make_trainer(
             folder / "checkpoints", monitor, **(method.options.checkpoint or {})
         ),
     ]
-    return make_trainer(
+    trainer = make_trainer(
         {**TRAINER_DEFAULTS, **options},
         callbacks=callbacks,
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(folder),
     )
+    return trainer, decided

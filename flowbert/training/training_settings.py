@@ -76,6 +76,9 @@ _WATCHING = (
 )
 
 
+# Options of a number of batches, or of a share of them.
+_SHARES = ("limit_", "overfit_batches", "val_check_interval")
+
 _JSON_TYPES = (bool, int, float, str)
 
 
@@ -90,8 +93,8 @@ def trainer_settings(trainer: Trainer, options: Mapping[str, Any]) -> dict[str, 
     settings = {}
     for name, parameter in inspect.signature(Trainer).parameters.items():
         if name not in MAY_CHANGE:
-            given = options.get(name, parameter.default)
-            settings[f"trainer.{name}"] = describe(getattr(trainer, name, given))
+            given = getattr(trainer, name, options.get(name, parameter.default))
+            settings[f"trainer.{name}"] = describe_trainer_option(name, given)
     settings["trainer.devices"] = trainer.world_size
     settings["trainer.callbacks"] = sorted(
         each.state_key
@@ -100,6 +103,18 @@ def trainer_settings(trainer: Trainer, options: Mapping[str, Any]) -> dict[str, 
         and not any(kind.__name__ in _WATCHING for kind in type(each).__mro__)
     )
     return settings
+
+
+def describe_trainer_option(name: str, value: Any) -> Any:
+    """An option of a Trainer as a JSON value in which 1, a batch, and 1.0, all of them, differ.
+
+    Example:
+        >>> [describe_trainer_option("limit_train_batches", value) for value in (1, 1.0)]
+        [1, '1.0']
+    """
+    described = describe(value)
+    is_share = name.startswith(_SHARES) and isinstance(described, float)
+    return str(described) if is_share else described
 
 
 def describe(value: Any) -> Any:
