@@ -33,7 +33,7 @@ from flowbert.registry import imports_refused
 
 ENCODER = "encoder.json"
 _SCALE = ".int8"
-_BLOCK = 16384  # sentences whose tokens are in memory at once
+_SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
 
 class Model:
@@ -95,7 +95,7 @@ class Model:
             UserError: If there is no sentence, or an option does not fit the vectors.
         """
         texts = as_sentences(sentences)
-        size = _BLOCK if batch_size is None else batch_size
+        size = _SENTENCES_IN_MEMORY if batch_size is None else batch_size
         if size < 1:
             raise UserError(argument="batch_size", received=size, expected="1 or more")
         output = Output(truncate_dim, normalize_embeddings, precision)
@@ -183,12 +183,6 @@ class Model:
             opened = load_encoder(**settings | moved)
         check_same_encoder(content["identity"], opened.identity, f"model in {path}")
         return cls(opened, fitted, scale)
-
-    def export(self, to: str | Path, **options: Any) -> Any:
-        """Export the model, see :func:`flowbert.export`."""
-        from flowbert.exports import export
-
-        return export(self, to, **options)
 
 
 def save_models(

@@ -190,11 +190,7 @@ DOUBLES = set(
     re.findall(
         r"\S+",
         """
-    BINS BLOCK_ROWS COLUMNS Chain FEWEST FORMATS Floats LAYERS MAPS
-    NEIGHBOURS POOLINGS RANK_TOLERANCE Run TRAINED _BLOCK _DTYPES _LAYOUTS
-    _MOST _OPTIONS _OWN _POOLINGS _RESAMPLES _SETTING _SETTINGS _SOURCES _TEXT
-    _WORDS cosines files.py folder.py frames.py hub.py hub_name options.py
-    settings.py spaces.py tables.py vectors.py words.py
+    FORMATS TRAINED _LAYOUTS _MOST _SETTINGS files.py options.py
     """,
     )
 )

@@ -17,29 +17,21 @@ ORDER = (
     *("analysis", "experiments", "loggers", "reports", "exports"),
     *("encoding", "fitting", "cli", "__main__"),
 )
-# Imports inside of functions that point up, each with its reason.
-LATER = {
-    ("model", "exports"),  # Model.export is a short name of flowbert.export
-}
 
 
 def room(name: str) -> str:
     return name.removeprefix("flowbert").lstrip(".").split(".")[0] or "__init__"
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Modules of flowbert that a file imports, and whether only in a function."""
-    for node in ast.iter_child_nodes(tree):
-        inner = isinstance(node, ast.FunctionDef | ast.If)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-            "flowbert"
-        ):
-            yield str(node.module), False
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Modules of flowbert that a file imports, in functions, too."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-            yield from ((name, False) for name in names if name.startswith("flowbert"))
-        for name, later in imports(node):
-            yield name, later or inner
+        yield from (name for name in names if name.split(".")[0] == "flowbert")
 
 
 def test_imports_point_down() -> None:
@@ -47,11 +39,9 @@ def test_imports_point_down() -> None:
         file = path.relative_to(PACKAGE).as_posix()
         if file == "__init__.py":
             continue  # it imports a name when it is used
-        own = room(file.replace("/", ".").removesuffix(".py"))
-        limit = ORDER.index(own)
-        for name, later in imports(ast.parse(path.read_text(encoding="utf-8"))):
-            allowed = later and (own, room(name)) in LATER
-            assert ORDER.index(room(name)) <= limit or allowed, f"{file}: {name}"
+        limit = ORDER.index(room(file.replace("/", ".").removesuffix(".py")))
+        for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            assert ORDER.index(room(name)) <= limit, f"{file}: {name}"
 
 
 LIBRARIES = ("datasets", "faiss", "mteb", "onnx", "sentence_transformers", "wandb")

@@ -17,6 +17,7 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.exports import export
 from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, quantize
 from flowbert.model import Model, find_model, load_fitted, model_folder, save_models
 
@@ -352,5 +353,5 @@ def test_mistakes(
 
 def test_export(model: Model, tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-    reopened = Model.load(model.export(tmp_path / "to"))
+    reopened = Model.load(export(model, tmp_path / "to"))
     check_close(reopened.encode(SENTENCES), model.encode(SENTENCES))

@@ -17,7 +17,7 @@ from flowbert.analysis.table import Table, number_table
 from flowbert.flows import Glow
 from flowbert.tasks.measures import Array, to_rows
 
-RANK_TOLERANCE = 1e-10
+SMALLEST_EIGENVALUE = 1e-10
 """Smallest eigenvalue relative to the largest with which a Gaussian has a density."""
 
 GAUSSIANS = {"Gaussian": 0.0, "Gaussian, shrinkage 0.1": 0.1}
@@ -62,13 +62,13 @@ def density_bits(
     bits[f"{name}, couplings off"] = _flow_bits(exact, others)
     x, y = rows.cpu().numpy(), others.cpu().numpy()
     variances = x.var(axis=0)
-    if variances.min() > RANK_TOLERANCE * variances.max():
+    if variances.min() > SMALLEST_EIGENVALUE * variances.max():
         normal = stats.norm(x.mean(axis=0), np.sqrt(variances))
         bits["diagonal Gaussian"] = -float(normal.logpdf(y).mean()) / math.log(2)
     for gaussian_name, shrinkage in GAUSSIANS.items():
         gaussian = ShrunkCovariance(shrinkage=shrinkage).fit(x)
         eigenvalues = np.linalg.eigvalsh(gaussian.covariance_)
-        if eigenvalues[0] > RANK_TOLERANCE * eigenvalues[-1]:
+        if eigenvalues[0] > SMALLEST_EIGENVALUE * eigenvalues[-1]:
             bits[gaussian_name] = -float(gaussian.score(y)) / (flow.dim * math.log(2))
     return bits
 

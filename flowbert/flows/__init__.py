@@ -16,7 +16,7 @@ from flowbert.flows.mixing import (
     RandomPermutation,
     Reverse,
 )
-from flowbert.flows.options import FlowOptions, GlowOptions
+from flowbert.flows.parameters import FlowOptions, GlowOptions
 
 __all__ = [
     "COUPLINGS",

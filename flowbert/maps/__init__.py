@@ -2,7 +2,6 @@
 
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
-from flowbert.maps.files import load_map, save_map
 from flowbert.maps.flow import Flow
 from flowbert.maps.moments import Moments
 from flowbert.maps.precision import (
@@ -14,6 +13,7 @@ from flowbert.maps.precision import (
     quantize,
 )
 from flowbert.maps.removal import LearnedRemoval, RemoveDirections
+from flowbert.maps.saving import load_map, save_map
 from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
 from flowbert.maps.spectral import ZCA, Whitening
 from flowbert.maps.state import digest_state

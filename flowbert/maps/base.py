@@ -23,7 +23,7 @@ from flowbert.numbers import is_count
 from flowbert.registry import Registry
 from flowbert.vectors import Vectors
 
-_DTYPES = (np.float64, np.float32)
+_FLOATS = (np.float64, np.float32)
 # Attributes that every map may have beside those of its state.
 _SAVED = ("n_features_in_", "feature_names_in_", "invalid_reason_")
 
@@ -219,7 +219,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(X, Tensor):
             return check_rows(X)
-        return validate_data(self, X, dtype=_DTYPES, reset=False)
+        return validate_data(self, X, dtype=_FLOATS, reset=False)
 
     @property
     def _n_features_out(self) -> int:
@@ -257,7 +257,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             rows = validate_data(
                 self,
                 X,
-                dtype=_DTYPES,
+                dtype=_FLOATS,
                 reset=reset,
                 ensure_min_samples=self.min_samples,
                 ensure_min_features=self.min_features if reset else 1,
@@ -419,7 +419,7 @@ def check_rows(X: Any, name: str = "X") -> Any:
         ValueError: If it is something else.
     """
     if not isinstance(X, Tensor):
-        return check_array(X, dtype=_DTYPES, input_name=name)
+        return check_array(X, dtype=_FLOATS, input_name=name)
     if X.ndim != 2 or not X.numel():
         received = f"{X.dtype} of shape {tuple(X.shape)}"
         raise ValueError(f"{name}: received {received}; expected (N, D), N at least 1")

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-BLOCK_ROWS = 1024  # what the caches of a CPU hold
+ROWS_PER_SUM = 1024  # what the caches of a CPU hold
 ROWS_PER_DIRECTION = 5
 """Distinct rows per direction below which shrinkage is advised (docs/how-it-works.md)."""
 
@@ -17,7 +17,7 @@ class Moments:
     r"""Streaming moments :math:`n`, :math:`\bar x` and :math:`\sum (x - \bar x)(x - \bar x)^T`.
 
     Sums are taken around the mean of the first rows, so that they do not cancel, and in blocks of
-    :data:`BLOCK_ROWS` rows, whatever the chunks: the same rows give the same bits.
+    :data:`ROWS_PER_SUM` rows, whatever the chunks: the same rows give the same bits.
 
     Args:
         dim: Embedding size D.
@@ -55,14 +55,14 @@ class Moments:
             x = x.cpu()
         self._eigen = self._complete = None
         self.count += len(x)
-        for block in torch.split(x, BLOCK_ROWS):
+        for block in torch.split(x, ROWS_PER_SUM):
             self._count_distinct(block)
         rows = x
         if len(self._waiting):
             rows = torch.cat([self._waiting.to(x.device), x])
-        whole = len(rows) - len(rows) % BLOCK_ROWS
-        for start in range(0, whole, BLOCK_ROWS):
-            self._add(rows[start : start + BLOCK_ROWS])
+        whole = len(rows) - len(rows) % ROWS_PER_SUM
+        for start in range(0, whole, ROWS_PER_SUM):
+            self._add(rows[start : start + ROWS_PER_SUM])
         self._waiting = rows[whole:].clone()
         return self
 
