@@ -170,7 +170,10 @@ class LearnedRemoval(AffineMap):
             UserError: If they have not been learned.
         """
         if not hasattr(self, "weights_"):
-            self.check_pairs(None)
+            raise UserError(
+                f"{self.name}: received no labelled pairs; expected "
+                "fit_pairs(left, right, scores) after partial_fit"
+            )
         directions = self._directions(moments)
         factors = 1 - self.weights_
         back = torch.where(factors > 1e-12, 1 / factors.clamp_min(1e-12), 0.0)
