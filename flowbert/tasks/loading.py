@@ -52,7 +52,7 @@ def load_tasks(
         score_range: Lowest and highest score of own files.
         positive_above: Share of the score range above which a pair is a positive of the alignment.
         uniformity_limit: Largest number of sentences for the uniformity; None for all.
-        labels: What :func:`flowbert.tasks.labels.load_labels` reads: options may be meant for it.
+        labels: File or task whose labelled pairs are learned from; options may be meant for it.
 
     Raises:
         UserError: If a task is unknown, cannot be read, or is named twice, or an option has no

@@ -141,24 +141,6 @@ class STS(ScoredPairTask):
         self.positive_score = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
 
-    @classmethod
-    def load(
-        cls,
-        source: str | Pairs,
-        *,
-        positive_above: float = POSITIVE_ABOVE,
-        uniformity_limit: int | None = None,
-        **options: Any,
-    ) -> list[Self]:
-        """See :meth:`ScoredPairTask.load`; wrong options are told before anything is read."""
-        _check_measures(positive_above, uniformity_limit)
-        return super().load(
-            source,
-            positive_above=positive_above,
-            uniformity_limit=uniformity_limit,
-            **options,
-        )
-
     def settings(self) -> dict[str, Any]:
         """What was measured, in words."""
         return super().settings() | {
