@@ -43,7 +43,7 @@ class AnswerRanking(PairTask):
 
     @classmethod
     def load(cls, source: str, **options: Any) -> list[Self]:
-        """The task of a file, or of the hub's QNLI, see :func:`flowbert.data.answers.load_answers`."""
+        """The task of a file or of QNLI, see :func:`flowbert.data.answers.load_answers`."""
         return [cls(load_answers(source, **options))]
 
     def texts(self) -> Mapping[str, Sequence[str]]:
