@@ -45,7 +45,10 @@ def main(args: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: With code 2 after a user error, which is one line on stderr; 130 after Ctrl-C.
     """
-    command, *words = list(sys.argv[1:] if args is None else args) or ["--help"]
+    if args is None:
+        args = sys.argv[1:]
+        sys.path.append(os.getcwd())  # import paths name modules in the current folder
+    command, *words = list(args) or ["--help"]
     names: list[str] = []
     try:
         if command in ("-h", "--help", "help"):

@@ -1,0 +1,86 @@
+"""Parts of a user's own, examples/extend: each through the command of its docstring."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flowbert import Model
+from flowbert.cli import main
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "extend").glob("*.py")}
+KINDS = sorted(EXAMPLES.keys() - {"format"})
+LINES = 40
+# Options that make a command small.
+SMALL = {
+    "fit": "--max_sentences 100 --trainer.max_epochs 1 --run_dir run --bootstrap 0",
+    "compare": "--max_sentences 300 --bootstrap 20 --output run/results.json",
+    "analyze": "--limit 60 --methods raw,whitening:shrinkage=0.1 --output run/analysis.json",
+}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+
+
+def run(kind: str) -> str:
+    """Run the command in the docstring of an example; the text in it that names the part."""
+    text = EXAMPLES[kind].read_text(encoding="utf-8").split("\n\n")[1]
+    words = shlex.split(text.partition('"""')[0].replace("\n", " "))
+    assert words[:2] == ["python", "train.py"]
+    main([*words[2:], *shlex.split(SMALL.get(words[2], ""))])
+    parts = [part for word in words for part in word.split(",")]
+    return next(part for part in parts if part.startswith("examples.extend."))
+
+
+def test_there_is_one_of_each_kind() -> None:
+    kinds = {"coupling", "format", "loss", "map", "measure", "pooling", "task"}
+    assert EXAMPLES.keys() == kinds
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_an_example_is_short(kind: str) -> None:
+    lines = EXAMPLES[kind].read_text(encoding="utf-8").splitlines()
+    assert len(lines) < LINES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_command_runs_and_the_results_name_it(kind: str) -> None:
+    name = run(kind).partition(":")[0]
+    written = [*Path("run").glob("*.json"), *Path("run").glob("config.yaml")]
+    assert any(name in file.read_text(encoding="utf-8") for file in written)
+
+
+def test_a_saved_flow_has_its_coupling() -> None:
+    run("coupling")
+    model = Model.load("run")
+    first, second = model.encode(["A man rides.", "A man rides."])
+    assert np.isfinite(first).all()
+    assert first == pytest.approx(second, rel=1e-6)
+    assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
+
+
+def test_the_command_finds_modules_in_the_current_folder(tmp_path: Path) -> None:
+    """As ``python -m`` does, where the installed command has the folder of its script."""
+    script = tmp_path / "bin" / "start.py"
+    script.parent.mkdir()
+    script.write_text("from flowbert.cli import main; main()", encoding="utf-8")
+    shutil.copy(EXAMPLES["map"], tmp_path / "own_map.py")
+    words = "compare --methods own_map.Damping --bootstrap 0 --max_sentences 200"
+    ended = subprocess.run(
+        [sys.executable, script, *words.split()],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "own_map.Damping" in ended.stdout
