@@ -21,7 +21,7 @@ LINES = 40
 SMALL = {
     "fit": "--max_sentences 100 --trainer.max_epochs 1 --run_dir run --bootstrap 0",
     "compare": "--max_sentences 300 --bootstrap 20 --output run/results.json",
-    "analyze": "--limit 60 --methods raw,whitening:shrinkage=0.1 --output run/analysis.json",
+    "analyze": "--limit 60 --methods raw,whitening:shrinkage=0.1 --output run/own.analysis.json",
 }
 
 
@@ -66,6 +66,7 @@ def test_a_saved_flow_has_its_coupling() -> None:
     first, second = model.encode(["A man rides.", "A man rides."])
     assert np.isfinite(first).all()
     assert first == pytest.approx(second, rel=1e-6)
+    assert model.map is not None
     assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
 
 

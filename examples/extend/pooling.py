@@ -24,6 +24,6 @@ class NormWeighted(Pooling):
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
         tokens = tokens.masked_fill(~mask.unsqueeze(-1), 0.0)
-        weights = tokens.norm(dim=-1, keepdim=True).pow(self.exponent)
-        weights = weights * mask.unsqueeze(-1)
+        norms: Tensor = tokens.norm(dim=-1, keepdim=True)
+        weights = norms**self.exponent * mask.unsqueeze(-1)
         return (weights * tokens).sum(dim=1) / weights.sum(dim=1)

@@ -11,14 +11,14 @@ from sklearn.metrics import average_precision_score
 from flowbert.arrays import Floats
 from flowbert.data.tables import read_table
 from flowbert.tasks import PairTask
+from flowbert.tasks.measures import Weights
 
 
 class Duplicates(PairTask):
     """Average precision of the cosine, over pairs of which some ask the same.
 
     Args:
-        source: File with the columns question1, question2 and is_duplicate (0 or 1), as of Quora's
-            question pairs.
+        source: File with the columns question1, question2 and is_duplicate (0 or 1).
     """
 
     metrics = (("average_precision", "all"),)
@@ -32,8 +32,8 @@ class Duplicates(PairTask):
         self.is_duplicate = np.array([row.text("is_duplicate") == "1" for row in rows])
 
     def score(
-        self, items: Floats, weights: Floats | None = None
+        self, items: Floats, weights: Weights | None = None
     ) -> dict[tuple[str, str], float]:
         """Scores of the cosines; weights count how often a resample has each pair."""
         value = average_precision_score(self.is_duplicate, items, sample_weight=weights)
-        return {("average_precision", "all"): float(value)}
+        return {self.metrics[0]: float(value)}
