@@ -23,7 +23,7 @@ from pytorch_lightning import Trainer
 import flowbert
 from flowbert.cli import main
 from flowbert.cli.listing import FILE, list_options, to_text
-from flowbert.cli.options import TRAINED, check, option_names
+from flowbert.cli.lookup import METHOD_COMMANDS, check, option_names
 from flowbert.cli.parser import (
     COMMANDS,
     Parser,
@@ -185,7 +185,7 @@ TEXTS = [
     *(" before", "after ", "'q'", '"q"', "a\nb", "句\té", "a,b", "a=b", "-x"),
 ]
 TRAININGS = [("fit", method) for method in METHODS]
-OTHERS = [(command, "flow") for command in COMMANDS if command not in TRAINED]
+OTHERS = [(command, "flow") for command in COMMANDS if command not in METHOD_COMMANDS]
 
 
 GIVEN = {"export": ["x"], "import_whitening": ["x"], "report": ["x"]}

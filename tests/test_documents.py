@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowbert.cli.options import listed, option_names
+from flowbert.cli.lookup import listed, option_names
 from flowbert.maps import MAPS
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,13 @@ from importlib import import_module
 from typing import Any
 
 from flowbert import __version__
-from flowbert.cli.options import TRAINED, CommandLine, check, listed, option_names
+from flowbert.cli.lookup import (
+    METHOD_COMMANDS,
+    CommandLine,
+    check,
+    listed,
+    option_names,
+)
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 
 HELP = """\
@@ -79,8 +85,10 @@ def _help() -> str:
     lines = {name: f"  {name:<18}{commands[name]['summary']}" for name in commands}
     return HELP.format(
         version=__version__,
-        trained="\n".join(lines[name] for name in TRAINED),
-        others="\n".join(lines[name] for name in commands if name not in TRAINED),
+        trained="\n".join(lines[name] for name in METHOD_COMMANDS),
+        others="\n".join(
+            lines[name] for name in commands if name not in METHOD_COMMANDS
+        ),
     )
 
 

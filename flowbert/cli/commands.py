@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from flowbert.analysis import Analysis
-from flowbert.cli.options import TRAINED, CommandLine, option_names
+from flowbert.cli.lookup import METHOD_COMMANDS, CommandLine, option_names
 from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
@@ -39,7 +39,7 @@ def run(command: str, line: CommandLine) -> None:
 
     Args:
         command: Its name.
-        line: Its options, see :func:`flowbert.cli.options.check`.
+        line: Its options, see :func:`flowbert.cli.lookup.check`.
 
     Raises:
         UserError: For a mistake in the options or files.
@@ -48,7 +48,7 @@ def run(command: str, line: CommandLine) -> None:
     parser = make_parser(command, function, line.method)
     config = parser.read(line.words)
     show_progress(not config.pop("quiet"))
-    if command in TRAINED:
+    if command in METHOD_COMMANDS:
         _train(command, parser, config, function, line)
         return
     options = config.as_dict()

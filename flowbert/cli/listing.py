@@ -11,7 +11,7 @@ from typing import Any
 from jsonargparse._actions import _ActionConfigLoad
 
 from flowbert.analysis.measure import MEASURES
-from flowbert.cli.options import TRAINED
+from flowbert.cli.lookup import METHOD_COMMANDS
 from flowbert.cli.parser import (
     COMMANDS,
     POSITIONAL,
@@ -45,7 +45,7 @@ def list_options() -> dict[str, Any]:
     actions: list[argparse.Action] = []
     for command, source in COMMANDS.items():
         function = load(source)
-        methods = METHODS if command in TRAINED else ()
+        methods = METHODS if command in METHOD_COMMANDS else ()
         parsers = {name: make_parser(command, function, name) for name in methods}
         common = make_parser(command, function, "")
         options = {

@@ -11,13 +11,13 @@ import jsonargparse
 from docstring_parser import parse as parse_docstring
 
 from flowbert.cli.help import CONFIG, EXPLAIN, HelpFormatter, add_help, plain_help
-from flowbert.cli.options import TRAINED
+from flowbert.cli.lookup import METHOD_COMMANDS
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.training.fit_options import FitOptions
 
 COMMANDS = {
-    **{name: f"flowbert.fitting.{name}" for name in TRAINED},
+    **{name: f"flowbert.fitting.{name}" for name in METHOD_COMMANDS},
     "compare": "flowbert.experiments.compare.compare",
     "advise": "flowbert.experiments.advise.advise",
     "analyze": "flowbert.experiments.analyze.analyze",
@@ -272,21 +272,23 @@ def make_parser(
         add_help=False,
     )
     parser.add_argument("--config", action="config", help=CONFIG)
-    skip = [*_SET_BY_RUN, "config"] if command in TRAINED else []
+    skip = [*_SET_BY_RUN, "config"] if command in METHOD_COMMANDS else []
     has_encoder = "encoder" in inspect.signature(function).parameters
     if has_encoder and command not in _PATH_ENCODER:
         skip.append("encoder")
     parser.add_parameters(
-        FitOptions if command in TRAINED else function, skip=skip, command=command
+        FitOptions if command in METHOD_COMMANDS else function,
+        skip=skip,
+        command=command,
     )
     if "encoder" in skip:
         parser.add_parameters(EncoderOptions, group="encoder")
     if command == "reproduce":
         parser.add_argument("--explain", type=str, default=None, help=EXPLAIN)
-    if command in TRAINED:
+    if command in METHOD_COMMANDS:
         _add_training(parser, method)
     parser.add_argument("--quiet", action="store_true", help="Show no progress.")
-    add_help(parser, with_trainer=command in TRAINED)
+    add_help(parser, with_trainer=command in METHOD_COMMANDS)
     return parser
 
 

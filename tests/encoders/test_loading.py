@@ -24,7 +24,7 @@ from transformers import (
 
 import flowbert
 from encoders.tiny import SENTENCES, TOLERANCE, add_modules, word_tokenizer
-from flowbert.cli.options import check
+from flowbert.cli.lookup import check
 from flowbert.encoders import (
     EncoderOptions,
     SentenceEncoder,

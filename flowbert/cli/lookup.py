@@ -20,7 +20,7 @@ from flowbert.errors import UserError, choices
 
 _PACKAGE = Path(__file__).parents[1]
 
-TRAINED = ("fit", "validate", "test", "predict")
+METHOD_COMMANDS = ("fit", "validate", "test", "predict")
 """Commands with a method, whose options are those of its module."""
 
 
@@ -97,7 +97,7 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
             rest.append(f"--{option}" if value is None else f"--{option}={value}")
     positional = listed()["commands"][command]["positional"]
     options[positional] = [value for name, value in given if name is None]
-    if command not in TRAINED:
+    if command not in METHOD_COMMANDS:
         options.pop("method", None)  # a map of a run, of any name
     check_values(options, Names(**listed()["names"]))
     return CommandLine([*(f"--config={path}" for path in configs), *rest], method)
