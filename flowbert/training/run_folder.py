@@ -22,6 +22,7 @@ _WRITTEN = (
     "predictions.npy",
     "report.html",
     "results.csv",
+    "results.safetensors",
     "results.json",
     "tensorboard",
     "wandb",

@@ -1,14 +1,20 @@
 """Fits under two processes: the figures are those of what they saved, and of one process."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import flowbert
 from equivalence.test_trained import Trainings
 from equivalence.ways import Lab, differences, rows_of, unless_refused
+from flowbert.io import digest_file
 from flowbert.model import Model
 
 pytestmark = [
@@ -67,3 +73,33 @@ def test_a_map_without_a_trainer(method: str, lab: Lab) -> None:
     rows = unless_refused(lambda: rows_of(lab.run(method, trainer=TWO).results, method))
     if rows is not None:
         assert differences(rows, lab.reference(method)) == ""
+
+
+SCRIPT = """
+import flowbert
+trainer = {"accelerator": "cpu", "devices": 2, "max_epochs": 1}
+trainer["enable_progress_bar"] = False
+for seed in range(2):
+    flowbert.fit(
+        "flow", corpus="builtin-sample", max_sentences=300, baseline="none",
+        bootstrap=0, seed=seed, trainer=trainer,
+    )
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "Lightning"])
+def test_each_fit_of_two_processes_has_a_folder(launcher: str, tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(SCRIPT)
+    program = [sys.executable]
+    if launcher == "torchrun":
+        program += ["-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    paths = {"PYTHONPATH": str(Path(flowbert.__file__).parents[1])}
+    environment = {**os.environ, **paths, "FLOWBERT_REPORT": "0"}
+    words = [*program, "two.py"]
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True, timeout=300)
+    folders = list((tmp_path / "runs" / "flow").iterdir())
+    assert len(folders) == 2
+    checkpoints = {digest_file(each / "checkpoints" / "last.ckpt") for each in folders}
+    assert len(checkpoints) == 2
+    assert all((each / "results.json").is_file() for each in folders)
