@@ -25,14 +25,16 @@ class KeptRecords:
     """
 
     def __init__(self, output: str | Path | None, environment: dict[str, Any]) -> None:
-        self.folder = output and Path(output).with_suffix(".experiments")
+        self.folder = (
+            None if output is None else Path(output).with_suffix(".experiments")
+        )
         self.environment = environment
 
     def _file(self, experiment: Experiment) -> Path | None:
         """File of an experiment's record; None where nothing is kept."""
-        if not self.folder or not experiment.lasting:
+        if self.folder is None or not experiment.lasting:
             return None
-        return Path(self.folder) / f"{experiment.key}.safetensors"
+        return self.folder / f"{experiment.key}.safetensors"
 
     def write(self, experiment: Experiment, record: Record) -> None:
         """Keep a record."""
