@@ -85,3 +85,9 @@ def test_the_command_finds_modules_in_the_current_folder(tmp_path: Path) -> None
     )
     assert ended.returncode == 0, ended.stderr
     assert "own_map.Damping" in ended.stdout
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_the_document_shows_the_file(kind: str) -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    assert f"```python\n{EXAMPLES[kind].read_text(encoding='utf-8')}```\n" in page
