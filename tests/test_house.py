@@ -191,7 +191,7 @@ DOUBLES = set(
     re.findall(
         r"\S+",
         """
-    FORMATS _LAYOUTS _MOST _SETTINGS files.py options.py
+    FORMATS _LAYOUTS _MOST files.py options.py
     """,
     )
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from flowbert.analysis.criterion import (
-    FEWEST,
+    MIN_SENTENCES,
     cosine_statistics,
     discriminability,
     make_views,
@@ -19,13 +19,13 @@ from flowbert.errors import FlowbertWarning
 from flowbert.maps import Whitening
 from flowbert.vectors import EmbeddingCache
 
-SHARE = 0.75
+CLS_SHARE = 0.75
 """Share of what the mean over tokens distinguishes; measured in docs/choosing-a-method.md."""
 
-SHRINKAGE = 0.8
+CLS_SHRINKAGE = 0.8
 """Shrinkage of the whitening under which both are compared."""
 
-SENTENCES = 1000
+CLS_SENTENCES = 1000
 """Sentences that decide on a warning, at most."""
 
 
@@ -56,11 +56,11 @@ def cls_is_informative(
     for variant in variants:
         x = torch.from_numpy(cache.embed(variant, sentences))
         y = torch.from_numpy(cache.embed(variant, views))
-        fitted = Whitening(shrinkage=SHRINKAGE).fit(x)
+        fitted = Whitening(shrinkage=CLS_SHRINKAGE).fit(x)
         statistics = cosine_statistics(fitted.transform(x), fitted.transform(y))
         distances.append(float(discriminability(statistics, weights)[0]))
     by_cls, by_mean = distances
-    return by_cls > SHARE * by_mean
+    return by_cls > CLS_SHARE * by_mean
 
 
 def warn_of_cls(
@@ -82,13 +82,13 @@ def warn_of_cls(
     ):
         return
     useful = sentences_with_views(sentences)
-    if len(useful) < FEWEST:
+    if len(useful) < MIN_SENTENCES:
         return
-    drawn = Corpus("", useful).sample(SENTENCES, seed).sentences
+    drawn = Corpus("", useful).sample(CLS_SENTENCES, seed).sentences
     if not cls_is_informative(encoder, drawn, make_views(drawn, seed), cache):
         warnings.warn(
             f"pooling: received {encoder.pooling}, which weighs [CLS]; it is not informative in "
-            "this encoder, and without cls the figures are likely better",
+            "this encoder, and without cls the scores are likely better",
             FlowbertWarning,
             stacklevel=2,
         )

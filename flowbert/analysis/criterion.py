@@ -15,13 +15,13 @@ from flowbert.arrays import Floats
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import Array, unit_rows
 
-DELETED = 0.4
+DELETED_SHARE = 0.4
 """Share of the words that a view lacks."""
 
-WORDS = 4
+MIN_WORDS = 4
 """Words that a sentence needs to have views."""
 
-FEWEST = 50
+MIN_SENTENCES = 50
 """Sentences below which the criterion is noise."""
 
 
@@ -33,7 +33,7 @@ def sentences_with_views(sentences: Iterable[str]) -> tuple[str, ...]:
         ('a dog runs home',)
     """
     distinct = dict.fromkeys(sentences)
-    return tuple(text for text in distinct if len(text.split()) >= WORDS)
+    return tuple(text for text in distinct if len(text.split()) >= MIN_WORDS)
 
 
 def make_views(sentences: Sequence[str], seed: int = 0) -> list[str]:
@@ -45,9 +45,9 @@ def make_views(sentences: Sequence[str], seed: int = 0) -> list[str]:
     """
     from flowbert.methods.augment import edit_words  # imports Lightning
 
-    numbers = range(len(sentences))
-    rngs = [Stream(seed, "views", batch=number).python() for number in numbers]
-    return edit_words("word_deletion", DELETED, sentences, rngs)
+    indices = range(len(sentences))
+    rngs = [Stream(seed, "views", batch=index).python() for index in indices]
+    return edit_words("word_deletion", DELETED_SHARE, sentences, rngs)
 
 
 def cosine_statistics(sentences: Array, views: Array) -> Floats:

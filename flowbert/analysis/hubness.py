@@ -14,7 +14,7 @@ def hubness(x: Array, k: int = 10) -> float:
 
     :math:`N_i` counts the other vectors that have vector i among their k nearest by cosine; its
     mean is k. High: a few vectors are neighbours of very many. Exact, in O(N^2 D) time; only
-    figures of equal N compare.
+    values of equal N can be compared.
 
     References:
         Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic et al.,

@@ -13,8 +13,8 @@ import torch
 
 from flowbert.analysis.cls_token import cls_is_informative
 from flowbert.analysis.criterion import (
-    FEWEST,
-    WORDS,
+    MIN_SENTENCES,
+    MIN_WORDS,
     cosine_statistics,
     criterion,
     make_views,
@@ -146,14 +146,16 @@ def advise(
         >>> advice.layers, advice.pooling
         ('embedding_last', 'zipf')
     """
-    if limit < FEWEST:
-        raise UserError(argument="limit", received=limit, expected=f"{FEWEST} or more")
+    if limit < MIN_SENTENCES:
+        raise UserError(
+            argument="limit", received=limit, expected=f"{MIN_SENTENCES} or more"
+        )
     loaded = load_corpus(corpus, nli=nli, column=column)
     useful = Corpus(loaded.name, sentences_with_views(loaded.sentences))
-    if len(useful) < FEWEST:
+    if len(useful) < MIN_SENTENCES:
         raise UserError(
-            f"received {len(useful)} distinct sentences of {WORDS} words or more; "
-            f"expected {FEWEST} or more",
+            f"received {len(useful)} distinct sentences of {MIN_WORDS} words or more; "
+            f"expected {MIN_SENTENCES} or more",
             argument="corpus",
         )
     if isinstance(encoder, str):

@@ -1,4 +1,4 @@
-"""Whitenings that others' code has fitted."""
+"""Import of a whitening that the code of BERT-whitening has fitted."""
 
 from pathlib import Path
 

@@ -23,24 +23,24 @@ _MARKERS = "osD^vPX*"
 
 
 def intervals(content: PageContent) -> pd.DataFrame:
-    """Headline figures with their intervals, or one standard deviation.
+    """Headline scores with their intervals, or one standard deviation.
 
     Columns column, label, value, low and high. Every label has a row in every column, so that
     facets are alike.
     """
-    figures = summarize(content.frame).dropna(subset="value")
-    shown = figures["aggregation"] == figures["metric"].map(aggregation_of)
-    figures = figures[shown & ~figures["metric"].isin(GEOMETRY)]
-    if figures["split"].nunique() > 1:
-        columns = figures["column"] + " " + figures["split"]
-        figures = figures.assign(column=columns)
+    scores = summarize(content.frame).dropna(subset="value")
+    shown = scores["aggregation"] == scores["metric"].map(aggregation_of)
+    scores = scores[shown & ~scores["metric"].isin(GEOMETRY)]
+    if scores["split"].nunique() > 1:
+        columns = scores["column"] + " " + scores["split"]
+        scores = scores.assign(column=columns)
     keys = ["column", "label"]
-    values = [figures[key].unique() for key in keys]
+    values = [scores[key].unique() for key in keys]
     if len(values[1]) > MOST_LABELS:
-        return figures[:0]
+        return scores[:0]
     every = pd.MultiIndex.from_product(values, names=keys)
-    figures = figures.set_index(keys)[["value", "low", "high"]]
-    return figures.reindex(every).reset_index()
+    scores = scores.set_index(keys)[["value", "low", "high"]]
+    return scores.reindex(every).reset_index()
 
 
 def plane(content: PageContent) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from flowbert.tasks import AGGREGATIONS
 GEOMETRY = ("alignment", "uniformity", "mean_cosine")
 """Metrics of the embedding space, which are not scaled by 100."""
 
-_SETTINGS = ("run", "encoder", "layers", "pooling", "corpus")
+_LABEL_COLUMNS = ("run", "encoder", "layers", "pooling", "corpus")
 _UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
 _MAIN = f"Spearman x 100 ({AGGREGATION})"
 _OTHERS = "Other metrics"
@@ -65,7 +65,7 @@ def labels(frame: pd.DataFrame) -> pd.Series:
 
 def _settings(frame: pd.DataFrame) -> pd.DataFrame:
     """Encoder, layers and so on of each row; NaN where a method has none."""
-    settings = frame[[name for name in _SETTINGS if name in frame]].astype(object)
+    settings = frame[[name for name in _LABEL_COLUMNS if name in frame]].astype(object)
     settings = settings.where(~settings.isin(_UNSET))
     names = short_names(settings["encoder"].dropna())
     return settings.assign(encoder=settings["encoder"].map(names))
@@ -84,34 +84,34 @@ def summarize(frame: pd.DataFrame) -> pd.DataFrame:
     """
     keys = ["label", "split", "task", "metric", "aggregation"]
     grouped = frame.assign(label=labels(frame)).groupby(keys, sort=False)
-    figures = grouped.agg(
+    scores = grouped.agg(
         value=("value", lambda values: values.mean(skipna=False)),
         std=("value", "std"),
         low=("low", "first"),
         high=("high", "first"),
     ).reset_index()
     # Of one seed there is no standard deviation.
-    figures["low"] = (figures["value"] - figures["std"]).fillna(figures["low"])
-    figures["high"] = (figures["value"] + figures["std"]).fillna(figures["high"])
-    scaled = ~figures["metric"].isin(GEOMETRY)
-    figures.loc[scaled, ["value", "std", "low", "high"]] *= 100
-    figures["column"] = [_column(figure) for figure in figures.itertuples()]
-    return figures
+    scores["low"] = (scores["value"] - scores["std"]).fillna(scores["low"])
+    scores["high"] = (scores["value"] + scores["std"]).fillna(scores["high"])
+    scaled = ~scores["metric"].isin(GEOMETRY)
+    scores.loc[scaled, ["value", "std", "low", "high"]] *= 100
+    scores["column"] = [_column(score) for score in scores.itertuples()]
+    return scores
 
 
-def _column(figure: Any) -> str:
-    if figure.metric in GEOMETRY:
-        return str(figure.metric).replace("_", " ")
-    if figure.metric != "spearman":
-        return f"{figure.task} {figure.metric}"
-    if figure.aggregation not in AGGREGATIONS:
-        return f"{figure.task} {figure.aggregation}"
-    return str(figure.task)
+def _column(score: Any) -> str:
+    if score.metric in GEOMETRY:
+        return str(score.metric).replace("_", " ")
+    if score.metric != "spearman":
+        return f"{score.task} {score.metric}"
+    if score.aggregation not in AGGREGATIONS:
+        return f"{score.task} {score.aggregation}"
+    return str(score.task)
 
 
-def mean_geometry(figures: pd.DataFrame) -> pd.DataFrame:
+def mean_geometry(scores: pd.DataFrame) -> pd.DataFrame:
     """Alignment, uniformity and mean cosine by label, the mean over the tasks; NaN if one is."""
-    geometry = figures[figures["metric"].isin(GEOMETRY)]
+    geometry = scores[scores["metric"].isin(GEOMETRY)]
     keys = ["label", "metric", "column"]
     means = geometry.groupby(keys, sort=False)["value"].agg(
         lambda values: values.mean(skipna=False)
@@ -126,43 +126,43 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
         frame: Rows of results.
     """
     tables = []
-    for split, figures in summarize(frame).groupby("split", sort=False):
-        geometry = mean_geometry(figures)
-        figures = figures[~figures["metric"].isin(GEOMETRY)]
-        aggregations = figures["aggregation"]
+    for split, scores in summarize(frame).groupby("split", sort=False):
+        geometry = mean_geometry(scores)
+        scores = scores[~scores["metric"].isin(GEOMETRY)]
+        aggregations = scores["aggregation"]
         known = aggregations.isin(AGGREGATIONS)
         names = "Spearman x 100 (" + aggregations.where(known, "each subset") + ")"
-        spearman = figures["metric"] == "spearman"
-        figures = figures.assign(table=names.where(spearman, _OTHERS))
-        one_task = figures["task"][spearman].nunique() == 1
+        spearman = scores["metric"] == "spearman"
+        scores = scores.assign(table=names.where(spearman, _OTHERS))
+        one_task = scores["task"][spearman].nunique() == 1
         geometry["table"] = _MAIN if one_task else _OTHERS
-        figures = pd.concat([figures, geometry], ignore_index=True)
-        for name, rows in figures.groupby("table", sort=False):
-            texts = [_cell(figure) for figure in rows.itertuples()]
+        scores = pd.concat([scores, geometry], ignore_index=True)
+        for name, rows in scores.groupby("table", sort=False):
+            texts = [_cell(score) for score in rows.itertuples()]
             cells = rows.assign(text=texts, bold=_best(rows))
             folded = name not in (_MAIN, _OTHERS)
             tables.append(make_table(f"{name}, {split} split", cells, folded=folded))
     return sorted(tables, key=attrgetter("folded"))
 
 
-def _cell(figure: Any) -> str:
-    if math.isfinite(figure.std):
-        return f"{figure.value:.2f}\n±{figure.std:.2f}"
-    if math.isfinite(figure.low):
-        return f"{figure.value:.2f}\n[{figure.low:.1f}, {figure.high:.1f}]"
-    return f"{figure.value:.2f}"
+def _cell(score: Any) -> str:
+    if math.isfinite(score.std):
+        return f"{score.value:.2f}\n±{score.std:.2f}"
+    if math.isfinite(score.low):
+        return f"{score.value:.2f}\n[{score.low:.1f}, {score.high:.1f}]"
+    return f"{score.value:.2f}"
 
 
-def _best(figures: pd.DataFrame) -> pd.Series:
-    """Whether each figure is the best of several in its column."""
-    signs = [_SIGNS.get(metric, 1.0) for metric in figures["metric"]]
-    rank = (figures["value"] * signs).round(2)
-    columns = rank.groupby(figures["column"])
+def _best(scores: pd.DataFrame) -> pd.Series:
+    """Whether each score is the best of several in its column."""
+    signs = [_SIGNS.get(metric, 1.0) for metric in scores["metric"]]
+    rank = (scores["value"] * signs).round(2)
+    columns = rank.groupby(scores["column"])
     return rank.eq(columns.transform("max")) & (columns.transform("count") > 1)
 
 
 def notes(frame: pd.DataFrame) -> list[str]:
-    """What all rows share, how to read the tables, and why figures are missing.
+    """What all rows share, how to read the tables, and why scores are missing.
 
     Args:
         frame: Rows of results.
@@ -184,7 +184,7 @@ def notes(frame: pd.DataFrame) -> list[str]:
         lines.append("*: learned from labelled pairs")
     if SAMPLE_TASK in set(frame["task"]):
         lines.append(
-            f"{SAMPLE_TASK} is generated text: its figures say nothing of real text"
+            f"{SAMPLE_TASK} is generated text: its scores say nothing of real text"
         )
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
     for (method, reason), rows in failed:

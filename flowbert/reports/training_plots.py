@@ -82,7 +82,8 @@ def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
         name, colour = _LOG_SOURCES[source]
         style = "-" if len(rows) > 30 else ".-"
         ax.plot(rows["step"], rows["value"], style, color=colour, label=name)
-    ax.locator_params(nbins=5)
+    ax.locator_params(axis="x", nbins=4, integer=True)  # a step is a whole number
+    ax.locator_params(axis="y", nbins=5)
     ax.set(xlabel="step")
 
 

@@ -137,7 +137,7 @@ def test_its_commands_run(
     )
     own: dict[str, Any] = {"max_length": 40, "prompt": "it says: "}
     with monkeypatch.context() as patch:
-        patch.setattr(cls_token, "SHARE", 0.05)
+        patch.setattr(cls_token, "CLS_SHARE", 0.05)
         if raw:
             patch.setattr("flowbert.experiments.advise.ADVISED_MAPS", ("raw",))
         advice = advise(corpus, EncoderOptions(**own), limit=100)
