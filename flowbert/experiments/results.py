@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 import torch
 
@@ -17,18 +16,14 @@ from flowbert.errors import UserError, choices
 from flowbert.experiments.columns import RESULT_COLUMNS, aggregation_of
 from flowbert.experiments.estimates import Estimates, difference_table, verdict
 from flowbert.experiments.intervals import estimate_rows, with_averages
-from flowbert.io import (
-    as_json,
-    digest,
-    load_tensors,
-    read_json,
-    save_tensors,
-    write_atomically,
-    write_json,
+from flowbert.experiments.result_files import (
+    read_results,
+    shared_settings,
+    write_results,
 )
+from flowbert.numbers import is_count
 from flowbert.tasks import AVERAGE, Record, Task, load_scoring
 
-_KIND = "arrays of results"
 _APART = ("encoder", "layers", "pooling", "corpus", "split")
 """Columns whose values are not averaged over."""
 
@@ -82,7 +77,7 @@ class Results:
     ) -> Self:
         """The results of records, see the class."""
         rows = (row for each in records for row in _rows(each))
-        config = {"config": _shared_settings(records)}
+        config = {"config": shared_settings(records)}
         return cls(rows, {**record, **config}, records, tasks, sentences)
 
     @cached_property
@@ -132,8 +127,13 @@ class Results:
             seed: Seed.
 
         Raises:
-            UserError: If the arrays of the experiments are not beside the file of results.
+            UserError: If the arrays of the experiments are not beside the file of results, or the
+                number of resamples is none.
         """
+        if not is_count(resamples, 0, math.inf):
+            raise UserError(
+                argument="resamples", received=resamples, expected="0 or more"
+            )
         missing = set(self.frame["experiment"]) - {"", *(r.key for r in self.records)}
         if missing:
             raise UserError(
@@ -236,53 +236,16 @@ class Results:
         return table.astype(float)
 
     def save(self, path: str | Path) -> None:
-        """Write the scores and settings, and beside them the table as .csv and the arrays.
+        """Write scores and settings, and beside them the table as .csv and the arrays.
 
         Args:
             path: File ending in .json.
         """
-        path = Path(path)
-        frame = self.frame.astype({"seed": "Int64"})
-        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        content = {"rows": rows, "record": self.record, "arrays": bool(self.records)}
-        content = as_json(content)
-        if self.records:
-            self._save_arrays(_arrays_of(path), digest(content))
-        write_json(path, content)
-        with write_atomically(path.with_suffix(".csv")) as temporary:
-            frame.to_csv(temporary, index=False)
-
-    def _save_arrays(self, path: Path, results: str) -> None:
-        """Write items, samples of vectors, and what tasks score with."""
-        tensors: dict[str, Any] = {}
-        tasks = [
-            dict(task.state() if isinstance(task, Task) else task)
-            for task in self._tasks
+        states = [
+            task.state() if isinstance(task, Task) else task for task in self._tasks
         ]
-        for number, state in enumerate(tasks):
-            for name in [name for name in state if isinstance(state[name], np.ndarray)]:
-                tensors[f"task {number} {name}"] = state.pop(name)
-        records = []
-        for number, record in enumerate(self.records):
-            tensors[f"items {number}"] = record.items
-            if record.sample is not None:
-                tensors[f"sample {number}"] = record.sample
-            entry = {
-                "key": record.key,
-                "columns": as_json(record.columns),
-                "task": record.settings["task"]["digest"],
-                "invalid_reason": record.invalid_reason,
-            }
-            records.append(entry)
-        save_tensors(
-            path,
-            _KIND,
-            tensors,
-            results=results,
-            tasks=as_json(tasks),
-            records=records,
-            sentences=self.sentences,
-            environment=as_json(self.records[0].environment),
+        write_results(
+            Path(path), self.frame, self.record, self.records, states, self.sentences
         )
 
     @classmethod
@@ -294,41 +257,7 @@ class Results:
         Raises:
             UserError: If a file is missing, damaged, holds something else, or is of other results.
         """
-        schema = {"rows": list, "record": dict, "arrays": (bool, False)}
-        content = read_json(path, schema)
-        own, rows = digest(content), content["rows"]
-        for number, row in enumerate(rows, start=1):
-            if not isinstance(row, dict) or set(row) != set(RESULT_COLUMNS):
-                raise UserError(
-                    f"{path}: row {number}: expected the columns {', '.join(RESULT_COLUMNS)}"
-                )
-            for name, kind in RESULT_COLUMNS.items():
-                if not isinstance(row[name], kind):
-                    raise UserError(f"{path}: row {number}: {name} is {row[name]!r}")
-                if kind == float | None and row[name] is None:
-                    row[name] = math.nan
-        verdicts = content["record"].get("verdicts", [])
-        if not isinstance(verdicts, list) or not all(
-            isinstance(line, str) for line in verdicts
-        ):
-            raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
-        arrays = _arrays_of(path)
-        if not content["arrays"] or not arrays.is_file():
-            return cls(rows, content["record"])
-        tensors, metadata = load_tensors(arrays, _KIND)
-        if metadata["results"] != own:
-            raise UserError(f"{arrays}: is of other results than {path}")
-        return cls(
-            rows,
-            content["record"],
-            list(_read_records(tensors, metadata, content)),
-            list(_read_tasks(tensors, metadata["tasks"])),
-            metadata["sentences"],
-        )
-
-
-def _arrays_of(path: str | Path) -> Path:
-    return Path(path).with_suffix(".safetensors")
+        return cls(**read_results(Path(path)))
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
@@ -344,95 +273,3 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         }
         for (metric, aggregation), value in record.scores.items()
     ]
-
-
-def _read_records(
-    tensors: Mapping[str, torch.Tensor],
-    metadata: Mapping[str, Any],
-    content: Mapping[str, Any],
-) -> Iterable[Record]:
-    """The records of a file, from its arrays, rows and settings."""
-    by_key = defaultdict(list)
-    for row in content["rows"]:
-        by_key[row["experiment"]].append(row)
-    shared = content["record"]["config"]
-    for number, entry in enumerate(metadata["records"]):
-        key, columns = entry["key"], entry["columns"]
-        own = [
-            row
-            for row in by_key[key]
-            if all(row[name] == value for name, value in columns.items())
-        ]
-        metrics = [(row["metric"], row["aggregation"]) for row in own]
-        scores = dict(zip(metrics, (row["value"] for row in own), strict=True))
-        reasons = dict(zip(metrics, (row["reason"] for row in own), strict=True))
-        yield Record(
-            tensors[f"items {number}"].numpy(),
-            scores,
-            {metric: why for metric, why in reasons.items() if why},
-            key=key,
-            columns=columns,
-            settings=_settings_of(key, entry["task"], shared),
-            environment=metadata["environment"],
-            invalid_reason=entry["invalid_reason"],
-            sample=tensors.get(f"sample {number}"),
-        )
-
-
-def _read_tasks(
-    tensors: Mapping[str, torch.Tensor], states: Sequence[Mapping[str, Any]]
-) -> Iterable[dict[str, Any]]:
-    """The states of tasks with their arrays."""
-    for number, state in enumerate(states):
-        prefix = f"task {number} "
-        arrays = {
-            name.removeprefix(prefix): tensor.numpy()
-            for name, tensor in tensors.items()
-            if name.startswith(prefix)
-        }
-        yield {**state, **arrays}
-
-
-def _shared_settings(records: Sequence[Record]) -> dict[str, Any]:
-    """The settings of all records; what they share stands once, by its digest."""
-    shared: dict[str, Any] = {
-        name: {} for name in ("encoders", "methods", "corpora", "tasks", "experiments")
-    }
-    for record in records:
-        settings = record.settings
-        task = settings["task"]
-        shared["tasks"][task["digest"]] = task
-        if "encoder" not in settings:  # no experiment, but in the same table
-            continue
-        encoder, method = digest(settings["encoder"]), settings["method"]
-        corpus = settings["corpus"]
-        shared["encoders"][encoder] = settings["encoder"]
-        shared["methods"][method["name"]] = method
-        if corpus is not None:
-            shared["corpora"][corpus["digest"]] = corpus
-        shared["experiments"][record.key] = {
-            "encoder": encoder,
-            "method": method["name"],
-            "corpus": None if corpus is None else corpus["digest"],
-            "labels": settings["labels"],
-            "seed": settings["seed"],
-            "task": task["digest"],
-        }
-    return shared
-
-
-def _settings_of(key: str, task: str, shared: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a record among those of all."""
-    settings = {"task": shared["tasks"][task]}
-    if key not in shared["experiments"]:
-        return settings
-    own = shared["experiments"][key]
-    corpus = own["corpus"]
-    return {
-        "encoder": shared["encoders"][own["encoder"]],
-        "method": shared["methods"][own["method"]],
-        "corpus": None if corpus is None else shared["corpora"][corpus],
-        "labels": own["labels"],
-        "seed": own["seed"],
-        **settings,
-    }

@@ -14,6 +14,7 @@ from experiments.small import WordSums
 from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
+from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.estimates import Estimates, joined, verdict
@@ -206,6 +207,8 @@ def test_a_method_that_fails_on_a_task_has_no_average() -> None:
 def test_no_resamples_no_intervals() -> None:
     task = STS(STSData("tiny", {"test": [subset("a", 30, 1)]}))
     results = results_of([task])
+    with pytest.raises(UserError, match="resamples: received -1; expected 0 or more"):
+        results.add_intervals(-1)
     results.add_intervals(0)
     assert results.frame[["low", "high"]].isna().all(axis=None)
     assert results.verdicts == []
