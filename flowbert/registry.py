@@ -116,7 +116,7 @@ class Registry(Generic[Registered]):
         if not is_import_path(name) or (self.base is None and _REFUSED.get()):
             raise UserError(argument=where, received=name, expected=choices(self, name))
         module, _, last = name.rpartition(".")
-        content = vars(_module(module, where))
+        content = vars(import_own(module, where))
         if last not in content:
             raise UserError(
                 f"received {name!r}; {module} has no {last}{nearest(content, last)}",
@@ -238,8 +238,12 @@ def imports_refused() -> Iterator[None]:
         _REFUSED.reset(token)
 
 
-def _module(name: str, where: str) -> Any:
-    """A module.
+def import_own(name: str, where: str) -> Any:
+    """Import a user's module.
+
+    Args:
+        name: Its full name.
+        where: Name of the argument, for messages.
 
     Raises:
         UserError: If it cannot be imported, or was not and imports are refused.

@@ -70,6 +70,24 @@ def test_a_saved_flow_has_its_coupling() -> None:
     assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
 
 
+def test_a_saved_part_is_imported_only_where_the_command_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run("coupling")
+    Path("text.txt").write_text("a dog runs\nthe cat sleeps\n", encoding="utf-8")
+    encode = ["encode", "--model", "run", "--input", "text.txt", "--output", "x.npy"]
+    for name in [name for name in sys.modules if name.startswith("examples")]:
+        del sys.modules[name]  # as in a new process
+    with pytest.raises(SystemExit):
+        main(encode)
+    assert "as a file imports no code" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*encode, "--import", "no_such_module"])
+    assert "--import: received a name in no_such_module" in capsys.readouterr().err
+    main([*encode, "--import", "examples.extend.coupling"])
+    assert np.load("x.npy").shape == (2, 128)
+
+
 def test_the_command_finds_modules_in_the_current_folder(tmp_path: Path) -> None:
     """As ``python -m`` does, where the installed command has the folder of its script."""
     script = tmp_path / "bin" / "start.py"

@@ -68,6 +68,7 @@ MACHINES = Exempt(
 ALL: Table = {
     "config": Exempt("other options; tests/test_cli.py runs every configuration"),
     "help": Exempt("tests/test_cli.py"),
+    "import": Exempt("code of a user's own; tests/test_extending.py"),
     "quiet": SHOWN,
     "print_config": Exempt("prints all options and stops; jsonargparse's own"),
 }

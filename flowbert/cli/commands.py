@@ -13,6 +13,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from flowbert.analysis import Analysis
 from flowbert.cli.lookup import METHOD_COMMANDS, CommandLine, option_names
 from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
+from flowbert.data.files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
@@ -21,6 +22,7 @@ from flowbert.experiments.reproduce import reproduction_text
 from flowbert.fitting.prepare import method_class
 from flowbert.methods import METHODS
 from flowbert.progress import show_progress
+from flowbert.registry import import_own
 from flowbert.reports import (
     analysis_text,
     content_of,
@@ -48,6 +50,8 @@ def run(command: str, line: CommandLine) -> None:
     parser = make_parser(command, function, line.method)
     config = parser.read(line.words)
     show_progress(not config.pop("quiet"))
+    for module in as_list(config.pop("import") or None, "import"):
+        import_own(module, "import")
     if command in METHOD_COMMANDS:
         _train(command, parser, config, function, line)
         return

@@ -15,6 +15,10 @@ CONFIG = (
 EXPLAIN = (
     "Print published rows (ids, beginnings or patterns) with their settings, and stop."
 )
+IMPORT = (
+    "Modules to import, separated by commas: those of your own classes that a saved model, a "
+    "checkpoint or a file of results names, as a file imports no code."
+)
 _ONLY_IN_PYTHON = re.compile(
     r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"
 )

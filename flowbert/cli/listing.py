@@ -95,7 +95,12 @@ def _kinds() -> dict[str, str]:
 
 def _known_names() -> dict[str, dict[str, Any]]:
     known = {
-        registry.kind: {name: _described(registry, name) for name in registry}
+        registry.kind: {
+            name: _described(registry, name)
+            for name in registry
+            # A module of a user's own may have registered further ones in this process.
+            if registry.find(name).__module__.startswith("flowbert.")
+        }
         for registry in (MAPS, *_registries().values())
     }
     plain: dict[str, Any] = {"options": [], "number": None}

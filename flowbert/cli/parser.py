@@ -10,7 +10,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 import jsonargparse
 from docstring_parser import parse as parse_docstring
 
-from flowbert.cli.help import CONFIG, EXPLAIN, HelpFormatter, add_help, plain_help
+from flowbert.cli.help import (
+    CONFIG,
+    EXPLAIN,
+    IMPORT,
+    HelpFormatter,
+    add_help,
+    plain_help,
+)
 from flowbert.cli.lookup import METHOD_COMMANDS
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
@@ -287,6 +294,7 @@ def make_parser(
         parser.add_argument("--explain", type=str, default=None, help=EXPLAIN)
     if command in METHOD_COMMANDS:
         _add_training(parser, method)
+    parser.add_argument("--import", type=str, default="", help=IMPORT)
     parser.add_argument("--quiet", action="store_true", help="Show no progress.")
     add_help(parser, with_trainer=command in METHOD_COMMANDS)
     return parser
