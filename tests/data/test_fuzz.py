@@ -204,7 +204,7 @@ def test_exported_models(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_results_checkpoints_and_kept_cells(run: Path, tmp_path: Path) -> None:
+def test_results_checkpoints_and_kept_records(run: Path, tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     options: dict[str, Any] = {"max_sentences": 128, "bootstrap": 0, "output": output}
     compare(methods="raw,zca", **options)
@@ -212,21 +212,24 @@ def test_results_checkpoints_and_kept_cells(run: Path, tmp_path: Path) -> None:
     def read(file: Path) -> None:
         if file.suffix == ".ckpt":
             read_checkpoint(file)
-        elif file == output:
-            Results.load(file)
+        elif file in (output, arrays):
+            Results.load(output)
         else:
             compare(methods="raw,zca", **options)
 
-    cells = sorted(output.with_suffix(".experiments").iterdir())
+    arrays = output.with_suffix(".safetensors")
+    kept = sorted(output.with_suffix(".experiments").iterdir())
     expected = [Results.load(output).frame["value"].tolist()]
 
     def checked(file: Path) -> None:
         read(file)
-        if file in cells:
+        if file in kept:
             again = Results.load(output).frame["value"].tolist()
             np.testing.assert_equal(again, expected[0])
 
-    try_files(checked, [*cells, output, run / "checkpoints" / "last.ckpt"], seed=3)
+    try_files(
+        checked, [*kept, output, arrays, run / "checkpoints" / "last.ckpt"], seed=3
+    )
 
 
 @pytest.mark.slow
