@@ -1,4 +1,4 @@
-"""Activation normalization with a data-dependent start."""
+"""Activation normalization with a data-dependent initialization."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ STD_FLOOR = 1e-6
 class ActNorm(Bijection):
     r"""Activation normalization: :math:`z = (x + b) e^{3 s}`, :math:`\log|\det| = 3 \sum_d s_d`.
 
-    The start makes one batch standard: b = -mean, :math:`3 s = -\log(\mathrm{std} + 10^{-6})`, with
-    the std of the population. In training mode that is the first batch; in eval mode a layer that
-    was not started is the identity. The buffer ``initialized`` is part of the state, so that a
-    loaded layer does not start again.
+    It is initialized so that the output of one batch has mean 0 and deviation 1: b = -mean,
+    :math:`3 s = -\log(\mathrm{std} + 10^{-6})`, with the std of the population. In training mode
+    that is the first batch; in eval mode a layer that was not initialized is the identity. The
+    buffer ``initialized`` is part of the state, so that a loaded layer is not initialized again.
 
     References:
         Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018).
@@ -51,7 +51,7 @@ class ActNorm(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shift, then scale."""
         if self.training and not self._is_initialized():
-            self._start(x)
+            self._initialize(x)
         exponent = LOGSCALE_FACTOR * self.log_scale
         return (x + self.bias) * exponent.exp(), exponent.sum().expand(x.shape[0])
 
@@ -72,7 +72,7 @@ class ActNorm(Bijection):
         return self._known_initialized
 
     @torch.no_grad()
-    def _start(self, x: Tensor) -> None:
+    def _initialize(self, x: Tensor) -> None:
         if x.shape[0] < 2 or not torch.isfinite(x).all():
             raise UserError(
                 f"actnorm: received a first batch of {x.shape[0]} row(s); "

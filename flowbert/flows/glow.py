@@ -35,9 +35,10 @@ class Glow(Bijection):
     r"""Glow on vectors: :math:`\log p(x) = \log N(z; 0, I) + \log|\det dz/dx|`.
 
     A level is ``depth`` steps of actnorm, mixing and coupling. After every level but the last, the
-    second half of the vector leaves as latent and the first half goes on; the latent is [what left
-    level 1, level 2, ..., what remains]. Of an odd size the first half has one more; a single
-    dimension has no coupling. The flow computes in its own precision, whatever autocast is active.
+    second half of the vector leaves as latent and the first half enters the next; the latent is
+    [what left level 1, level 2, ..., what remains]. Of an odd size the first half has one more; a
+    single dimension has no coupling. The flow computes in its own precision, whatever autocast is
+    active.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
@@ -135,7 +136,7 @@ class Glow(Bijection):
 
     @property
     def initialized(self) -> bool:
-        """Whether every actnorm has had its data-dependent start."""
+        """Whether every actnorm was initialized with data."""
         return all(bool(actnorm.initialized) for actnorm in self._actnorms())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -197,7 +198,7 @@ class Glow(Bijection):
 
     @torch.no_grad()
     def initialize(self, x: Tensor) -> None:
-        """Start every actnorm from one batch, whether it was started before or not.
+        """Initialize every actnorm with one batch, whether it was initialized before or not.
 
         Args:
             x: Embeddings, ``(N, D)``, N at least 2.
@@ -209,8 +210,8 @@ class Glow(Bijection):
         bad = int((~torch.isfinite(x)).any(1).sum())
         if len(x) < 2 or bad:
             raise UserError(
-                f"flow: received {len(x)} embedding(s) to start from, {bad} with NaN or infinity; "
-                "expected at least 2, all finite"
+                f"flow: received {len(x)} embedding(s) to initialize with, {bad} with NaN or "
+                "infinity; expected at least 2, all finite"
             )
         for actnorm in self._actnorms():
             actnorm.restart()

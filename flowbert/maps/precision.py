@@ -52,11 +52,11 @@ class Scale(NamedTuple):
 
     Args:
         plain: Ranges of the vectors.
-        unit: Ranges of the vectors at length 1; None in files of before.
+        unit: Ranges of the vectors at length 1.
     """
 
     plain: Ranges
-    unit: Ranges | None
+    unit: Ranges
 
     @classmethod
     def of(cls, rows: Floats) -> Self:
@@ -70,9 +70,8 @@ class Scale(NamedTuple):
             path: The file.
             of: Digest of the map's file.
         """
-        tensors = dict(self.plain._asdict())
-        if self.unit is not None:
-            tensors |= {f"unit_{name}": x for name, x in self.unit._asdict().items()}
+        tensors = self.plain._asdict()
+        tensors |= {f"unit_{name}": x for name, x in self.unit._asdict().items()}
         save_tensors(path, _KIND, tensors, of=of)
 
     @classmethod
@@ -86,10 +85,12 @@ class Scale(NamedTuple):
         if of is not None and metadata.get("of", of) != of:
             raise UserError(f"{path}: belongs to another map than the one beside it")
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        unit = None
-        if "unit_low" in arrays:
-            unit = Ranges(arrays["unit_low"], arrays["unit_high"])
-        return cls(Ranges(arrays["low"], arrays["high"]), unit)
+        if "unit_low" not in arrays:
+            raise UserError(
+                f"{path}: was written by another version; expected a new fit"
+            )
+        plain = Ranges(arrays["low"], arrays["high"])
+        return cls(plain, Ranges(arrays["unit_low"], arrays["unit_high"]))
 
 
 class Output(NamedTuple):
@@ -144,10 +145,9 @@ class Output(NamedTuple):
         if not self.normalize:
             return scale.plain.first(size)
         whole = len(scale.plain.low)
-        if scale.unit is None or (self.truncate_dim or whole) < whole:
-            what = "truncated and scaled" if scale.unit else "scaled"
+        if (self.truncate_dim or whole) < whole:
             raise UserError(
-                f"received {self.precision} for vectors that are {what} to length 1, "
+                f"received {self.precision} for vectors that are truncated and scaled to length 1, "
                 "of which the model has no ranges; expected float32, or vectors as they are",
                 argument="precision",
             )
