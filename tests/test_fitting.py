@@ -1,4 +1,4 @@
-"""Runs: prepared, trained, compared with their baselines, saved, and gone on with."""
+"""Runs: prepared, trained, compared with their baselines, saved, and resumed."""
 
 import json
 import os
@@ -166,7 +166,7 @@ def test_trained_encoders_are_compared_and_saved(
 
 
 def test_the_best_weights_are_compared(tmp_path: Path) -> None:
-    """Those of the best figure on the development split, not the last ones."""
+    """Those of the best score on the development split, not the last ones."""
     trainer = {**TRAINER, "callbacks": Spoil()}
     options = {**TEXT, "corpus": BUILTIN, "trainer": trainer}
     options["checkpoint"] = {"every_n_minutes": None}
@@ -480,7 +480,7 @@ def test_a_resumed_training_has_the_settings_of_the_first(
 def test_two_parts_of_each_method_are_the_whole(
     method: str, pairs: str, tmp_path: Path
 ) -> None:
-    """Ended by steps within an epoch of 6 (SimCSE and others), or 4 (flow), and gone on with."""
+    """Ended by steps within an epoch of 6 (SimCSE and others), or 4 (flow), and resumed."""
     options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
     options = {**options, "tasks": pairs}
     options["model"] = {

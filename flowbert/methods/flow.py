@@ -168,7 +168,7 @@ class FlowModule(FullPrecision, TrainingModule):
     test_step = validation_step
 
     def _split_name(self, number: int) -> str:
-        """Name of a validation loader in figures."""
+        """Name of a validation loader in metrics."""
         if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
             return LIKELIHOOD_SPLITS[number]
         return f"val_{number}" if number else "val"

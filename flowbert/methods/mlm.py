@@ -43,7 +43,7 @@ class MLMModule(TrainedModule):
         cosreg_weight: Weight :math:`\gamma` of the mean cosine over all pairs of word embeddings
             (paper: 1).
         head_only: Train the prediction layers above the network as it is, so that another run,
-            with the encoder that this one saves, goes on from both.
+            with the encoder that this one saves, starts from both.
         learning_rate: Peak learning rate of AdamW.
         warmup: Share of the steps in which the learning rate rises.
         **shared: Further arguments of :class:`TrainedModule`.
@@ -98,7 +98,7 @@ class MLMModule(TrainedModule):
         return weight
 
     def on_train_start(self) -> None:
-        """Say that the prediction layers start at random, unless a fit goes on."""
+        """Say that the prediction layers start at random, unless a fit resumes."""
         super().on_train_start()
         resumes = self.trainer.ckpt_path is not None
         if self.starts_at_random and not (self.hparams["head_only"] or resumes):
@@ -120,8 +120,8 @@ class MLMModule(TrainedModule):
         """Log loss and accuracy under fixed masks, weighted by the number of chosen tokens."""
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
         loss, accuracy, count = self._predict(batch, masks)
-        figures = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
-        self.log_dict(figures, on_epoch=True, batch_size=count)
+        metrics = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
+        self.log_dict(metrics, on_epoch=True, batch_size=count)
 
     test_step = validation_step
 

@@ -129,7 +129,7 @@ class SimCSEModule(TrainedModule):
             )
 
     def on_train_start(self) -> None:
-        """Say that prediction layers start at random, unless a fit goes on."""
+        """Say that prediction layers start at random, unless a fit resumes."""
         super().on_train_start()
         if self.starts_at_random and self.trainer.ckpt_path is None:
             warn_of_random_layers(self.encoder)

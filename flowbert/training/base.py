@@ -80,7 +80,7 @@ class TrainingModule(LightningModule):
     Attributes:
         invalid_reason: Why what was trained is undefined, in one line; None if it is not.
         run_settings: What else decides the training, such as the encoder, as JSON values by name;
-            written into checkpoints and compared when a fit goes on.
+            written into checkpoints and compared when a fit resumes.
         trainer_options: Arguments that the Trainer was made with, as far as they are known.
 
     Raises:
@@ -209,7 +209,7 @@ class TrainingModule(LightningModule):
             raise UserError(
                 f"received a training of {wanted} steps; expected {before} as in "
                 f"the checkpoint, as its schedule {self._schedule_text()} is over the whole "
-                "training (with a constant one and no warm-up it can go on for longer)",
+                "training (with a constant one and no warm-up it may be made longer)",
                 argument=f"trainer.{name}",
             )
 
@@ -221,7 +221,7 @@ class TrainingModule(LightningModule):
         ):
             raise UserError(
                 "received a checkpoint of the end of an epoch, from which Lightning "
-                "cannot go on with max_steps and accumulate_grad_batches; expected max_epochs, or "
+                "cannot resume with max_steps and accumulate_grad_batches; expected max_epochs, or "
                 "a checkpoint from within an epoch",
                 argument="ckpt_path",
             )
@@ -247,10 +247,10 @@ class TrainingModule(LightningModule):
             }
 
     def _mark_end_of_epoch(self, checkpoint: dict[str, Any]) -> None:
-        """Say plainly whether an epoch that has ended left batches, so that a fit goes on exactly.
+        """Say plainly whether an epoch that has ended left batches, so that a fit resumes exactly.
 
-        Lightning counts an epoch that ``max_steps`` ends as one that was trained: a run that goes
-        on would leave its other batches out. And with ``max_steps`` it goes on from the end of a
+        Lightning counts an epoch that ``max_steps`` ends as one that was trained: a resumed
+        run would leave its other batches out. And with ``max_steps`` it resumes from the end of a
         whole epoch as if that were not over: a step less is done in the end.
         """
         loops = checkpoint["loops"]["fit_loop"]
@@ -278,8 +278,8 @@ class TrainingModule(LightningModule):
         """Restore these.
 
         Raises:
-            UserError: If the checkpoint is one of another module or training, or a fit cannot go on
-                exactly.
+            UserError: If the checkpoint is one of another module or training, or a fit cannot
+                resume exactly.
         """
         expected, received = type(self).__name__, checkpoint.get("module")
         if received != expected:
@@ -312,7 +312,7 @@ class TrainingModule(LightningModule):
         # Lightning 2.6 counts one epoch too few after a resume from the last batch of an epoch.
         if checkpoint["from_last_batch"] and self.trainer.max_steps == -1:
             raise UserError(
-                "received a checkpoint of a run that had gone on from the last batch of "
+                "received a checkpoint of a run that had resumed from the last batch of "
                 "an epoch, which Lightning cannot resume again; expected an earlier checkpoint",
                 argument="ckpt_path",
             )

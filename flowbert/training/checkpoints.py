@@ -1,4 +1,4 @@
-"""Checkpoints from which a run goes on as if it had never stopped."""
+"""Checkpoints from which a run resumes as if it had never stopped."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -81,13 +81,13 @@ class _WithinEpochs(ModelCheckpoint):
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """A ModelCheckpoint of the best figure so far, which a run that goes on remembers.
+    """A ModelCheckpoint of the best score so far, which a resumed run remembers.
 
-    Lightning forgets the figure in another folder: the next one, worse or not, would be the best.
+    Lightning forgets the score in another folder: the next one, worse or not, would be the best.
     """
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best figure and where its weights are."""
+        """Restore the best score and where its weights are."""
         super().load_state_dict({**state_dict, "dirpath": self.dirpath})
 
     def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
@@ -104,7 +104,7 @@ class BestCheckpoint(ModelCheckpoint):
             )
 
     def best_weights(self, step: int) -> dict[str, Any] | None:
-        """Weights of the best figure of a training that ended at a step; None without any.
+        """Weights of the best score of a training that ended at a step; None without any.
 
         Raises:
             UserError: If the file was written later: by another run, or by this one before it went
@@ -130,11 +130,11 @@ def checkpoint_callbacks(
     every_n_steps: int | None = None,
     every_n_minutes: float | None = 10.0,
 ) -> list[ModelCheckpoint]:
-    """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` by a logged figure.
+    """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` by a logged score.
 
     Args:
         folder: Where to write.
-        monitor: Name of the figure, looked at after each validation; None for no ``best.ckpt``.
+        monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
         mode: ``max`` or ``min``.
         every_n_steps: Write ``last.ckpt`` after so many optimizer steps, too.
         every_n_minutes: And after so many minutes; None for the ends of epochs alone.

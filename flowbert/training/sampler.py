@@ -29,7 +29,7 @@ class BatchSampler(DistributedSampler[Any]):
     fewer examples than a batch are one batch.
 
     The batches of all epochs form one sequence; an iteration yields the next ``len(self)`` of it.
-    A run that is resumed goes on with the batch after the last one, however Lightning counts.
+    A resumed run takes the batch after the last one, however Lightning counts.
 
     A batch of W processes is that of one process with ``W * batch_size``; process r takes every
     W-th example of it.
@@ -137,7 +137,7 @@ class BatchLoader(DataLoader[Any]):
 def same_for_all(
     dataset: Any, batch_size: int | None, **options: Any
 ) -> DataLoader[Any]:
-    """Batches of a dataset in order; every process has all of them, as figures need no exchange.
+    """Batches of a dataset in order; every process has all of them, as scores need no exchange.
 
     Args:
         dataset: The rows, or whole batches.
@@ -151,7 +151,7 @@ def same_for_all(
 
 
 class BatchDataModule(LightningDataModule):
-    """Base of the data modules: training batches that a resumed run goes on with.
+    """Base of the data modules: training batches that a resumed run continues.
 
     Args:
         batch_size: Examples of a batch on one process.

@@ -27,7 +27,7 @@ _HARMLESS = (
     ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13
     ".*number of training batches .* is smaller than the logging interval.*",  # short runs
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
-    ".*Experiment logs directory .* exists and is not empty.*",  # earlier figures moved aside
+    ".*Experiment logs directory .* exists and is not empty.*",  # earlier metrics moved aside
     ".*Checkpoint directory .* exists and is not empty.*",  # a run that is resumed
 )
 
@@ -164,7 +164,7 @@ def quiet_lightning(errors: bool = True) -> Iterator[None]:
     """Hide Lightning's notices that are harmless, and leave nothing of it behind.
 
     After Ctrl-C Lightning ignores further ones for ever and ends the process with code 1: here the
-    handler is restored, and the KeyboardInterrupt goes on.
+    handler is restored, and the KeyboardInterrupt is raised again.
 
     Args:
         errors: Whether Lightning's configuration errors become UserErrors.

@@ -1,4 +1,4 @@
-"""What decides a training, in words: written into its checkpoints, compared when it goes on."""
+"""What decides a training, in words: written into its checkpoints, compared when it resumes."""
 
 import inspect
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from flowbert.encoders import check_same_encoder
 from flowbert.errors import UserError
 from flowbert.io import digest_tensors
 
-_LENGTH = "how long it goes on; a schedule over the run is compared by its steps"
+_LENGTH = "how long it takes; a schedule over the run is compared by its steps"
 _PLACE = "where; the number of processes is compared"
 _SHOWN = "what is shown, logged and written"
 _VALIDATES = "validation changes no weight and draws no number that training uses"

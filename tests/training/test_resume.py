@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint ends like one that never stopped, to the last bit."""
+"""A run that resumes from a checkpoint ends like one that never stopped, to the last bit."""
 
 from datetime import timedelta
 from pathlib import Path

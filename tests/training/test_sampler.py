@@ -1,4 +1,4 @@
-"""Batches of similar length: what is in them, on several processes, and how a run goes on."""
+"""Batches of similar length: what is in them, on several processes, and how a run resumes."""
 
 import numpy as np
 import pytest
