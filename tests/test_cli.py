@@ -88,7 +88,7 @@ MISTAKES = [
         "fit --run_dir stopped",
         [
             "--run_dir: stopped holds checkpoints, metrics-1.csv of another run",
-            "--ckpt_path stopped/checkpoints/last.ckpt",
+            "or the ckpt_path last to resume that run",
         ],
     ),
     ("fit --method zca --run_dir stopped", ["stopped holds", "another folder"]),

@@ -103,7 +103,7 @@ def _run(command: str, line: CommandLine) -> None:
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:
     """The message of an error, with the option in place of its argument."""
-    message = str(error).replace(" ckpt_path=", " --ckpt_path ")
+    message = str(error)
     argument = error.argument
     if argument is None:
         return message

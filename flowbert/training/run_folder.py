@@ -162,7 +162,7 @@ class RunFolder:
         message = f"{self.path} holds {', '.join(found)} of another run; expected another folder"
         last = self.path / "checkpoints" / "last.ckpt"
         if resumable and last.is_file():
-            message += f", or ckpt_path={last} to resume that run"
+            message += ", or the ckpt_path last to resume that run"
         raise UserError(message, argument="run_dir")
 
 
