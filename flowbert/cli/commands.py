@@ -142,7 +142,7 @@ def _what_is_kept(command: str, folder: Path) -> str:
     """After Ctrl-C: what is on the disk, and how to resume."""
     last = folder / "checkpoints" / "last.ckpt"
     if command != "fit" or not last.is_file():
-        return "no checkpoint was written; the same command with another run_dir begins anew"
+        return "no checkpoint was written; the same command with another run_dir starts again"
     options = {
         "--config": folder / "config.yaml",
         "--run_dir": folder,
