@@ -55,6 +55,7 @@ def gaussianity(z: Array) -> dict[str, float]:
         distribution with D degrees of freedom.
 
     Example:
+        >>> import torch
         >>> z = torch.randn(20_000, 3, generator=torch.Generator().manual_seed(0))
         >>> gaussianity(z)["norm_distance"] < 0.02 < gaussianity(z**3)["norm_distance"]
         True

@@ -29,6 +29,7 @@ def hubness(x: Array, k: int = 10) -> float:
         one without direction.
 
     Example:
+        >>> import torch
         >>> ring = torch.eye(5) + 0.5 * torch.roll(torch.eye(5), 1, 0)
         >>> hubness(ring, k=2)
         0.0
