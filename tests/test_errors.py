@@ -36,7 +36,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=str)
+@pytest.mark.parametrize("error", ERRORS, ids=["text", "argument", "value", "warning"])
 def test_errors_pass_between_processes(error: Exception) -> None:
     for other in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(other) is type(error)
