@@ -49,5 +49,5 @@ class FlowOptions(GlowOptions):
     warmup: float = 0.0
 
     def training(self) -> dict[str, Any]:
-        """These options by name, the arguments of :class:`flowbert.FlowModule`."""
+        """These options by name, the arguments of :class:`flowbert.methods.FlowModule`."""
         return {field.name: getattr(self, field.name) for field in fields(FlowOptions)}
