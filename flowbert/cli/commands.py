@@ -76,7 +76,8 @@ def _print(command: str, returned: Any, output: str | None) -> None:
     if isinstance(returned, Results):
         print_results(returned)
     elif command == "analyze":
-        print(analysis_text(returned))
+        if text := analysis_text(returned):
+            print(text)
     elif command == "reproduce":
         print(reproduction_text(returned))
     elif command == "advise":

@@ -222,11 +222,14 @@ def _setting(setting: Mapping[str, Any]) -> str:
         "sentences": "{} sentences measured",
         "map": "drawn in two dimensions by {}",
     }
-    return ", ".join(
-        texts.get(name, f"{name} {{}}").format(
-            str(value).upper() if name == "map" else value
-        )
+    shown = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value
         for name, value in setting.items()
+    }
+    if "map" in shown:
+        shown["map"] = str(shown["map"]).upper()
+    return ", ".join(
+        texts.get(name, f"{name} {{}}").format(value) for name, value in shown.items()
     )
 
 

@@ -39,7 +39,9 @@ def test_it_is_on_the_page_beside_the_others(
     assert frames[NAME]["share"][0] == pytest.approx(
         frames["spectra"]["share"][:2].sum()
     )
-    assert f'id="{NAME}"' in output.with_suffix(".html").read_text(encoding="utf-8")
+    page = output.with_suffix(".html").read_text(encoding="utf-8")
+    assert f'id="{NAME}"' in page
+    assert f"measures spectra, isotropy, {measure}:count=2" in page
     data = output.with_suffix(".figures") / f"{NAME}.csv"
     pd.testing.assert_frame_equal(pd.read_csv(data), frames[NAME], check_dtype=False)
     setting = json.loads(output.read_text(encoding="utf-8"))["setting"]
