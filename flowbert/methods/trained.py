@@ -44,7 +44,10 @@ class EncoderMethod(Method):
         ]
         if "corpus" not in used:
             others.append("column")
-        return {**super().unused(options), where: tuple(others)}
+        unused = super().unused(options)
+        # Both may be of one place, such as a method.
+        unused[where] = (*unused.get(where, ()), *others)
+        return unused
 
     def open(self) -> None:
         """Make the examples, and load the encoder to train beside the one that it starts from."""
