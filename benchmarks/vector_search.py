@@ -149,7 +149,7 @@ def main() -> None:
             f"| map | dimensions | index | recall@{K} | as exact and full | MB | ms |"
         )
         print("|---|---:|---|---:|---:|---:|---:|")
-        embedded = cache.embed(encoder, documents), cache.embed(encoder, queries)
+        embedded = cache.rows(encoder, documents)[:], cache.rows(encoder, queries)[:]
         for line in lines(*embedded, relevant, options.sizes):
             print(line, flush=True)
         print()

@@ -2,14 +2,13 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     EncoderOptions,
@@ -17,13 +16,12 @@ from flowbert.encoders import (
     choose_device,
     open_encoder,
 )
+from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.progress import bar
 from flowbert.vectors import Vectors, as_vectors, check_output, write_vectors
-
-_BLOCK = 8192
 
 
 def encode(
@@ -116,18 +114,20 @@ def encode(
                 f"that {model} was fitted on",
                 argument="vectors",
             )
-        embed: Callable[[Any], Any] = fitted.transform
+        blocks = map(fitted.transform, _shown(rows.blocks(), len(rows)))
     else:
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
         fitted = _open_model(model, method, encoder, device)
-        embed = fitted.embed
         if devices > 1:
             from flowbert.training.prediction import predict_vectors  # slow to import
 
             kind = torch.device(device).type
             return predict_vectors(fitted, texts, str(output), kind, devices)
-    finished = Output(precision=precision).finish(_blocks(rows, embed), fitted.scale)
+        starts = range(0, len(texts), BLOCK_SENTENCES)
+        parts = (texts[start : start + BLOCK_SENTENCES] for start in starts)
+        blocks = map(fitted.embed, _shown(parts, len(texts)))
+    finished = Output(precision=precision).finish(blocks, fitted.scale)
     if output is None:
         result = np.concatenate(list(finished))
         return result[0] if isinstance(sentences, str) else result
@@ -173,10 +173,9 @@ def _open_model(
     return fitted
 
 
-def _blocks(rows: Any, embed: Callable[[Any], Floats]) -> Iterator[Floats]:
-    """Vectors of sentences, or of other vectors, block by block."""
-    with bar(desc="Encoding", total=len(rows), unit="rows") as progress:
-        for start in range(0, len(rows), _BLOCK):
-            block = rows[start : start + _BLOCK]
-            yield embed(block)
+def _shown(blocks: Iterable[Any], total: int) -> Iterator[Any]:
+    """Blocks of sentences or vectors, with a progress bar over what was done with them."""
+    with bar(desc="Encoding", total=total, unit="rows") as progress:
+        for block in blocks:
+            yield block
             progress.update(len(block))

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -12,11 +11,10 @@ import torch
 from tqdm.auto import tqdm
 
 from flowbert.encoders import (
-    SentenceEncoder,
     as_sentences,
     check_same_encoder,
+    digests_reused,
     load_encoder,
-    unchanged,
 )
 from flowbert.encoders.files import (
     SETTINGS_FILE,
@@ -25,7 +23,7 @@ from flowbert.encoders.files import (
     locate,
     save_token_weights,
 )
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.errors import UserError, choices
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest, digest_file, read_json, write_json
 from flowbert.maps import Map, Output, Scale, as_map, load_map, save_map
@@ -79,7 +77,7 @@ class Model:
 
         Args:
             sentences: One sentence or several.
-            batch_size: Sentences that are encoded at once; None for 16384.
+            batch_size: Sentences that are encoded at once; None for 4096.
             show_progress_bar: Show a bar.
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.
@@ -114,17 +112,7 @@ class Model:
         return int(self.transform(np.zeros((1, size))).shape[1])
 
     def embed(self, sentences: Sequence[str]) -> Any:
-        """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`.
-
-        Sentences that are longer than the encoder reads give a warning.
-        """
-        if isinstance(self.encoder, SentenceEncoder) and self.encoder.cuts(sentences):
-            length = self.encoder.max_length
-            warnings.warn(
-                f"sentences: some are longer than max_length, and are cut after {length} tokens",
-                FlowbertWarning,
-                stacklevel=2,
-            )
+        """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`."""
         return self.transform(self.encoder.encode(sentences))
 
     def transform(self, rows: Any) -> Any:
@@ -150,7 +138,7 @@ class Model:
         Args:
             path: A run folder, its folder ``model``, an encoder, or the hub name of one of these.
             method: The map, ``raw`` for none; None for the flow, or the only map.
-            encoder: Where the encoder lies now, if it has moved.
+            encoder: New path of the encoder, if it was moved.
 
         Raises:
             UserError: If there is no such model or map, a file is damaged, or the encoder is
@@ -201,7 +189,7 @@ def save_models(
         ValueError: If the models have different encoders.
     """
     folder = Path(folder)
-    with unchanged():
+    with digests_reused():
         contents = [_encoder_content(model.encoder) for model in models]
     content = contents[0]
     identity = content["identity"]

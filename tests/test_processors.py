@@ -44,7 +44,7 @@ pytestmark = [
 def write_before(folder: Path) -> None:
     """Write what travels: cached vectors, a map, pairs to compare on, rows, a checkpoint."""
     encoder = SentenceEncoder()
-    vectors = EmbeddingCache(folder / "cache").embed(encoder, SENTENCES)
+    vectors = EmbeddingCache(folder / "cache").rows(encoder, SENTENCES)[:]
     np.save(folder / "vectors.npy", vectors)
     save_map(Whitening().fit(vectors), folder / "map.safetensors")
     lines = ["sentence1\tsentence2\tscore"]
@@ -93,7 +93,7 @@ def exact(folder: Path) -> dict[str, Tensor]:
         ),
         "files": torch.tensor([ord(letter) for text in texts for letter in text]),
         "cached": torch.from_numpy(
-            EmbeddingCache(folder / "cache").embed(SentenceEncoder(), SENTENCES)
+            EmbeddingCache(folder / "cache").rows(SentenceEncoder(), SENTENCES)[:]
         ),
         "results": torch.tensor(results.frame["value"].tolist()),
     }

@@ -54,8 +54,8 @@ def cls_is_informative(
     weights = resample_weights(len(sentences), resamples=0)
     distances = []
     for variant in variants:
-        x = torch.from_numpy(cache.embed(variant, sentences))
-        y = torch.from_numpy(cache.embed(variant, views))
+        x = torch.from_numpy(cache.rows(variant, sentences)[:])
+        y = torch.from_numpy(cache.rows(variant, views)[:])
         fitted = Whitening(shrinkage=CLS_SHRINKAGE).fit(x)
         statistics = cosine_statistics(fitted.transform(x), fitted.transform(y))
         distances.append(float(discriminability(statistics, weights)[0]))

@@ -4,7 +4,7 @@ from flowbert.encoders.base import (
     Encoder,
     as_sentences,
     check_same_encoder,
-    unchanged,
+    digests_reused,
 )
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
@@ -35,9 +35,9 @@ __all__ = [
     "as_sentences",
     "check_same_encoder",
     "choose_device",
+    "digests_reused",
     "is_sentence_transformer",
     "load_encoder",
     "open_encoder",
     "open_encoders",
-    "unchanged",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.base import read_once
+from flowbert.encoders.base import reuse_digest
 from flowbert.encoders.files import EncoderFiles, check_digests, in_dtype, loading
 from flowbert.encoders.settings import changed_settings, config_values, constants
 from flowbert.errors import UserError, choices
@@ -170,7 +170,7 @@ class Backbone(nn.Module):
         Digests of weights, configuration and tokenizer, and ``changed`` where settings of modules
         are not those that the configuration says.
         """
-        return dict(read_once(self, self._read_digests))
+        return dict(reuse_digest(self, self._read_digests))
 
     def _read_digests(self) -> dict[str, str]:
         digests = {

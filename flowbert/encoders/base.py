@@ -16,8 +16,8 @@ BLOCK_SENTENCES = 4096
 More pad less, as batches are of similar length; an interruption loses at most so many.
 """
 
-_found: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
-    "found", default=None
+_digests: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
+    "digests", default=None
 )
 
 # What a digest in an identity is made from.
@@ -56,21 +56,21 @@ class Encoder(Protocol):
 
 
 @contextmanager
-def unchanged() -> Iterator[None]:
-    """Read every encoder once for all identities that are asked for inside of the block."""
-    if _found.get() is not None:
+def digests_reused() -> Iterator[None]:
+    """Compute the digests of an encoder once inside of the block, in which it does not change."""
+    if _digests.get() is not None:
         yield
         return
-    token = _found.set({})
+    token = _digests.set({})
     try:
         yield
     finally:
-        _found.reset(token)
+        _digests.reset(token)
 
 
-def read_once(owner: object, compute: Callable[[], T]) -> T:
-    """What is computed from an owner, once inside of :func:`unchanged` and else every time."""
-    found = _found.get()
+def reuse_digest(owner: object, compute: Callable[[], T]) -> T:
+    """What is computed of an object, once inside of :func:`digests_reused` and else every time."""
+    found = _digests.get()
     if found is None:
         return compute()
     if id(owner) not in found:

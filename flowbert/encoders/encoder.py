@@ -1,5 +1,6 @@
 """Sentences to vectors through a transformers network: layers averaged, tokens pooled."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_lay
 from flowbert.encoders.pooling import NetworkPooling, Pooling, make_pooling
 from flowbert.encoders.readout import Readout, TokenFeatures
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest_tensors
 from flowbert.threads import in_threads
@@ -230,20 +231,19 @@ class SentenceEncoder(nn.Module):
         """Number of tokens of each sentence, special ones included, after truncation."""
         return [len(row["input_ids"]) for row in self.tokens(sentences)]
 
-    def cuts(self, sentences: Sequence[str]) -> bool:
-        """Whether any of the sentences is longer than ``max_length``."""
-        tokenizer = self.backbone.tokenizer
+    def _warn_of_cut(self, sentences: Sequence[str]) -> None:
+        """Warn if one of these sentences is longer than :attr:`max_length`."""
         for sentence in sentences:
             text = self.prompt + sentence
-            # A token has a byte at least.
-            if (
-                len(text.encode()) + tokenizer.num_special_tokens_to_add()
-                > self.max_length
-            ):
-                ids = tokenizer(text, truncation=False, verbose=False)["input_ids"]
-                if len(ids) > self.max_length:
-                    return True
-        return False
+            whole = self.backbone.tokenizer(text, truncation=False, verbose=False)
+            if len(whole["input_ids"]) > self.max_length:
+                warnings.warn(
+                    "sentences: some are longer than max_length, and are cut after "
+                    f"{self.max_length} tokens",
+                    FlowbertWarning,
+                    stacklevel=2,
+                )
+                return
 
     def tokens(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included, after truncation.
@@ -320,7 +320,8 @@ class SentenceEncoder(nn.Module):
                 elsewhere.
 
         Returns:
-            Shape ``(N, D)``, float32, in the order of the sentences.
+            Shape ``(N, D)``, float32, in the order of the sentences. A warning tells that some were
+            cut.
 
         Raises:
             UserError: If a vector is not finite (float16 overflows), or a sentence has no tokens.
@@ -357,6 +358,8 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_CPU if on_cpu else BATCH_TOKENS_ACCELERATOR
         rows = list(self.tokens(sentences))
         lengths = [len(row["input_ids"]) for row in rows]
+        full = [i for i, length in enumerate(lengths) if length == self.max_length]
+        self._warn_of_cut([sentences[i] for i in full])
         plan = plan_batches(lengths, sentences, batch_tokens)
         result = np.empty((len(readouts), len(sentences), self.dim), dtype=np.float32)
 

@@ -263,7 +263,7 @@ def _judge(
     for layers in bar(ADVISED_LAYERS, "Fitting", unit="layers"):
         mean, even, odd = (variants[layers, pooling] for pooling in _VIEW_POOLINGS)
         parts = [(mean, sentences), (mean, views), (even, sentences), (odd, sentences)]
-        rows = [torch.from_numpy(cache.embed(*part)) for part in parts]
+        rows = [torch.from_numpy(cache.rows(*part)[:]) for part in parts]
         for method in ADVISED_MAPS:
             with warnings.catch_warnings():
                 # A candidate is no choice yet.

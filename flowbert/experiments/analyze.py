@@ -181,7 +181,9 @@ def analyze(
             raise UserError(f"{name}: {record.invalid_reason}", argument="methods")
         if record.sample is not None and isinstance(record.map, Flow):
             flows[name] = record.map.flow_
-    x, y = (torch.from_numpy(cache.embed(opened, part)) for part in (fitting, measured))
+    x, y = (
+        torch.from_numpy(cache.rows(opened, part)[:]) for part in (fitting, measured)
+    )
     analysis = analyze_results(
         results,
         setting=opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)},

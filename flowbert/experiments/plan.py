@@ -8,7 +8,7 @@ from typing import Any
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
-from flowbert.encoders import Encoder, unchanged
+from flowbert.encoders import Encoder, digests_reused
 from flowbert.errors import UserError
 from flowbert.experiments.candidates import Candidate
 from flowbert.io import digest
@@ -116,7 +116,7 @@ def draw_samples(
     }
 
 
-@unchanged()
+@digests_reused()
 def plan_experiments(
     encoders: Sequence[Encoder],
     candidates: Sequence[Candidate],

@@ -224,7 +224,7 @@ class _Encoded:
     def task(self, task: Task) -> Tensor:
         """Vectors of the sentences of a task, ``(M, D)``."""
         if task not in self._tasks:
-            vectors = self._cache.embed(self.encoder, task.sentences)
+            vectors = self._cache.rows(self.encoder, task.sentences)[:]
             self._tasks[task] = torch.from_numpy(vectors)
         return self._tasks[task]
 
@@ -233,7 +233,7 @@ class _Encoded:
         if not labels:
             return None
         return embed_labels(
-            lambda texts: self._cache.embed(self.encoder, texts), labels
+            lambda texts: self._cache.rows(self.encoder, texts)[:], labels
         )
 
 

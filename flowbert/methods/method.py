@@ -130,7 +130,7 @@ class Method(ABC):
 
     def embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings before the training, ``(N, D)``."""
-        return self.cache.embed(self.encoder, sentences)
+        return self.cache.rows(self.encoder, sentences)[:]
 
     def load_corpus(self) -> Corpus:
         """The corpus of the options."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import Floats, Indices
-from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, unchanged
+from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, digests_reused
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest
@@ -47,7 +47,7 @@ class EmbeddingCache:
     Example:
         >>> from flowbert.encoders import SentenceEncoder
         >>> cache = EmbeddingCache(folder=False)
-        >>> cache.embed(SentenceEncoder("builtin-sample"), ["a dog", "a cat", "a dog"]).shape
+        >>> cache.rows(SentenceEncoder("builtin-sample"), ["a dog", "a cat", "a dog"])[:].shape
         (3, 128)
     """
 
@@ -89,20 +89,16 @@ class EmbeddingCache:
                     _encode_missing(parts, texts, keys, self.folder)
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
-        """Vectors of sentences that are read when they are indexed; missing ones are encoded."""
+        """Vectors of sentences, ``(N, D)``, read when asked for; missing ones are encoded."""
         found = self._find_stores([encoder])
         self._fill(found, sentences)
         keys = _keys(sentences)
         return CachedVectors([(store, store.find(keys)) for _, store in found])
 
-    def embed(self, encoder: Encoder, sentences: Sequence[str]) -> Floats:
-        """Vectors of sentences, ``(N, D)``, float32; missing ones are encoded."""
-        return self.rows(encoder, sentences)[:]
-
     def _find_stores(self, encoders: Sequence[Encoder]) -> list[tuple[Encoder, Store]]:
         """The parts of encoders with the stores of their vectors, by what they are now."""
         found = []
-        with unchanged(), self._writing():
+        with digests_reused(), self._writing():
             for encoder in encoders:
                 for part in _parts(encoder):
                     found.append((part, self._store(part)))

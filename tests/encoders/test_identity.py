@@ -22,8 +22,8 @@ from encoders.tiny import (
 from flowbert.encoders import (
     SentenceEncoder,
     WordVectors,
+    digests_reused,
     load_encoder,
-    unchanged,
 )
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import changed_settings
@@ -202,13 +202,13 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
     assert encoder.identity != identity
     for cache in (shared, EmbeddingCache(store), memory):
         np.testing.assert_allclose(
-            cache.embed(encoder, TEXTS), direct, rtol=0, atol=TOLERANCE
+            cache.rows(encoder, TEXTS)[:], direct, rtol=0, atol=TOLERANCE
         )
     fresh = SentenceEncoder(folder)
     assert fresh.identity == identity
     for cache in (EmbeddingCache(store), memory):
         np.testing.assert_allclose(
-            cache.embed(fresh, TEXTS), plain, rtol=0, atol=TOLERANCE
+            cache.rows(fresh, TEXTS)[:], plain, rtol=0, atol=TOLERANCE
         )
 
 
@@ -219,7 +219,7 @@ def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
             continue  # not in all versions
         encoder = SentenceEncoder(folder)
         change(encoder)
-        vectors = EmbeddingCache(tmp_path).embed(encoder, TEXTS)
+        vectors = EmbeddingCache(tmp_path).rows(encoder, TEXTS)[:]
         np.testing.assert_allclose(
             vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE
         )
@@ -230,7 +230,7 @@ def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> N
         averaged = SentenceEncoder(folder).variant(layers=(1, 3), by_layer=True)
         EmbeddingCache(tmp_path).fill([averaged], TEXTS)
         change(averaged)
-        vectors = EmbeddingCache(tmp_path).embed(averaged, TEXTS)
+        vectors = EmbeddingCache(tmp_path).rows(averaged, TEXTS)[:]
         np.testing.assert_allclose(
             vectors, averaged.encode(TEXTS), rtol=0, atol=TOLERANCE
         )
@@ -264,14 +264,14 @@ def test_changed_word_vectors(change: Callable[[Any], None], tmp_path: Path) -> 
     texts = ["cat dog dog", "cat", "dog"]
     cache = EmbeddingCache(tmp_path / "store")
     encoder = WordVectors(path)
-    plain = cache.embed(encoder, texts)
+    plain = cache.rows(encoder, texts)[:]
     change(encoder)
-    with pytest.warns() if change is other_words else unchanged():
+    with pytest.warns() if change is other_words else digests_reused():
         direct = encoder.encode(texts)
         assert far(direct, plain)
-        np.testing.assert_array_equal(cache.embed(encoder, texts), direct)
+        np.testing.assert_array_equal(cache.rows(encoder, texts)[:], direct)
     fresh = WordVectors(path)
-    np.testing.assert_array_equal(cache.embed(fresh, texts), plain)
+    np.testing.assert_array_equal(cache.rows(fresh, texts)[:], plain)
 
 
 def dense_in_place(encoder: Any) -> None:
@@ -299,15 +299,15 @@ def test_a_changed_folder_of_sentence_transformers(
     add_modules(folder, pooling, dense)
     cache = EmbeddingCache(tmp_path / "store")
     encoder = load_encoder(folder)
-    plain = cache.embed(encoder, SENTENCES)
+    plain = cache.rows(encoder, SENTENCES)[:]
     assert load_encoder(folder).identity == encoder.identity
     change(encoder)
     direct = encoder.encode(SENTENCES)
     assert far(direct, plain)
     np.testing.assert_allclose(
-        cache.embed(encoder, SENTENCES), direct, rtol=0, atol=TOLERANCE
+        cache.rows(encoder, SENTENCES)[:], direct, rtol=0, atol=TOLERANCE
     )
-    fresh = EmbeddingCache(tmp_path / "store").embed(load_encoder(folder), SENTENCES)
+    fresh = EmbeddingCache(tmp_path / "store").rows(load_encoder(folder), SENTENCES)[:]
     np.testing.assert_allclose(fresh, plain, rtol=0, atol=TOLERANCE)
 
 
@@ -351,7 +351,7 @@ def test_a_network_of_ones_own_class_names_its_settings(
     ), "what was altered before it came here"
 
 
-def test_digests_are_read_once_where_nothing_changes(
+def test_digests_are_reuse_digest_where_nothing_changes(
     bert: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = []
@@ -363,11 +363,11 @@ def test_digests_are_read_once_where_nothing_changes(
 
     monkeypatch.setattr(Backbone, "_read_digests", counted)
     variants = [bert.variant(layers=layer) for layer in range(4)]
-    EmbeddingCache(folder=False).embed(variants[0], SENTENCES)
+    EmbeddingCache(folder=False).rows(variants[0], SENTENCES)[:]
     assert len(reads) == 1
     EmbeddingCache(folder=False).fill(variants, SENTENCES)
     assert len(reads) == 2
-    with unchanged(), unchanged():
+    with digests_reused(), digests_reused():
         assert len({str(each.identity) for each in variants}) == 4
     assert len(reads) == 3
 

@@ -48,8 +48,8 @@ def test_scores_are_those_of_a_direct_computation(tmp_path: Path) -> None:
     results = run(encoder, cache=cache, corpus=file)
     pairs = sample_pairs("test")
     first, second, gold = zip(*pairs, strict=True)
-    rows = [cache.embed(encoder, side) for side in (first, second)]
-    corpus = cache.embed(encoder, sample_corpus()[:700]).astype(np.float64)
+    rows = [cache.rows(encoder, side)[:] for side in (first, second)]
+    corpus = cache.rows(encoder, sample_corpus()[:700])[:].astype(np.float64)
     values, axes = np.linalg.eigh(np.cov(corpus.T))
     kept = values > 1e-6 * values.max()
     whitening = axes[:, kept] / np.sqrt(values[kept])

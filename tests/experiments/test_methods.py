@@ -80,7 +80,7 @@ def test_fitted_methods_are_used_as_they_are(
         encoder, {"own": method}, tasks=pairs[0], bootstrap=0, cache=cache
     )
     ((task, items),) = results.items.items()
-    vectors = torch.from_numpy(cache.embed(own, task.sentences))
+    vectors = torch.from_numpy(cache.rows(own, task.sentences)[:])
     mapped = vectors if kind == "encoder" else fitted.transform(vectors)
     (row,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
     np.testing.assert_array_equal(items[row["experiment"]], task.items(mapped))

@@ -98,12 +98,12 @@ def make(
 def test_each_sentence_is_encoded_once(make: Callable[[], EmbeddingCache]) -> None:
     encoder = CountingEncoder()
     given = random.Random(0).choices(texts(21), k=60)
-    assert np.array_equal(make().embed(encoder, given), expected(given))
+    assert np.array_equal(make().rows(encoder, given)[:], expected(given))
     assert sorted(chain(*encoder.calls)) == sorted(set(given))
     assert max(map(len, encoder.calls)) == BLOCK
     calls = len(encoder.calls)
     more = [*given, "another", ""]
-    assert np.array_equal(make().embed(encoder, more), expected(more))
+    assert np.array_equal(make().rows(encoder, more)[:], expected(more))
     assert encoder.calls[calls:] == [["", "another"]]
 
 
@@ -116,11 +116,13 @@ def test_rows_by_index(make: Callable[[], EmbeddingCache]) -> None:
     order = np.random.default_rng(0).permutation(31)
     assert np.array_equal(rows[order[:11]], all_rows[order[:11]])
     assert np.array_equal(rows[5:9], all_rows[5:9])
-    assert rows[order[:0]].shape == make().embed(CountingEncoder(), []).shape == (0, 3)
+    assert (
+        rows[order[:0]].shape == make().rows(CountingEncoder(), [])[:].shape == (0, 3)
+    )
     assert np.array_equal(np.concatenate(list(rows.blocks())), all_rows)
     one = make()
     early = one.rows(CountingEncoder(), given)
-    one.embed(CountingEncoder(), texts(60))  # rows stay valid while the cache grows
+    one.rows(CountingEncoder(), texts(60))[:]  # rows stay valid while the cache grows
     assert np.array_equal(early[:], all_rows)
 
 
@@ -146,7 +148,7 @@ def test_variants_are_filled_by_one_pass(
     for encoder in (*pairs, parts[3]):
         vectors = encoder.encode(SENTENCES)
         np.testing.assert_allclose(
-            shared.embed(encoder, SENTENCES), vectors, atol=TOLERANCE
+            shared.rows(encoder, SENTENCES)[:], vectors, atol=TOLERANCE
         )
 
 
@@ -157,7 +159,7 @@ def test_the_folder_is_that_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
-    EmbeddingCache().embed(CountingEncoder(), ["a"])
+    EmbeddingCache().rows(CountingEncoder(), ["a"])[:]
     assert blocks(tmp_path / "cache") == 1
     monkeypatch.delenv("FLOWBERT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -182,11 +184,11 @@ def check(folder: Path, given: Sequence[str], calls: int | None = None) -> list[
     encoder = CountingEncoder()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        vectors = EmbeddingCache(folder).embed(encoder, given)
+        vectors = EmbeddingCache(folder).rows(encoder, given)[:]
     assert np.array_equal(vectors, expected(given))
     assert calls is None or len(encoder.calls) == calls
     again = CountingEncoder()
-    assert np.array_equal(EmbeddingCache(folder).embed(again, given), expected(given))
+    assert np.array_equal(EmbeddingCache(folder).rows(again, given)[:], expected(given))
     assert not again.calls, "what was encoded again is kept"
     return [str(warning.message) for warning in caught]
 
@@ -245,7 +247,7 @@ def test_files_of_another_encoder_are_ignored(tmp_path: Path) -> None:
     for name in ("counting", "other"):
         encoder = CountingEncoder(name)
         with pytest.warns(FlowbertWarning, match="another encoder"):
-            EmbeddingCache(tmp_path).embed(encoder, ["a"])
+            EmbeddingCache(tmp_path).rows(encoder, ["a"])[:]
         assert encoder.calls == [["a"]]
 
 
@@ -269,7 +271,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UserError, match="No space left"):
             shared.fill([encoder], texts(20))
     assert blocks(tmp_path) == 1
-    assert np.array_equal(shared.embed(encoder, texts(20)), expected(texts(20)))
+    assert np.array_equal(shared.rows(encoder, texts(20))[:], expected(texts(20)))
 
 
 # -------------------------------------------------------------- interruptions, processes
@@ -284,7 +286,7 @@ def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
     assert blocks(tmp_path) == calls
     encoder = CountingEncoder()
     assert np.array_equal(
-        EmbeddingCache(tmp_path).embed(encoder, texts(20)), expected(texts(20))
+        EmbeddingCache(tmp_path).rows(encoder, texts(20))[:], expected(texts(20))
     )
     assert len(encoder.calls) == 3 - calls
 
@@ -389,7 +391,7 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 @pytest.mark.parametrize("other", [2.0], indirect=True)
 def test_processes_share_the_work(tmp_path: Path, other: Any) -> None:
     encoder = CountingEncoder()
-    vectors = EmbeddingCache(tmp_path).embed(encoder, texts(20))
+    vectors = EmbeddingCache(tmp_path).rows(encoder, texts(20))[:]
     assert np.array_equal(vectors, expected(texts(20)))
     theirs, ours = other.results.get(timeout=30), list(chain(*encoder.calls))
     assert theirs
@@ -401,7 +403,7 @@ def test_others_do_not_wait_for_different_sentences(tmp_path: Path, other: Any) 
     encoder, given = CountingEncoder(), [f"another {number}" for number in range(20)]
     start = time.monotonic()
     assert np.array_equal(
-        EmbeddingCache(tmp_path).embed(encoder, given), expected(given)
+        EmbeddingCache(tmp_path).rows(encoder, given)[:], expected(given)
     )
     assert time.monotonic() - start < 10
     assert other.is_alive()
@@ -416,7 +418,7 @@ def test_a_stopped_process_is_named_and_its_work_done(
     os.kill(other.pid, signal.SIGSTOP)
     encoder = CountingEncoder()
     with pytest.warns(FlowbertWarning, match=f"waits for process {other.pid} on "):
-        vectors = EmbeddingCache(tmp_path).embed(encoder, texts(20))
+        vectors = EmbeddingCache(tmp_path).rows(encoder, texts(20))[:]
     assert np.array_equal(vectors, expected(texts(20)))
     assert sorted(chain(*encoder.calls)) == sorted(texts(20))
 
