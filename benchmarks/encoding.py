@@ -11,7 +11,7 @@ from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.sts import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.cpu import bfloat16_is_fast
-from flowbert.encoders.files import in_dtype
+from flowbert.encoders.source import in_dtype
 
 COUNT, ROUNDS = 1500, 3
 PEER_BATCH = 32  # the default of sentence-transformers

@@ -16,7 +16,7 @@ from flowbert.encoders import (
     digests_reused,
     load_encoder,
 )
-from flowbert.encoders.files import (
+from flowbert.encoders.source import (
     SETTINGS_FILE,
     WEIGHTS_FILE,
     load_token_weights,

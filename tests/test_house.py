@@ -107,7 +107,7 @@ def test_foreign_names_become_paths_in_one_place() -> None:
         if made is not None and reads_foreign_names(file):
             assert not takes_an_item(made), f"{file}:{made.lineno}"
     users = {place.split(":")[0] for place, _ in called("inside")}
-    assert users == {"encoders/files.py", "folders.py"}
+    assert users == {"encoders/source.py", "folders.py"}
 
 
 def names_used() -> set[str]:
@@ -186,16 +186,6 @@ SHARED_FILES = {
 # Private constants that have one meaning in each file: which.
 SHARED_CONSTANTS = {"_KIND": "what a file holds, as its metadata say"}
 
-# Names that still stand for two things; none may be added.
-DOUBLES = set(
-    re.findall(
-        r"\S+",
-        """
-    FORMATS _LAYOUTS _MOST files.py options.py
-    """,
-    )
-)
-
 
 def definitions() -> dict[str, dict[str, ast.stmt]]:
     """Module-level functions, classes and constants: each name, by file."""
@@ -243,7 +233,7 @@ def doubles() -> set[str]:
 
 
 def test_a_name_stands_for_one_thing() -> None:
-    assert doubles() - DOUBLES == set()
+    assert doubles() == set()
 
 
 def test_the_public_names() -> None:

@@ -50,7 +50,7 @@ NUMERIC = ("matplotlib", "pytorch_lightning", "transformers", "torch")
 LIGHT = {
     "import flowbert": (*LIBRARIES, *NUMERIC, "numpy", "pandas"),
     "import flowbert.cli": (*LIBRARIES, *NUMERIC, "numpy", "jsonargparse"),
-    "import flowbert.data.files": (*LIBRARIES, *NUMERIC),
+    "import flowbert.data.text_files": (*LIBRARIES, *NUMERIC),
     "import flowbert.flows": (*LIBRARIES, *NUMERIC[:3], "sklearn"),
     "import flowbert.experiments": (*LIBRARIES, "matplotlib", "pytorch_lightning"),
     "import flowbert.fitting": LIBRARIES,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from flowbert.analysis.measure import MEASURES, Measure
 from flowbert.analysis.sample import Sample
-from flowbert.data.files import as_list
+from flowbert.data.text_files import as_list
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import read_json, write_json
 from flowbert.registry import imports_refused

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from flowbert.cli.names import Names, check_values
-from flowbert.data.files import check_file
+from flowbert.data.text_files import check_file
 from flowbert.errors import UserError, choices
 
 _PACKAGE = Path(__file__).parents[1]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flowbert.data.files import as_list, check_file
 from flowbert.data.hub import fetch_encoder
+from flowbert.data.text_files import as_list, check_file
 from flowbert.errors import UserError, choices
 from flowbert.numbers import parse_integer
 from flowbert.spec import parse_spec, split_chain

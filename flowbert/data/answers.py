@@ -12,7 +12,7 @@ from flowbert.data.tables import Row, read_table
 from flowbert.errors import FlowbertWarning, UserError
 
 _QNLI = ("question", "label", "sentence")
-_LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
+_ANSWER_LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
 _LABELS = {"1": True, "0": False}
 _QNLI_LABELS = {"0": True, "1": False, "entailment": True, "not_entailment": False}
 
@@ -63,7 +63,7 @@ def load_answers(source: str | Path) -> AnswerData:
     hub = hub_name(source)
     if hub is None:
         path = Path(source).expanduser()
-        return _data(path.name.split(".")[0], read_table(path, *_LAYOUTS))
+        return _data(path.name.split(".")[0], read_table(path, *_ANSWER_LAYOUTS))
     config = None if hub else "qnli"
     return _data(
         "QNLI",

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.files import expand_files, read_lines
 from flowbert.data.hub import hub_name, hub_options, read_hub
 from flowbert.data.memory import IN_MEMORY, texts_in_memory
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sample import sample_corpus
 from flowbert.data.sts import load_sts
 from flowbert.data.tables import Row, read_table
+from flowbert.data.text_files import expand_files, read_lines
 from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from flowbert.data.files import expand_files
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import sample_nli
 from flowbert.data.tables import Row, read_table
+from flowbert.data.text_files import expand_files
 from flowbert.errors import UserError
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -15,7 +15,7 @@ _MEANING: dict[str, str | None] = {name: name for name in LABELS}
 _MEANING |= dict(zip("012", LABELS, strict=True)) | dict.fromkeys(("-1", "-"))
 _HUB_SETS = ("stanfordnlp/snli", "nyu-mll/multi_nli")
 _PAIRS = ("premise", "hypothesis", "label")
-_LAYOUTS = (
+_NLI_LAYOUTS = (
     ("sent0", "sent1", "hard_neg"),
     _PAIRS,
     ("sentence1", "sentence2", "gold_label"),
@@ -83,7 +83,7 @@ def load_nli(source: str) -> NLIData:
         return NLIData(*zip(*sample_nli(), strict=True))
     hub = hub_name(source)
     if hub is None:
-        tables = [read_table(path, *_LAYOUTS) for path in expand_files(source)]
+        tables = [read_table(path, *_NLI_LAYOUTS) for path in expand_files(source)]
     else:
         tables = [read_hub(name, _PAIRS) for name in ([hub] if hub else _HUB_SETS)]
     return labelled_pairs(tables)

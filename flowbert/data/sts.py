@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.data.files import read_lines
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.data.tables import (
@@ -25,6 +24,7 @@ from flowbert.data.tables import (
     read_tsv,
     rows_of,
 )
+from flowbert.data.text_files import read_lines
 from flowbert.errors import FlowbertWarning, UserError, choices
 
 Part = tuple[str, str, list[Row]]

@@ -1,6 +1,6 @@
 """Rows of csv, tsv, jsonl and parquet files; errors name file and row.
 
-A new format is one function here and its entry in ``FORMATS``.
+A new format is one function here and its entry in ``TABLE_FORMATS``.
 """
 
 import csv
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from flowbert.data.files import check_file, read_lines, stream_lines
+from flowbert.data.text_files import check_file, read_lines, stream_lines
 from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import parse_number
 
@@ -115,10 +115,10 @@ def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
         'one, two'
     """
     path = Path(path)
-    reader = FORMATS.get(_extension(path))
+    reader = TABLE_FORMATS.get(_extension(path))
     if reader is None:
         raise UserError(
-            f"{path}: received {path.suffix!r}; expected {choices(FORMATS, path.suffix)}"
+            f"{path}: received {path.suffix!r}; expected {choices(TABLE_FORMATS, path.suffix)}"
         )
     check_file(path)
     records = reader(path)
@@ -143,7 +143,7 @@ def is_table(name: str | Path) -> bool:
         >>> is_table("own/pairs.tsv.gz"), is_table("own/lines.txt"), is_table("STSB")
         (True, False, False)
     """
-    return _extension(Path(name)) in FORMATS
+    return _extension(Path(name)) in TABLE_FORMATS
 
 
 def _extension(path: Path) -> str:
@@ -300,7 +300,7 @@ def _read_parquet(path: Path) -> list[TableRow]:
     return records
 
 
-FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
+TABLE_FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
     ".csv": _read_csv,
     ".tsv": read_tsv,
     ".jsonl": _read_jsonl,

@@ -6,17 +6,17 @@ from flowbert.encoders.base import (
     check_same_encoder,
     digests_reused,
 )
+from flowbert.encoders.choice import (
+    EncoderOptions,
+    choose_device,
+    open_encoder,
+    open_encoders,
+)
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
 from flowbert.encoders.loaded import (
     LoadedSentenceTransformer,
     is_sentence_transformer,
-)
-from flowbert.encoders.options import (
-    EncoderOptions,
-    choose_device,
-    open_encoder,
-    open_encoders,
 )
 from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.encoders.readout import Readout

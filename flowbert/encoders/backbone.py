@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.files import EncoderFiles, check_digests, in_dtype, loading
 from flowbert.encoders.settings import changed_settings, config_values, constants
+from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
 from flowbert.errors import UserError, choices
 from flowbert.io import (
     digest,
@@ -24,7 +24,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit of its own."""
 
-_MOST = 2**20  # tokens that can be asked for without a limit
+_MOST_TOKENS = 2**20  # tokens that can be asked for without a limit
 
 
 class Backbone(nn.Module):
@@ -144,7 +144,7 @@ class Backbone(nn.Module):
             given = min(usual, self.longest or usual)
         length = given or self.longest or NO_LIMIT
         least = self.tokenizer.num_special_tokens_to_add() + 1
-        most = self.longest or _MOST
+        most = self.longest or _MOST_TOKENS
         if not least <= length <= most:
             raise UserError(
                 argument="max_length", received=length, expected=f"{least} to {most}"

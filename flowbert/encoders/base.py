@@ -16,8 +16,8 @@ BLOCK_SENTENCES = 4096
 More pad less, as batches are of similar length; an interruption loses at most so many.
 """
 
-_digests: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
-    "digests", default=None
+_reused: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
+    "reused", default=None
 )
 
 # What a digest in an identity is made from.
@@ -58,19 +58,19 @@ class Encoder(Protocol):
 @contextmanager
 def digests_reused() -> Iterator[None]:
     """Compute the digests of an encoder once inside of the block, in which it does not change."""
-    if _digests.get() is not None:
+    if _reused.get() is not None:
         yield
         return
-    token = _digests.set({})
+    token = _reused.set({})
     try:
         yield
     finally:
-        _digests.reset(token)
+        _reused.reset(token)
 
 
 def reuse_digest(owner: object, compute: Callable[[], T]) -> T:
     """What is computed of an object, once inside of :func:`digests_reused` and else every time."""
-    found = _digests.get()
+    found = _reused.get()
     if found is None:
         return compute()
     if id(owner) not in found:

@@ -14,7 +14,10 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
-from flowbert.encoders.files import (
+from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.pooling import NetworkPooling, Pooling, make_pooling
+from flowbert.encoders.readout import Readout, TokenFeatures
+from flowbert.encoders.source import (
     FolderSettings,
     locate,
     quiet,
@@ -22,9 +25,6 @@ from flowbert.encoders.files import (
     save_token_weights,
     write_settings,
 )
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
-from flowbert.encoders.pooling import NetworkPooling, Pooling, make_pooling
-from flowbert.encoders.readout import Readout, TokenFeatures
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.folders import write_folder_atomically

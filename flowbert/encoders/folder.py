@@ -11,8 +11,8 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.files import loading, locate, read_settings
 from flowbert.encoders.settings import constants, module_settings
+from flowbert.encoders.source import loading, locate, read_settings
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import UserError
 from flowbert.io import digest, digest_file, recall_digest

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.files import quiet
+from flowbert.encoders.source import quiet
 from flowbert.io import digest, fingerprint_tensors
 
 # Entries of a configuration that do not change what the loaded weights compute.
@@ -40,7 +40,7 @@ _WITHOUT_EFFECT = (
 )
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _KNOWN_PACKAGES = ("sentence_transformers", "torch", "transformers")
-_MOST = 16  # fresh networks whose settings are kept
+_MOST_KEPT = 16  # fresh networks whose settings are kept
 
 Settings = dict[str, dict[str, Any]]
 
@@ -130,7 +130,7 @@ def _fresh_settings(network: Any) -> Settings | None:
                 _fresh[key] = _settings(type(network)(copy.deepcopy(config)))
         except Exception:  # a class of someone else's with other arguments
             _fresh[key] = None
-        if len(_fresh) > _MOST:
+        if len(_fresh) > _MOST_KEPT:
             _fresh.popitem(last=False)
     return _fresh[key]
 

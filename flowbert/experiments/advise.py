@@ -25,8 +25,8 @@ from flowbert.arrays import Floats
 from flowbert.data.corpus import NAMED, Corpus, load_corpus
 from flowbert.data.hub import hub_name
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.encoders.files import locate, read_settings
 from flowbert.encoders.layers import name_layers, resolve_layers
+from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.run import fit_map
 from flowbert.maps import make_map

@@ -8,7 +8,7 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
-from flowbert.data.files import as_list
+from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
     LoadedSentenceTransformer,

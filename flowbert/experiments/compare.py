@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from flowbert.data.corpus import NAMED, Corpus, load_corpus
-from flowbert.data.files import as_list
 from flowbert.data.hub import hub_name
 from flowbert.data.memory import IN_MEMORY
+from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
     EncoderOptions,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from flowbert.data.files import as_list
-from flowbert.encoders.files import locate, read_settings
+from flowbert.data.text_files import as_list
+from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
 

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.files import as_list
+from flowbert.data.text_files import as_list
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, check_used, choices
 from flowbert.experiments.candidates import parse_candidates

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert.data.sample import sample_corpus
-from flowbert.encoders.files import TRAINED
+from flowbert.encoders.source import TRAINED_ENCODER
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
@@ -98,7 +98,7 @@ def export(
     else:
         opened = Model.load(model, method, encoder=encoder)
         run = Path(model).expanduser()
-        trained = (run / TRAINED).is_dir()
+        trained = (run / TRAINED_ENCODER).is_dir()
         if results is None and (run / "results.json").is_file():
             results, own = run / "results.json", True
     measured = None if results is None else Results.load(results)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerFolder
-from flowbert.encoders.files import quiet
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
+from flowbert.encoders.source import quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.compiled import CompiledMap

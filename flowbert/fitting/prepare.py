@@ -9,8 +9,8 @@ from typing import Any
 from pytorch_lightning import Trainer
 
 from flowbert.analysis.cls_token import warn_of_cls
-from flowbert.data.files import as_list
 from flowbert.data.sts import Subset
+from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.cpu import warn_of_bfloat16
 from flowbert.errors import UserError, check_choice, check_used

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from flowbert.encoders.files import in_dtype
+from flowbert.encoders.source import in_dtype
 from flowbert.errors import UserError, first_line
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.files import in_dtype, locate, quiet
 from flowbert.encoders.readout import TokenFeatures
+from flowbert.encoders.source import in_dtype, locate, quiet
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
 

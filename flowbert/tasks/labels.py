@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
-from flowbert.data.files import as_list
 from flowbert.data.overlap import without_overlap
 from flowbert.data.sts import Subset, load_sts
+from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.tasks.base import Task
 

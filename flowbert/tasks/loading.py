@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from flowbert.data.files import as_list
 from flowbert.data.sts import SAMPLE_TASK
 from flowbert.data.tables import is_table
+from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.registry import imports_refused
 from flowbert.spec import is_import_path

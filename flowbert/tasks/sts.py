@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.files import as_list
 from flowbert.data.sts import STSData, Subset, load_sts
+from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices
 from flowbert.numbers import is_count, is_number
 from flowbert.tasks.base import TASKS, Metric, Scorer

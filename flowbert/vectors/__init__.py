@@ -2,7 +2,12 @@
 
 from flowbert.vectors.base import VectorArray, Vectors
 from flowbert.vectors.cache import CachedVectors, EmbeddingCache
-from flowbert.vectors.files import VectorFile, as_vectors, check_output, write_vectors
+from flowbert.vectors.vector_file import (
+    VectorFile,
+    as_vectors,
+    check_output,
+    write_vectors,
+)
 
 __all__ = [
     "CachedVectors",

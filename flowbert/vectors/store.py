@@ -38,7 +38,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS claims (start INTEGER, keys BLOB, owner BLOB)",
 )
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 class Claim(NamedTuple):
@@ -224,8 +224,8 @@ class FileStore:
     # ------------------------------------------------------------------------ the index
 
     def _run(
-        self, action: Callable[[sqlite3.Connection], Result], writes: bool = True
-    ) -> Result:
+        self, action: Callable[[sqlite3.Connection], Returned], writes: bool = True
+    ) -> Returned:
         """Use the index, to write in a transaction; a damaged one is set aside."""
         try:
             # A connection for each: none may cross a fork.

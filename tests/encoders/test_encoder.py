@@ -3,6 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from flowbert.encoders import (
     cpu,
 )
 from flowbert.encoders.backbone import NO_LIMIT, Backbone
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.model import Model
+from flowbert.vectors import EmbeddingCache
 
 Tiny = Callable[[str], Path]
 BFLOAT16 = 2.0**-8  # unit of rounding
@@ -77,6 +80,7 @@ def test_the_pooler_is_that_of_the_network(tiny: Tiny) -> None:
 # ------------------------------------------------------------- what changes no vector
 
 
+@pytest.mark.filterwarnings("ignore:sentences. some are longer")
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_neither_order_nor_batches_change_a_vector(pooling: str, tiny: Tiny) -> None:
     texts = sentences(24)
@@ -272,6 +276,24 @@ def test_tokens_after_truncation(tiny: Tiny) -> None:
     assert features["input_ids"][2, -1] == encoder.backbone.tokenizer.sep_token_id
 
 
+def test_cut_sentences_are_told_wherever_they_are_encoded(
+    bert: SentenceEncoder,
+) -> None:
+    short = bert.variant(max_length=6)
+    texts = ["", "the cat sleeps on", "the cat sleeps on the mat"]
+    assert bert.lengths(texts) == [2, 6, 8]
+    short.encode(texts[:2])
+    for encode in (short.encode, Model(short).encode, partial(fill, short)):
+        with pytest.warns(FlowbertWarning, match="are cut after 6 tokens"):
+            encode(texts)
+
+
+def fill(encoder: SentenceEncoder, sentences: list[str]) -> None:
+    """What fit and compare do."""
+    EmbeddingCache(folder=False).fill([encoder], sentences)
+
+
+@pytest.mark.filterwarnings("ignore:sentences. some are longer")
 def test_a_prompt_is_text_before_every_sentence(
     bert: SentenceEncoder, tiny: Tiny
 ) -> None:
@@ -280,6 +302,7 @@ def test_a_prompt_is_text_before_every_sentence(
     assert np.array_equal(prompted.encode(SENTENCES), plain)
 
 
+@pytest.mark.filterwarnings("ignore:sentences. some are longer")
 @pytest.mark.parametrize(
     ("kind", "longest"),
     [

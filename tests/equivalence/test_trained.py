@@ -123,7 +123,7 @@ def python(of: Trainings, method: str) -> Any:
         options = TRAINER_DEFAULTS | ONE_EPOCH | {"enable_checkpointing": False}
         Trainer(**options).fit(module, datamodule=data)
     trained = module.trained_encoder().requires_grad_(False).eval()
-    return lab.measure(EmbeddingCache().embed(trained, lab.task.sentences))
+    return lab.measure(EmbeddingCache().rows(trained, lab.task.sentences)[:])
 
 
 def saved_encoder(of: Trainings, method: str) -> Any:

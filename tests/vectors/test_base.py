@@ -72,7 +72,7 @@ def sources(folder: Path) -> dict[str, Any]:
 def test_equal_values_are_equal_wherever_they_are(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (base, __import__("flowbert.vectors.files", fromlist=[""])):
+    for module in (base, __import__("flowbert.vectors.vector_file", fromlist=[""])):
         monkeypatch.setattr(module, "BLOCK_ROWS", size)
     expected = Whitening().fit(as_vectors(X)).weight_
     digests = set()

@@ -8,7 +8,7 @@ does what to whom, where, when, how, negated or not) and worded with synonyms.
 from functools import cache
 from pathlib import Path
 
-from flowbert.data.files import read_lines
+from flowbert.data.text_files import read_lines
 
 SPLITS = ("train", "dev", "test")
 _FOLDER = Path(__file__).parent

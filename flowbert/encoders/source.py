@@ -27,7 +27,7 @@ from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
-TRAINED = "model/encoder"
+TRAINED_ENCODER = "model/encoder"
 """Folder of the trained encoder in a run."""
 
 WEIGHTS_FILE = "token_weights.safetensors"
@@ -42,7 +42,7 @@ _SMALL_FILES = (
     "model/*.safetensors",
 )
 _USE = ("layers", "pooling", "max_length", "prompt")
-_SETTINGS: dict[str, Any] = {
+_SETTINGS_SCHEMA: dict[str, Any] = {
     "layers": list,
     "pooling": str,
     "max_length": int,
@@ -175,11 +175,11 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
             raise UserError(
                 argument="revision", received=revision, expected="none for a folder"
             )
-        if (folder / TRAINED).is_dir():
-            folder = folder / TRAINED
+        if (folder / TRAINED_ENCODER).is_dir():
+            folder = folder / TRAINED_ENCODER
         return EncoderFiles(folder, str(folder))
     snapshot = fetch_encoder(path, revision, _SMALL_FILES)
-    subfolder = TRAINED if (snapshot / TRAINED).is_dir() else ""
+    subfolder = TRAINED_ENCODER if (snapshot / TRAINED_ENCODER).is_dir() else ""
     name = path.partition("@")[0]
     return EncoderFiles(snapshot / subfolder, name, snapshot.name, subfolder)
 
@@ -202,7 +202,7 @@ def read_settings(folder: Path) -> FolderSettings:
 
 def _trained_settings(folder: Path) -> FolderSettings:
     path = folder / SETTINGS_FILE
-    settings = read_json(path, _SETTINGS)
+    settings = read_json(path, _SETTINGS_SCHEMA)
     expected = settings.pop("digest")
     # Whoever edits the file by hand leaves out both.
     if (expected is not None or settings["files"]) and digest(settings) != expected:
@@ -294,7 +294,9 @@ def check_digests(folder: Path) -> None:
     """
     if not (folder / SETTINGS_FILE).is_file():
         return
-    for name, expected in read_json(folder / SETTINGS_FILE, _SETTINGS)["files"].items():
+    for name, expected in read_json(folder / SETTINGS_FILE, _SETTINGS_SCHEMA)[
+        "files"
+    ].items():
         path = inside(folder, name)
         if not path.is_file() or digest_file(path) != expected:
             raise UserError(

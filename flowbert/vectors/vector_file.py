@@ -14,7 +14,7 @@ from flowbert.errors import UserError, choices
 from flowbert.io import map_array, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
 
-FORMATS = (".npy", ".safetensors", ".parquet")
+VECTOR_FORMATS = (".npy", ".safetensors", ".parquet")
 
 
 class VectorFile(Vectors):
@@ -33,9 +33,9 @@ class VectorFile(Vectors):
         self.name = self.path.name
         self.column = column
         suffix = ".parquet" if self.path.is_dir() else self.path.suffix
-        if suffix not in FORMATS:
+        if suffix not in VECTOR_FORMATS:
             raise UserError(
-                f"{path}: received {suffix!r}; expected {choices(FORMATS, suffix)}"
+                f"{path}: received {suffix!r}; expected {choices(VECTOR_FORMATS, suffix)}"
             )
         if not self.path.exists():
             raise UserError(f"{path}: no such file")
@@ -170,9 +170,9 @@ def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
 
 def check_output(path: str | Path) -> None:
     """Raise a UserError for a file that cannot be written, by its extension."""
-    if Path(path).suffix not in FORMATS:
+    if Path(path).suffix not in VECTOR_FORMATS:
         raise UserError(
-            f"received {path}; expected a file ending in {', '.join(FORMATS)}",
+            f"received {path}; expected a file ending in {', '.join(VECTOR_FORMATS)}",
             argument="output",
         )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flowbert.data.files import as_list, expand_files, read_lines
+from flowbert.data.text_files import as_list, expand_files, read_lines
 
 
 def test_lists_have_each_item_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowbert.data.files import as_list
+from flowbert.data.text_files import as_list
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folder import load_encoder
