@@ -13,7 +13,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from flowbert.analysis import Analysis
 from flowbert.cli.lookup import METHOD_COMMANDS, CommandLine, option_names
 from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
-from flowbert.data.files import as_list
+from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
