@@ -1,6 +1,7 @@
 """What ``import flowbert`` gives."""
 
 import inspect
+import re
 import tomllib
 from importlib.metadata import metadata
 from pathlib import Path
@@ -10,6 +11,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import flowbert
+import flowbert.fitting
+import flowbert.flows
 
 
 @pytest.mark.parametrize("name", flowbert.__all__)
@@ -22,9 +25,18 @@ def test_every_name_is_documented(name: str) -> None:
     parameters = [
         each for each in inspect.signature(public).parameters if each != "self"
     ]
-    section = document.partition("Args:")[2]
+    section = document.partition("Args:")[2] + documented_elsewhere(document)
     missing = [each for each in parameters if f"{each}: " not in section]
     assert not missing
+
+
+def documented_elsewhere(document: str) -> str:
+    """Arguments of the classes of options that a docstring names, and of their bases."""
+    names = re.findall(r":class:`(?:[\w.]*\.)?(\w+Options)`", document)
+    homes = (flowbert.fitting, flowbert.flows)
+    classes = [getattr(home, name, None) for home in homes for name in names]
+    bases = [base for each in classes if each for base in each.__mro__]
+    return "".join(inspect.getdoc(base) or "" for base in bases)
 
 
 def test_names_are_attributes_and_others_are_not() -> None:

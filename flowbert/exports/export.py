@@ -149,13 +149,13 @@ def _largest_difference(folder: Path, model: Model, chosen: Format) -> float:
     texts = [
         " ".join(words[start : start + count]) for start, count in enumerate(counts)
     ]
+    texts[: len(_UNUSUAL)] = _UNUSUAL
     with warnings.catch_warnings():
         # The longest are cut on purpose.
         warnings.simplefilter("ignore", FlowbertWarning)
-        texts[: len(_UNUSUAL)] = _UNUSUAL
-    rows = model.transform(
-        model.encoder.encode(texts)
-    )  # cut texts are no surprise here
-    ours = cosine_similarity(rows.astype(np.float64))
-    theirs = cosine_similarity(chosen.encode(folder, texts).astype(np.float64))
+        rows = (
+            model.transform(model.encoder.encode(texts)),
+            chosen.encode(folder, texts),
+        )
+    ours, theirs = (cosine_similarity(each.astype(np.float64)) for each in rows)
     return float(np.abs(ours - theirs).max())

@@ -20,6 +20,9 @@ from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
     "format": SentenceTransformers(),

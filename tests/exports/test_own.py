@@ -13,6 +13,9 @@ from flowbert.errors import UserError
 from flowbert.exports import EXPORT_FORMATS, export
 from flowbert.model import Model
 
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
 CODE = Path(__file__).parents[2] / "examples/extend/format.py"
 
 

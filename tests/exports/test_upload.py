@@ -15,6 +15,9 @@ from flowbert.errors import UserError
 from flowbert.exports import export
 from flowbert.model import Model
 
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
 pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
 
 
