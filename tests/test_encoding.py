@@ -116,7 +116,7 @@ def test_vectors(model: Model, run: str, raw: Any, tmp_path: Path) -> None:
 def test_an_interruption_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoding, "_BLOCK", 10)
+    monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
     whole = SentenceEncoder.encode
 
     def interrupted(self: SentenceEncoder, texts: list[str], **options: Any) -> Any:

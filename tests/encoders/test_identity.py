@@ -30,6 +30,9 @@ from flowbert.encoders.settings import changed_settings
 from flowbert.io import digest_tensors
 from flowbert.vectors import EmbeddingCache
 
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]
 
 

@@ -41,6 +41,9 @@ from flowbert.maps import Whitening
 from flowbert.model import Model
 from helpers import use_hub_cache
 
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
 Tiny = Callable[[str], Path]
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
