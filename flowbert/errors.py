@@ -55,7 +55,7 @@ _LISTENERS: list[list[str]] = []
 
 
 class FlowbertWarning(UserWarning):
-    """Something the user should know although the run goes on."""
+    """Something the user should know; the run continues."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
