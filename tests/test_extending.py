@@ -70,6 +70,16 @@ def test_a_saved_flow_has_its_coupling() -> None:
     assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
 
 
+def test_a_fit_with_a_pooling() -> None:
+    pooling = "examples.extend.pooling.NormWeighted:exponent=2.0"
+    small = "--method whitening:shrinkage=0.3 --bootstrap 0 --run_dir run"
+    main(["fit", "--encoder.pooling", pooling, *small.split()])
+    saved = Model.load("run", "raw").encoder
+    assert str(saved.pooling) == pooling
+    plain = saved.variant(pooling="mean").encode(["A man rides."])
+    assert not np.allclose(plain, saved.encode(["A man rides."]))
+
+
 def test_a_saved_part_is_imported_only_where_the_command_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -13,6 +13,7 @@ from flowbert.data.sts import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.cpu import warn_of_bfloat16
+from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, check_choice, check_used
 from flowbert.experiments.compare import check_options
 from flowbert.fitting.closed_form import ClosedForm
@@ -129,11 +130,15 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     Raises:
         UserError: If an option is wrong; nothing has been written then.
     """
-    if isinstance(options.encoder, str):
-        options = replace(options, encoder=EncoderOptions(options.encoder))
+    encoder = options.encoder
+    if isinstance(encoder, str):
+        encoder = EncoderOptions(encoder)
+        options = replace(options, encoder=encoder)
     options = replace(options, log_to=as_list(options.log_to or None, "log_to"))
     for name in options.log_to:
         check_choice("log_to", name, LOG_TO)
+    if isinstance(encoder.pooling, str):
+        make_pooling(encoder.pooling)  # one's own is imported
     check_options(0, options.bootstrap, None)
     if options.bootstrap == 0:
         given = {"bootstrap_seed": options.bootstrap_seed or None}
