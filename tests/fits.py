@@ -24,7 +24,7 @@ def make_rows(count: int = 22, dim: int = DIM, seed: int = 0) -> NDArray[np.floa
 
 
 def make_data(**options: Any) -> RowsDataModule:
-    small: dict[str, Any] = {"rows": make_rows(), "batch_size": 4, "start_size": 16}
+    small: dict[str, Any] = {"rows": make_rows(), "batch_size": 4, "init_size": 16}
     return RowsDataModule(**small | options)
 
 

@@ -217,7 +217,7 @@ METHODS: dict[str, Table] = {
         "model.coupling": Change("affine"),
         "model.mixing_init": Change("rotation"),
         "model.noise": Change("0.5"),
-        "data.start_size": Change("8"),
+        "data.init_size": Change("8"),
     },
     "simcse": {
         **TRAINED_ENCODER,

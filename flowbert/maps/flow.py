@@ -31,7 +31,7 @@ class Flow(FlowOptions, Map):
         epochs: Passes over the rows, or a share of one below 1; None for 3.
         steps: Optimizer steps in place of epochs.
         batch_size: Rows of a batch.
-        start_size: Rows that the actnorms start from.
+        init_size: Rows that the actnorms are initialized with.
         held_out: Share of the rows that are left out of the fit.
         random_state: Seed, or a numpy RandomState.
         accelerator: Lightning's accelerator.
@@ -51,7 +51,7 @@ class Flow(FlowOptions, Map):
     epochs: float | None = None
     steps: int | None = None
     batch_size: int = 64
-    start_size: int = 1024
+    init_size: int = 1024
     held_out: float = 0.0
     random_state: Any = 0
     accelerator: str = "auto"
@@ -93,7 +93,7 @@ class Flow(FlowOptions, Map):
             rows,
             held_out=self.held_out,
             batch_size=self.batch_size,
-            start_size=self.start_size,
+            init_size=self.init_size,
             seed=self.seed_,
         )
         with (

@@ -79,7 +79,7 @@ class FlowModule(FullPrecision, TrainingModule):
             return
         noise, dim = self.hparams["noise"], self.flow.dim
         rows = self._fitted_rows()
-        sample = torch.as_tensor(rows.start_sample()).to(self.device, self.flow.dtype)
+        sample = torch.as_tensor(rows.init_sample()).to(self.device, self.flow.dtype)
         self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
         self.flow.initialize(self._with_noise_where_constant(sample))
         if self.trainer.world_size > 1:  # machines may round differently
@@ -96,7 +96,7 @@ class FlowModule(FullPrecision, TrainingModule):
     def _fitted_rows(self) -> Any:
         """The data module, or the first rows of another one: the sample and the count are of it."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        if hasattr(datamodule, "start_sample"):
+        if hasattr(datamodule, "init_sample"):
             return datamodule
         self.trainer.fit_loop.setup_data()
         batches: list[Tensor] = []
@@ -109,7 +109,7 @@ class FlowModule(FullPrecision, TrainingModule):
                 if sum(map(len, batches)) >= _INITIAL_ROWS:
                     break
         rows = torch.cat(batches).cpu().numpy()
-        return RowsDataModule(rows, start_size=_INITIAL_ROWS, seed=self.hparams["seed"])
+        return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.hparams["seed"])
 
     def _with_noise_where_constant(self, sample: Tensor) -> Tensor:
         """The sample, with the noise of the training in dimensions that hardly vary."""

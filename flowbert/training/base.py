@@ -49,7 +49,7 @@ LIMITS: dict[str, Limit] = {
     "pool": AT_LEAST_1,
     "positive_rate": SHARE_ABOVE_0,
     "seed": (lambda value: 0 <= value < 2**63, "0 to 2**63 - 1"),
-    "start_size": (lambda value: value >= 2, "at least 2"),
+    "init_size": (lambda value: value >= 2, "at least 2"),
     "warmup": SHARE_OR_NONE,
     "weight_decay": AT_LEAST_0,
     "workers": AT_LEAST_0,

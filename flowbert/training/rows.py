@@ -31,7 +31,7 @@ class RowsDataModule(BatchDataModule):
         held_out: Share of the rows that is not fitted on, in [0, 0.5], for the held-out
             likelihood. Rows equal to one of them are held out, too.
         batch_size: Rows of a batch on one process.
-        start_size: Rows that the flow starts from.
+        init_size: Rows that the flow is initialized with.
         workers: Processes that read batches ahead; 0 for none.
         seed: Seed of the held-out rows, the samples and the order.
         name: Name of the rows in messages.
@@ -58,16 +58,16 @@ class RowsDataModule(BatchDataModule):
         *,
         held_out: float = 0.0,
         batch_size: int = 64,
-        start_size: int = 1024,
+        init_size: int = 1024,
         workers: int = 0,
         seed: int = 0,
         name: str = "",
         digest: str | None = None,
     ) -> None:
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
-        check_limits(held_out=held_out, start_size=start_size)
+        check_limits(held_out=held_out, init_size=init_size)
         self.held_out = held_out
-        self.start_size = start_size
+        self.init_size = init_size
         self.name = name
         self.all_rows = as_vectors(rows)
         self._digest = digest
@@ -103,9 +103,9 @@ class RowsDataModule(BatchDataModule):
         digest = self.all_rows.digest if self._digest is None else self._digest
         return {"name": self.name, "digest": digest, "fitted": len(self.rows)}
 
-    def start_sample(self) -> Tensor:
-        """Rows that the flow starts from, ``(n, D)``, equal on all processes."""
-        indices = self.rows.sample(self.start_size, Stream(self.seed, "start sample"))
+    def init_sample(self) -> Tensor:
+        """Rows that the flow is initialized with, ``(n, D)``, equal on all processes."""
+        indices = self.rows.sample(self.init_size, Stream(self.seed, "start sample"))
         return torch.from_numpy(self.rows[indices])
 
     def likelihood_rows(self) -> Vectors:

@@ -81,7 +81,7 @@ def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(
     x[:, 3] *= 1e-7
     module, trainer = fitted(tmp_path, x, dim=8, noise=0.25, learning_rate=1e-9)
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
-    expected = math.sqrt(0.25 * data.start_sample().var(0).mean())
+    expected = math.sqrt(0.25 * data.init_sample().var(0).mean())
     assert module.noise_std.item() == pytest.approx(expected, rel=1e-5)
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
     latents = module.flow.latents(torch.from_numpy(x) + module.noise_std * noise)

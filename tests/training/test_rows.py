@@ -32,7 +32,7 @@ class Lazy(Vectors):
 def test_batches_samples_and_predictions() -> None:
     lazy = Lazy()
     data = RowsDataModule(
-        lazy, batch_size=16, start_size=30, seed=1, name="x", digest="d"
+        lazy, batch_size=16, init_size=30, seed=1, name="x", digest="d"
     )
     batches = list(data.train_dataloader())
     assert [batch.shape for batch in batches] == [(16, 4)] * 6
@@ -42,10 +42,8 @@ def test_batches_samples_and_predictions() -> None:
     }
     assert lazy.most == 16
     assert len(np.unique(np.concatenate(batches), axis=0)) == 96
-    start = data.start_sample()
-    assert torch.equal(
-        start, RowsDataModule(ROWS, start_size=30, seed=1).start_sample()
-    )
+    start = data.init_sample()
+    assert torch.equal(start, RowsDataModule(ROWS, init_size=30, seed=1).init_sample())
     assert len(torch.unique(start, dim=0)) == 30
     assert np.array_equal(np.concatenate(list(data.predict_dataloader())), ROWS)
     (validation,) = data.val_dataloader()
@@ -74,7 +72,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (ROWS[:1], {"name": "a.npy"}, "a.npy: received 1 to fit on"),
     (ROWS, {"held_out": 0.6}, r"held_out: received 0\.6"),
     (ROWS, {"batch_size": 0}, "batch_size: received 0"),
-    (ROWS, {"start_size": 1}, "start_size: received 1"),
+    (ROWS, {"init_size": 1}, "init_size: received 1"),
     (ROWS, {"workers": -1}, "workers: received -1"),
     (ROWS[0], {}, r"vectors: received float32 of shape \(4,\)"),
 ]
