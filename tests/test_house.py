@@ -158,10 +158,10 @@ def names_defined() -> Iterator[tuple[str, str]]:
                     yield file, child.name
 
 
-# Called by Lightning, torch, scikit-learn, argparse and the console script.
+# Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
-    r"|write_on_batch_end|inverse_transform|_format_action_invocation|_get_help_string|main"
+    r"|write_on_batch_end|inverse_transform|_format_action_invocation|_get_help_string|main|merge"
 )
 
 
