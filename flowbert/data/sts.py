@@ -93,11 +93,13 @@ class STSData:
         name: Name of the task.
         splits: Subsets by split.
         limits: Lowest and highest score that there may be; None where nobody has said.
+        merged: Whether the task has subsets that this source does not tell apart.
     """
 
     name: str
     splits: dict[str, list[Subset]]
     limits: tuple[float, float] | None = None
+    merged: bool = False
 
     @cached_property
     def score_range(self) -> tuple[float, float]:
@@ -169,7 +171,7 @@ def load_sts(
             parquet file of pairs, which is the split ``test``; or ``ATEC``, ``BQ``, ``LCQMC``,
             ``PAWSX``, ``STS-B`` where ``senteval`` has a folder of that name.
         senteval: Folder in the layout of SentEval's ``data/downstream``; ``"hub"`` for the mteb
-            data sets (years without subsets; SICKR with its 9,927 pairs as test split); or
+            data sets (years with merged subsets; SICKR with its 9,927 pairs as test split); or
             ``"hub:FOLDER"`` for local copies of these in a folder.
         columns: Columns of a file of pairs; default ``sentence1, sentence2, score``.
         score_range: Lowest and highest score of a file of pairs; without it any finite number is
@@ -192,6 +194,7 @@ def load_sts(
     if name == SAMPLE_TASK:
         splits = {split: [_sample_subset(split)] for split in SPLITS}
         return STSData(name, splits, _ZERO_TO_FIVE)
+    merged = False
     if is_table(name):
         limits = None if score_range is None else _limits(score_range)
         columns = columns or PAIR_COLUMNS
@@ -215,10 +218,11 @@ def load_sts(
         )
     else:
         hub = hub_name(senteval)
+        merged = hub is not None and name in _YEARS
         root = Path(senteval).expanduser()
         parts = DATA_SETS[name](root, name) if hub is None else _read_hub(hub, name)
         limits = _RANGES.get(name, _ZERO_TO_FIVE)
-    data = STSData(name, {}, limits)
+    data = STSData(name, {}, limits, merged)
     low, high = limits or (-math.inf, math.inf)
     for split, subset, rows in parts:
         data.splits.setdefault(split, []).append(_subset(subset, rows, low, high))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pandas as pd
+
 RESULT_COLUMNS: dict[str, Any] = {
     "encoder": str,
     "layers": str,
@@ -26,10 +28,18 @@ RESULT_COLUMNS: dict[str, Any] = {
 UNFITTED = ("none", "given")
 """Corpora of what is not fitted here: it is compared under every corpus."""
 
-AGGREGATION = "wmean"
-"""The aggregation that is shown first, and that verdicts go by."""
 
+def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
+    """The aggregation of a metric that is shown first, and that verdicts go by.
 
-def aggregation_of(metric: str) -> str:
-    """The aggregation of a metric that is shown first."""
-    return AGGREGATION if metric == "spearman" else "all"
+    Args:
+        frame: Rows of results.
+        metric: Metric.
+
+    Returns:
+        ``wmean`` for Spearman; ``all`` for other metrics, and if the data of a task has merged
+        subsets.
+    """
+    tasks = frame[frame["metric"] == metric]
+    weighted = tasks[tasks["aggregation"] == "wmean"]
+    return "wmean" if set(tasks["task"]) == set(weighted["task"]) else "all"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
-from flowbert.experiments.columns import RESULT_COLUMNS, UNFITTED, aggregation_of
+from flowbert.experiments.columns import RESULT_COLUMNS, UNFITTED, main_aggregation
 from flowbert.experiments.estimates import Estimates, joined
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 
@@ -124,7 +124,7 @@ def _comparisons(
     rows = rows[rows["encoder"] != "none"]  # references are no methods
     for name, metric in deciding:
         chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
-        chosen = chosen[chosen["aggregation"] == aggregation_of(metric)]
+        chosen = chosen[chosen["aggregation"] == main_aggregation(rows, metric)]
         title = f"{name} {metric}"
         everywhere = _under_every_corpus(chosen)
         for names, own in (

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,8 +15,16 @@ from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
 
-PUBLISHED_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
-"""Tasks of the published rows."""
+PUBLISHED_TASKS = {
+    "STS12": 3108,
+    "STS13": 1500,
+    "STS14": 3750,
+    "STS15": 3000,
+    "STS16": 1186,
+    "STSB": 1379,
+    "SICKR": 4927,
+}
+"""Tasks of the published rows, and the numbers of their test pairs in SentEval."""
 
 IS_COPY = "taken, by its name and sizes, for the published encoder"
 OTHER_NAME = "in place of the published encoder"
@@ -47,8 +56,7 @@ def explain(rows: str | Sequence[str]) -> str:
     Raises:
         UserError: If a name selects no row.
     """
-    file = files("flowbert.experiments") / "published_data" / "notes.json"
-    notes = json.loads(file.read_text(encoding="utf-8"))
+    notes = _notes()
     lines = []
     for row in select_rows(rows).to_dict("records"):
         lines.append(row["id"])
@@ -66,17 +74,27 @@ def explain(rows: str | Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def _notes() -> dict[str, Any]:
+    """Sources, open points, and papers whose rows are missing."""
+    file = files("flowbert.experiments") / "published_data" / "notes.json"
+    notes: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return notes
+
+
 def select_rows(rows: str | Sequence[str] | None) -> pd.DataFrame:
     """Published rows by id, beginning of an id, or pattern; all of them for None.
 
     Raises:
-        UserError: If a name selects no row.
+        UserError: If a name selects no row; of a paper whose rows are missing, why.
     """
     known = published()
     if rows is None:
         return known
+    missing = _notes()["missing"]
     chosen: set[str] = set()
     for name in as_list(rows, "rows"):
+        if name in missing:
+            raise UserError(f"{name} has no rows: {missing[name]}", argument="rows")
         matches = fnmatch.filter(known["id"], name)
         matches += fnmatch.filter(known["id"], f"{name}-*")
         if not matches:

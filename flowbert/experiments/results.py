@@ -13,7 +13,7 @@ import torch
 from flowbert.analysis.table import by_labels
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
-from flowbert.experiments.columns import RESULT_COLUMNS, aggregation_of
+from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
 from flowbert.experiments.estimates import Estimates, difference_table, verdict
 from flowbert.experiments.intervals import estimate_rows, with_averages
 from flowbert.experiments.result_files import (
@@ -186,7 +186,7 @@ class Results:
             UserError: If there is none, or rows differ in more than the seed.
         """
         chosen = {"method": method, "task": task, "metric": metric}
-        chosen |= {"aggregation": aggregation_of(metric), **columns}
+        chosen |= {"aggregation": main_aggregation(self.frame, metric), **columns}
         rows = self.frame
         for name, value in chosen.items():
             if name not in rows:
@@ -218,9 +218,10 @@ class Results:
 
         Args:
             metric: Metric.
-            aggregation: Aggregation; None for ``wmean`` of Spearman, else ``all``.
+            aggregation: Aggregation; None for ``wmean`` of Spearman, if all tasks have it, else
+                ``all``.
         """
-        aggregation = aggregation or aggregation_of(metric)
+        aggregation = aggregation or main_aggregation(self.frame, metric)
         rows = self.frame
         rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
         index = ["encoder", "layers", "pooling", "corpus", "method"]

@@ -8,7 +8,7 @@ import numpy as np
 from flowbert.encoders import Encoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.candidates import Candidate
-from flowbert.experiments.columns import AGGREGATION
+from flowbert.experiments.columns import main_aggregation
 from flowbert.experiments.plan import OWN_CORPORA, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.maps import Raw
@@ -54,7 +54,8 @@ def warn_of_transfer(
     )
     results = run_experiments(experiments, cache, samples={})
     frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
-    chosen = (frame["metric"] == STS.headline) & (frame["aggregation"] == AGGREGATION)
+    chosen = frame["metric"] == STS.headline
+    chosen &= frame["aggregation"] == main_aggregation(frame)
     for task in asked:
         rows = np.flatnonzero(chosen & (frame["task"] == task.name))
         lead = estimates[rows[:1]] - estimates[rows[1:]]

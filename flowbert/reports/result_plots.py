@@ -7,7 +7,7 @@ import pandas as pd
 
 from flowbert.analysis.drawing import Plot, draw_intervals, method_colours, short
 from flowbert.analysis.table import by_labels
-from flowbert.experiments.columns import aggregation_of
+from flowbert.experiments.columns import main_aggregation
 from flowbert.reports.content import PageContent
 from flowbert.reports.content_plot import ContentPlot
 from flowbert.reports.result_tables import GEOMETRY, mean_geometry, summarize
@@ -29,7 +29,9 @@ def intervals(content: PageContent) -> pd.DataFrame:
     facets are alike.
     """
     scores = summarize(content.frame).dropna(subset="value")
-    shown = scores["aggregation"] == scores["metric"].map(aggregation_of)
+    metrics = scores["metric"].unique()
+    main = {metric: main_aggregation(scores, metric) for metric in metrics}
+    shown = scores["aggregation"] == scores["metric"].map(main)
     scores = scores[shown & ~scores["metric"].isin(GEOMETRY)]
     if scores["split"].nunique() > 1:
         columns = scores["column"] + " " + scores["split"]
@@ -100,8 +102,8 @@ RESULT_PLOTS = {
         Plot(
             draw_intervals,
             "Results with their intervals",
-            "Spearman x 100 (wmean) and other headline metrics. Lines: 95% bootstrap intervals, or "
-            "the standard deviation over several seeds.",
+            "Spearman x 100 and other headline metrics, as in the first tables. Lines: 95% "
+            "bootstrap intervals, or the standard deviation over several seeds.",
             facets="column",
             rows="label",
             height=0.5,

@@ -15,7 +15,7 @@ from flowbert.analysis import Analysis
 from flowbert.analysis.frames import measure_of
 from flowbert.analysis.table import Table, make_table
 from flowbert.data.sts import SAMPLE_TASK
-from flowbert.experiments.columns import AGGREGATION
+from flowbert.experiments.columns import main_aggregation
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS
 
@@ -24,7 +24,6 @@ GEOMETRY = ("alignment", "uniformity", "mean_cosine")
 
 _LABEL_COLUMNS = ("run", "encoder", "layers", "pooling", "corpus")
 _UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
-_MAIN = f"Spearman x 100 ({AGGREGATION})"
 _OTHERS = "Other metrics"
 _SIGNS = {"alignment": -1, "uniformity": -1} | dict.fromkeys(
     ("mean_cosine", "edit_distance_words", "edit_distance_characters"), math.nan
@@ -126,6 +125,7 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
         frame: Rows of results.
     """
     tables = []
+    main = f"Spearman x 100 ({main_aggregation(frame)})"
     for split, scores in summarize(frame).groupby("split", sort=False):
         geometry = mean_geometry(scores)
         scores = scores[~scores["metric"].isin(GEOMETRY)]
@@ -135,12 +135,12 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
         spearman = scores["metric"] == "spearman"
         scores = scores.assign(table=names.where(spearman, _OTHERS))
         one_task = scores["task"][spearman].nunique() == 1
-        geometry["table"] = _MAIN if one_task else _OTHERS
+        geometry["table"] = main if one_task else _OTHERS
         scores = pd.concat([scores, geometry], ignore_index=True)
         for name, rows in scores.groupby("table", sort=False):
             texts = [_cell(score) for score in rows.itertuples()]
             cells = rows.assign(text=texts, bold=_best(rows))
-            folded = name not in (_MAIN, _OTHERS)
+            folded = name not in (main, _OTHERS)
             tables.append(make_table(f"{name}, {split} split", cells, folded=folded))
     return sorted(tables, key=attrgetter("folded"))
 

@@ -109,7 +109,8 @@ class STS(ScoredPairTask):
     """Spearman of cosine and gold score under three aggregations, alignment and uniformity.
 
     Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
-    ``wmean`` the size-weighted average of the subsets' correlations.
+    ``wmean`` the size-weighted average of the subsets' correlations. Data with merged subsets has
+    ``all`` alone.
 
     Args:
         data: The data set.
@@ -137,6 +138,8 @@ class STS(ScoredPairTask):
     ) -> None:
         super().__init__(data, split)
         _check_measures(positive_above, uniformity_limit)
+        if data.merged:
+            self.metrics = (("spearman", "all"),)
         low, high = data.score_range
         self.positive_score = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
@@ -161,10 +164,10 @@ class STS(ScoredPairTask):
     def score(
         self, items: Floats, weights: Weights | None = None
     ) -> dict[Metric, float]:
-        """Spearman under each aggregation."""
+        """Spearman under each aggregation of :attr:`metrics`."""
         subset_of = np.repeat(np.arange(len(self.strata)), self.strata)
         scores = sts_spearman(items, self.gold, subset_of, weights)
-        return {("spearman", name): score for name, score in scores.items()}
+        return {metric: scores[metric[1]] for metric in self.metrics}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
         """Alignment, uniformity, mean cosine, and the correlation of each subset."""

@@ -27,6 +27,7 @@ from flowbert.experiments.published import (
 from flowbert.experiments.reproduce import reproduce, reproduction_text
 from flowbert.experiments.results import Results
 from flowbert.reports import report
+from flowbert.reports.result_tables import result_tables
 from flowbert.vectors import EmbeddingCache
 
 ROWS = published().set_index("id")
@@ -51,17 +52,25 @@ SUBSETS = {
 }
 
 
+COUNT = 60  # with more sentences than the largest whitening has directions
+
+
+@pytest.fixture(autouse=True)
+def _small_years(monkeypatch: pytest.MonkeyPatch) -> None:
+    for task, names in SUBSETS.items():
+        monkeypatch.setitem(PUBLISHED_TASKS, task, COUNT * len(names))
+
+
 @pytest.fixture(scope="module")
 def senteval(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder in the layout of SentEval, with small years."""
     root = tmp_path_factory.mktemp("senteval")
     pairs = sample_pairs("test")
-    count = 60  # with more sentences than the largest whitening has directions
     for task, names in SUBSETS.items():
         folder = root / "STS" / f"{task}-en-test"
         folder.mkdir(parents=True)
         for number, name in enumerate(names):
-            own = pairs[count * number : count * number + count]
+            own = pairs[COUNT * number : COUNT * (number + 1)]
             sentences = [f"{first}\t{second}\n" for first, second, _ in own]
             scores = [f"{score}\n" for *_, score in own]
             (folder / f"STS.input.{name}.txt").write_text("".join(sentences))
@@ -271,6 +280,66 @@ def test_a_trained_encoder_is_no_copy(tmp_path: Path) -> None:
     )
 
 
+@pytest.fixture
+def hub(tmp_path: Path) -> str:
+    """The years of the fixture ``senteval`` as the hub has them: without their subsets."""
+    for task, names in SUBSETS.items():
+        folder = tmp_path / f"{task.lower()}-sts"
+        folder.mkdir()
+        pairs = sample_pairs("test")[: COUNT * len(names)]
+        frame = pd.DataFrame(pairs, columns=["sentence1", "sentence2", "score"])
+        frame.to_json(folder / "test.jsonl", orient="records", lines=True)
+    return f"hub:{tmp_path}"
+
+
+def test_merged_subsets_have_no_other_aggregation(
+    run: Callable[..., pd.DataFrame], hub: str
+) -> None:
+    """A correlation of all pairs must not stand in a column of weighted means."""
+    rows = [RAW, "gao2021-5-bert-base-uncased-embedding-last"]
+    known = run(rows, tasks=list(SUBSETS)).set_index(["row", "task"])
+    merged = run(rows, tasks=list(SUBSETS), senteval=hub).set_index(["row", "task"])
+    assert known["ours"].notna().all()
+    assert merged.loc[RAW, "ours"].isna().all()
+    assert (
+        "STS13 has merged subsets here, and no aggregation wmean"
+        in (merged.loc[(RAW, "STS16"), "note"])
+    )
+    pd.testing.assert_series_equal(
+        merged.loc[rows[1], "ours"], known.loc[rows[1], "ours"]
+    )
+
+
+def test_tables_are_of_the_aggregation_that_all_tasks_have(
+    hub: str, senteval: str
+) -> None:
+    options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
+    results = compare(tasks="SAMPLE,STS13", senteval=hub, **options)
+    assert result_tables(results.frame)[0].title == "Spearman x 100 (all), test split"
+    assert results.verdicts
+    frame = results.frame
+    assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
+    assert results.table().notna().all(axis=None)
+    known = compare(tasks="SAMPLE,STS13", senteval=senteval, **options)
+    assert result_tables(known.frame)[0].title == "Spearman x 100 (wmean), test split"
+    assert known.score("raw", "STS13", aggregation="all") == results.score(
+        "raw", "STS13"
+    )
+
+
+def test_other_pairs_are_no_target(
+    run: Callable[..., pd.DataFrame], minilm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = run(MTEB, encoder=minilm).iloc[0]
+    monkeypatch.setitem(PUBLISHED_TASKS, "STS16", 1186)
+    other = run(MTEB, encoder=minilm).iloc[0]
+    assert same["ours"] == other["ours"]
+    assert same["inside"] is not None
+    assert other["inside"] is None
+    assert np.isnan(other["difference"])
+    assert "STS16 has 300 pairs here, 1186 in SentEval" in other["note"]
+
+
 def test_seeds_are_averaged(run: Callable[..., pd.DataFrame]) -> None:
     first, second = (run(FLOW, seeds=seed)["ours"].item() for seed in (0, 1))
     (both,) = run(FLOW, seeds=[0, 1]).to_dict("records")
@@ -299,6 +368,7 @@ def test_files_hold_what_is_returned(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"rows": "huang2021"}, "rows: huang2021 has no rows: WhiteningBERT"),
         ({"rows": "li2021"}, "rows: received 'li2021'.*li2020"),
         ({"rows": GLOVE}, "encoder: received .*expected a text file of word vectors"),
         ({"rows": "*-simcse-unsup-wiki1m"}, "encoder: .*expected its run folder"),
