@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
+from flowbert.errors import UserError
 from flowbert.tasks import STS
 from flowbert.training.callbacks import WhiteningBaseline
 
@@ -22,8 +23,12 @@ class TaskEvaluation(Callback):
 
     Args:
         tasks: Tasks of the development split.
-        embed: Embeddings of sentences before the training, ``(M, D)``.
+        embed: Embeddings of sentences before the training, ``(M, D)``, such as
+            ``encoder.encode``.
         baseline: The closed-form map beside the trained method, if any.
+
+    Raises:
+        UserError: If ``embed`` is an encoder.
     """
 
     def __init__(
@@ -32,6 +37,12 @@ class TaskEvaluation(Callback):
         embed: Callable[[Sequence[str]], NDArray[np.float32]],
         baseline: WhiteningBaseline | None = None,
     ) -> None:
+        if hasattr(embed, "encode"):
+            raise UserError(
+                argument="embed",
+                received=type(embed).__name__,
+                expected="a function of sentences, such as encoder.encode",
+            )
         self.tasks = tasks
         self.embed = embed
         self.baseline = baseline

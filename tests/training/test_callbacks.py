@@ -13,11 +13,13 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import CSVLogger
 
 from fits import fit, make_data, make_module, make_rows
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.maps import Standardization, Whitening, make_map
 from flowbert.training import (
     AtomicCheckpointIO,
     StepLog,
+    TaskEvaluation,
     WhiteningBaseline,
     checkpoint_callbacks,
 )
@@ -172,3 +174,9 @@ def test_checkpoints_appear_whole_and_bring_no_code(
     torch.save({"a": os.system}, file)
     with pytest.raises(pickle.UnpicklingError):
         plugin.load_checkpoint(file, weights_only=False)
+
+
+def test_an_encoder_is_no_function_of_sentences() -> None:
+    encoder: Any = SentenceEncoder("builtin-sample")
+    with pytest.raises(UserError, match=r"embed: .*such as encoder\.encode"):
+        TaskEvaluation([], encoder)
