@@ -32,6 +32,7 @@ _FAMILIES = {
     "standardization": "009e73",
     "truncation": "e69f00",
     "nulling": "cc79a7",
+    **dict.fromkeys(("centering", "mean-removal"), "999933"),
     "learned-removal": "8c5fbf",
     "Gaussian": "0072b2",  # densities: whitening and standardization are their maps
     "diagonal": "009e73",

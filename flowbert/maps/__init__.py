@@ -3,6 +3,7 @@
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
 from flowbert.maps.flow import Flow
+from flowbert.maps.mean_bias import Centering, MeanRemoval
 from flowbert.maps.moments import Moments
 from flowbert.maps.precision import (
     PRECISIONS,
@@ -24,12 +25,14 @@ __all__ = [
     "PRECISIONS",
     "ZCA",
     "AffineMap",
+    "Centering",
     "Chain",
     "Flow",
     "KernelMap",
     "LabelledPairs",
     "LearnedRemoval",
     "Map",
+    "MeanRemoval",
     "Moments",
     "Output",
     "Ranges",

@@ -1,4 +1,4 @@
-r"""Count, mean and covariance of rows that come in chunks, in :math:`O(D^2)` memory and float64."""
+r"""Count, means and covariance of rows that come in chunks, in float64; memory :math:`O(D^2)`."""
 
 import hashlib
 from collections.abc import Iterable
@@ -200,6 +200,11 @@ class Moments:
         """Mean of the rows, ``(D,)``, float64."""
         return self._all().mean.cpu()
 
+    @property
+    def mean_direction(self) -> Tensor:
+        """Direction of the mean of the rows at length 1, ``(D,)``, float64; zero without one."""
+        return torch.nn.functional.normalize(self._all().unit_mean.cpu(), dim=0)
+
     def covariance(self) -> Tensor:
         """Covariance ``(D, D)``, divisor N - 1; zero for a single row."""
         upper = self._all().scatter.cpu().triu()
@@ -233,34 +238,47 @@ class Moments:
 
 
 class _Sums(NamedTuple):
-    r"""Number, mean and :math:`\sum (x - \bar x)(x - \bar x)^T` of consecutive rows; never changed.
+    r"""Number, means and :math:`\sum (x - \bar x)(x - \bar x)^T` of consecutive rows; immutable.
 
     Args:
         number: Number of rows.
         mean: ``(D,)``, float64.
+        unit_mean: Mean of the rows at length 1, ``(D,)``, float64; a row of zeros stays.
         scatter: ``(D, D)``, float64, of which the upper triangle counts.
     """
 
     number: int
     mean: Tensor
+    unit_mean: Tensor
     scatter: Tensor
 
     @classmethod
     def of(cls, rows: Tensor) -> "_Sums":
         """Of rows ``(n, D)``."""
         mean = rows.mean(dim=0, dtype=torch.float64)
+        unit_sum = torch.zeros_like(mean)
         scatter = mean.new_zeros(len(mean), len(mean))
         for block in torch.split(rows, _ROWS_PER_PRODUCT):
-            _add_products(scatter, block - mean)
-        return cls(len(rows), mean, scatter)
+            lengths = torch.linalg.vector_norm(block, dim=1, dtype=torch.float64)
+            shares = torch.where(lengths > 0, 1 / lengths, 0.0)
+            centred = block - mean
+            unit_sum += shares @ centred + shares.sum() * mean
+            _add_products(scatter, centred)
+        return cls(len(rows), mean, unit_sum / len(rows), scatter)
 
     def followed_by(self, other: "_Sums") -> "_Sums":
         """Of both."""
         number = self.number + other.number
+        share = other.number / number
         offset = other.mean.to(self.mean.device) - self.mean
+        unit_offset = other.unit_mean.to(self.mean.device) - self.unit_mean
         scatter = self.scatter + other.scatter.to(self.scatter.device)
-        scatter.addr_(offset, offset * (self.number * other.number / number))
-        return _Sums(number, self.mean + offset * (other.number / number), scatter)
+        scatter.addr_(offset, offset * (self.number * share))
+        mean, unit_mean = (
+            self.mean + offset * share,
+            self.unit_mean + unit_offset * share,
+        )
+        return _Sums(number, mean, unit_mean, scatter)
 
 
 def _in_order(pieces: list[tuple[int, Tensor]]) -> Tensor:

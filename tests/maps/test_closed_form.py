@@ -9,11 +9,14 @@ import pytest
 import sklearn.covariance
 import torch
 
+from flowbert.arrays import Floats
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import (
     ZCA,
+    Centering,
     KernelMap,
     LearnedRemoval,
+    MeanRemoval,
     Raw,
     RemoveDirections,
     Standardization,
@@ -190,6 +193,40 @@ def test_nulling_removes_the_strongest_directions() -> None:
     np.testing.assert_allclose(
         np.linalg.eigvalsh(np.cov(standardized.T))[3:], correlation[:5], rtol=1e-9
     )
+
+
+def cosines(x: Floats) -> Floats:
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T)
+
+
+def test_centering_has_the_cosines_of_principal_components() -> None:
+    y = Centering().fit_transform(X)
+    np.testing.assert_allclose(y, X - X.mean(axis=0), atol=1e-12)
+    rotated = Whitening(exponent=0.0).fit_transform(X)
+    # 8 products of numbers of one size, in float64.
+    np.testing.assert_allclose(cosines(y[:50]), cosines(rotated[:50]), atol=1e-12)
+
+
+def test_mean_removal_is_that_of_rows_at_length_1() -> None:
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    mean = unit.mean(axis=0)
+    mean /= np.linalg.norm(mean)
+    y = MeanRemoval().fit_transform(X)
+    np.testing.assert_allclose(y @ mean, 0, atol=1e-12)
+    expected = unit - np.outer(unit @ mean, mean)
+    np.testing.assert_allclose(cosines(y[:50]), cosines(expected[:50]), atol=1e-12)
+    lengths = np.random.default_rng(0).uniform(0.1, 9.0, size=(len(X), 1))
+    np.testing.assert_allclose(
+        MeanRemoval().fit(X * lengths).affine()[0],
+        MeanRemoval().fit(X).affine()[0],
+        atol=1e-12,
+    )
+
+
+def test_mean_removal_of_rows_without_a_direction_changes_nothing() -> None:
+    zeros = np.zeros((5, 4))
+    assert np.array_equal(MeanRemoval().fit(zeros).affine()[0], np.eye(4))
 
 
 def test_raw_and_truncation_change_no_number() -> None:

@@ -22,10 +22,12 @@ from flowbert.maps import (
     MAPS,
     ZCA,
     AffineMap,
+    Centering,
     Flow,
     LabelledPairs,
     LearnedRemoval,
     Map,
+    MeanRemoval,
     Raw,
     RemoveDirections,
     Standardization,
@@ -49,6 +51,8 @@ QUICK: dict[str, Any] = {
 }
 AFFINE: list[AffineMap] = [
     Raw(),
+    Centering(),
+    MeanRemoval(),
     Standardization(),
     Truncation(),
     Truncation(n_components=2),
@@ -64,6 +68,8 @@ AFFINE: list[AffineMap] = [
 EVERY: list[Map] = [*AFFINE, Flow(**QUICK)]
 DEFAULT = [
     Raw(),
+    Centering(),
+    MeanRemoval(),
     Standardization(),
     Truncation(),
     Whitening(),
@@ -140,7 +146,7 @@ def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
     back = fitted.inverse_transform(mapped)
     assert back.shape == x.shape
     if mapped.shape == x.shape and not isinstance(
-        estimator, RemoveDirections | LearnedRemoval
+        estimator, MeanRemoval | RemoveDirections | LearnedRemoval
     ):
         # 6 x 6 products in float64, condition numbers below 1e3.
         np.testing.assert_allclose(back, x, atol=1e-9)

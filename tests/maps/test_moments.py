@@ -55,6 +55,7 @@ def test_parts_are_merged_to_the_whole_bit_for_bit(count: int, seed: int) -> Non
     assert merged.count == whole.count == count
     assert merged.distinct == whole.distinct
     assert torch.equal(merged.mean, whole.mean)
+    assert torch.equal(merged.mean_direction, whole.mean_direction)
     assert torch.equal(merged.covariance(), whole.covariance())
     # And rows can be added to it.
     more, expected = (each.update(X[:50]).covariance() for each in (merged, whole))
