@@ -32,37 +32,57 @@ class _LUProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, triangles: Tensor, diagonal: Tensor) -> Tensor:
-        middle = x + _times_lower(x, triangles)
-        ctx.save_for_backward(x, triangles, diagonal, middle)
-        return middle * diagonal + _times_upper(middle, triangles)
+        # The blocks on the diagonal are the only ones that hold numbers of both triangles.
+        mixed = [triangles[a:b, a:b] for a, b in _blocks(x.shape[1])]
+        lower = [block.tril(-1) for block in mixed]
+        upper = [block.triu(1) for block in mixed]
+        middle = _add_lower(x.clone(), x, triangles, lower)
+        ctx.save_for_backward(x, triangles, diagonal, middle, *lower, *upper)
+        return _add_upper(middle * diagonal, middle, triangles, upper)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x, triangles, diagonal, middle = ctx.saved_tensors
-        middle_gradient = gradient * diagonal + _times_lower(gradient, triangles.T)
-        x_gradient = middle_gradient + _times_upper(middle_gradient, triangles.T)
+        x, triangles, diagonal, middle, *blocks = ctx.saved_tensors
+        # The transpose of a lower triangle is an upper one.
+        lower, upper = ([block.T for block in half] for half in _halves(blocks))
+        turned = triangles.T
+        middle_gradient = _add_lower(gradient * diagonal, gradient, turned, upper)
+        x_gradient = _add_upper(middle_gradient.clone(), middle_gradient, turned, lower)
         triangles_gradient = torch.empty_like(triangles)
         for a, b in _blocks(x.shape[1]):
             left, right = x[:, a:b].T, middle[:, a:b].T
             torch.mm(left, middle_gradient[:, :a], out=triangles_gradient[a:b, :a])
             torch.mm(right, gradient[:, b:], out=triangles_gradient[a:b, b:])
-            lower = (left @ middle_gradient[:, a:b]).tril_(-1)
-            upper = (right @ gradient[:, a:b]).triu_(1)
-            triangles_gradient[a:b, a:b] = lower + upper
+            below = (left @ middle_gradient[:, a:b]).tril_(-1)
+            above = (right @ gradient[:, a:b]).triu_(1)
+            torch.add(below, above, out=triangles_gradient[a:b, a:b])
         return x_gradient, triangles_gradient, (gradient * middle).sum(0)
 
 
-def _times_lower(x: Tensor, triangles: Tensor) -> Tensor:
-    """Rows times what is below the diagonal."""
-    parts = [x[:, a:] @ triangles[a:, a:b].tril(-1) for a, b in _blocks(x.shape[1])]
-    return torch.cat(parts, dim=1)
+def _add_lower(
+    total: Tensor, x: Tensor, triangles: Tensor, mixed: list[Tensor]
+) -> Tensor:
+    """Add rows times what is below the diagonal, whose blocks are given."""
+    for (a, b), block in zip(_blocks(x.shape[1]), mixed, strict=True):
+        columns = total[:, a:b].addmm_(x[:, a:b], block)
+        columns.addmm_(x[:, b:], triangles[b:, a:b])
+    return total
 
 
-def _times_upper(x: Tensor, triangles: Tensor) -> Tensor:
-    """Rows times what is above the diagonal."""
-    parts = [x[:, :b] @ triangles[:b, a:b].triu(1 - a) for a, b in _blocks(x.shape[1])]
-    return torch.cat(parts, dim=1)
+def _add_upper(
+    total: Tensor, x: Tensor, triangles: Tensor, mixed: list[Tensor]
+) -> Tensor:
+    """Add rows times what is above the diagonal, whose blocks are given."""
+    for (a, b), block in zip(_blocks(x.shape[1]), mixed, strict=True):
+        columns = total[:, a:b].addmm_(x[:, a:b], block)
+        columns.addmm_(x[:, :a], triangles[:a, a:b])
+    return total
+
+
+def _halves(blocks: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    middle = len(blocks) // 2
+    return blocks[:middle], blocks[middle:]
 
 
 def _blocks(dim: int) -> list[tuple[int, int]]:
