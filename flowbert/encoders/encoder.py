@@ -13,7 +13,12 @@ from torch import Tensor, nn
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.encoders.cpu import Packing, warn_of_bfloat16, workers
+from flowbert.encoders.cpu import (
+    Packing,
+    fast_encoding,
+    warn_of_bfloat16,
+    workers,
+)
 from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
 from flowbert.encoders.pooling import NetworkPooling, Pooling, make_pooling
 from flowbert.encoders.readout import Readout, TokenFeatures
@@ -32,7 +37,7 @@ from flowbert.io import digest_tensors
 from flowbert.threads import in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
-BATCH_TOKENS_CPU = 512
+BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
 BATCH_TOKENS_ACCELERATOR = 16384
 
 
@@ -316,8 +321,8 @@ class SentenceEncoder(nn.Module):
 
         Args:
             sentences: N sentences in any order.
-            batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU and 16384
-                elsewhere.
+            batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU, in half
+                precision 1024, and 16384 elsewhere.
 
         Returns:
             Shape ``(N, D)``, float32, in the order of the sentences. A warning tells that some were
@@ -354,8 +359,9 @@ class SentenceEncoder(nn.Module):
         if device.type == "cpu" and backbone.dtype == torch.bfloat16:
             warn_of_bfloat16()
         if batch_tokens is None:
-            on_cpu = device.type == "cpu"
-            batch_tokens = BATCH_TOKENS_CPU if on_cpu else BATCH_TOKENS_ACCELERATOR
+            batch_tokens = BATCH_TOKENS_ACCELERATOR
+            if device.type == "cpu":
+                batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
         rows = list(self.tokens(sentences))
         lengths = [len(row["input_ids"]) for row in rows]
         full = [i for i, length in enumerate(lengths) if length == self.max_length]
@@ -369,6 +375,7 @@ class SentenceEncoder(nn.Module):
 
         with (
             _evaluating(backbone),
+            fast_encoding(backbone.network),
             in_threads(embed, plan, workers(backbone.network)) as batches,
         ):
             for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):

@@ -9,9 +9,10 @@ import pytest
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.nn import functional
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import SentenceEncoder, cpu
 from flowbert.encoders.cpu import PACKABLE, SHAREABLE, fast_training, workers
 
 Tiny = Callable[[str], Path]
@@ -82,6 +83,31 @@ def test_every_pooling_of_packed_variants(pooling: str, tiny: Tiny) -> None:
     with fast_training(encoder):
         packed = encoder.read([each.readout for each in variants], SENTENCES)
     np.testing.assert_allclose(packed, padded, atol=TOLERANCE)
+
+
+@packs
+@pytest.mark.parametrize("kind", PACKABLE)
+def test_vectors_are_the_same_on_every_processor(
+    kind: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = open_tiny(tiny(kind))
+    network: Any = encoder.backbone.network
+    attend, lengths = functional.scaled_dot_product_attention, set[int]()
+
+    def spy(query: Tensor, key: Tensor, *args: Any, **options: Any) -> Tensor:
+        lengths.add(key.shape[2])
+        return attend(query, key, *args, **options)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", spy)
+    found = []
+    for lanes in (1, 16):  # without AVX-512, and with it
+        monkeypatch.setattr(cpu, "unaligned", lambda length, n=lanes: -length % n)
+        vectors = [encoder.encode(SENTENCES), encoder.encode(["a cat", "a dog"])]
+        found.append(np.concatenate(vectors))
+        assert any(length % 16 for length in lengths) == (lanes == 1)
+        lengths.clear()
+    np.testing.assert_allclose(found[1], found[0], atol=TOLERANCE)
+    assert network.config._attn_implementation == "sdpa"
 
 
 @packs
