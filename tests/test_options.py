@@ -364,6 +364,7 @@ EXPORT: Table = {
     **ALL,
     "to": Change("other"),
     "format": Refused("pickle"),
+    "servable": Refused("true"),  # of a flow
     "method": Change("raw"),
     "encoder": Refused("../given/words.txt"),
     "results": Refused("../given/other.json"),

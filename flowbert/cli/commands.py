@@ -84,6 +84,10 @@ def _print(command: str, returned: Any, output: str | None) -> None:
         print(returned)
     else:
         print(f"written: {output if command == 'import_whitening' else returned}")
+        if command == "export":
+            from flowbert.exports import served_by  # slow to import
+
+            print(f"computed by {served_by(returned)}")
         return
     if output is not None:
         drawn = os.environ.get("FLOWBERT_REPORT") != "0"

@@ -134,6 +134,8 @@ class Parser(jsonargparse.ArgumentParser):
                 options["required"] = True
             else:
                 options["default"] = parameter.default
+            if kind is bool:  # --option alone is true
+                options |= {"nargs": "?", "const": True}
             target.add_argument(f"--{option}", **options)
 
     def read(

@@ -57,8 +57,7 @@ _POOLINGS = {
     "weightedmean": "position_mean",
     "lasttoken": "last_token",
 }
-# One switch each, before version 6 of sentence-transformers.
-_SWITCHES = {
+POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -66,6 +65,8 @@ _SWITCHES = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+"""A switch for each pooling of sentence-transformers, which before 5.4 wrote no name of one."""
+
 # Modules whose vectors have the directions of ours; dropout does nothing in evaluation.
 _PLAIN = ("Transformer", "Pooling", "Normalize", "Dropout")
 
@@ -237,7 +238,7 @@ def _published_settings(folder: Path) -> FolderSettings:
     return FolderSettings(
         pooling=pooling,
         max_length=transformer.get("max_seq_length"),
-        prompt=_default_prompt(folder / "config_sentence_transformers.json"),
+        prompt=default_prompt(folder / "config_sentence_transformers.json"),
         lowercase=transformer.get("do_lower_case", False),
         pools_prompt=pools_prompt,
         modules=tuple(modules),
@@ -245,7 +246,9 @@ def _published_settings(folder: Path) -> FolderSettings:
 
 
 def _pooling_mode(file: Path, content: dict[str, Any]) -> str:
-    switched = [mode for switch, mode in _SWITCHES.items() if content.get(switch)]
+    switched = [
+        mode for switch, mode in POOLING_SWITCHES.items() if content.get(switch)
+    ]
     modes = content.get("pooling_mode", switched or ["mean"])
     mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
     if not isinstance(mode, str) or mode not in _POOLINGS:
@@ -257,7 +260,8 @@ def _pooling_mode(file: Path, content: dict[str, Any]) -> str:
     return _POOLINGS[mode]
 
 
-def _default_prompt(file: Path) -> str:
+def default_prompt(file: Path) -> str:
+    """The prompt that ``config_sentence_transformers.json`` puts before every sentence."""
     if not file.is_file():
         return ""
     schema = {"prompts": (dict, None), "default_prompt_name": (str, None)}

@@ -8,6 +8,7 @@ from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.exports.onnx import ONNX
 from flowbert.exports.onnx_int8 import ONNXInt8
 from flowbert.exports.sentence_transformers import SentenceTransformers
+from flowbert.exports.served import served_by
 
 __all__ = [
     "EXPORT_FORMATS",
@@ -17,4 +18,5 @@ __all__ = [
     "SentenceTransformers",
     "export",
     "import_whitening",
+    "served_by",
 ]

@@ -30,6 +30,7 @@ def model_card(
     format: Format,
     method: str,
     difference: float,
+    served: str,
     results: Results | None = None,
     license: str | None = None,
 ) -> str:
@@ -41,6 +42,7 @@ def model_card(
         format: Format of the export.
         method: Name of the method, in the results if there are any.
         difference: Largest difference of a cosine between the export and the model.
+        served: Programs that compute its vectors, see :func:`flowbert.exports.served.served_by`.
         results: Results with scores of the method and of the embeddings as they are.
         license: License, as the hub names it.
     """
@@ -81,6 +83,7 @@ def model_card(
         limits=format.limits(model),
         scores=scores,
         difference=difference,
+        served=served,
         texts=TEXTS,
         version=__version__,
     )

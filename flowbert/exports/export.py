@@ -13,6 +13,7 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.exports.served import check_servable, served_by
 from flowbert.exports.upload import check_access, upload
 from flowbert.folders import write_folder_atomically
 from flowbert.model import Model
@@ -41,6 +42,7 @@ def export(
     to: str | Path,
     *,
     format: str = "sentence-transformers",
+    servable: bool = False,
     method: str | None = None,
     encoder: str | None = None,
     results: str | Path | None = None,
@@ -62,6 +64,8 @@ def export(
         to: New folder to write.
         format: ``sentence-transformers``, ``onnx``, ``onnx-int8`` (the encoder's weights in 8 bits,
             whose difference the README.md states), or the import path of a format.
+        servable: Refuse a model of which text-embeddings-inference or vLLM would leave out a part:
+            they read the last layer, mean or cls, one affine map, and no prompt.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
         encoder: Folder of the encoder, if it has moved.
         results: A results.json whose scores the README.md shows; None for that of the run.
@@ -74,7 +78,8 @@ def export(
         The folder.
 
     Raises:
-        UserError: If the format cannot express the model, the vectors differ, or the hub refuses.
+        UserError: If the format cannot express the model, it is to be servable and is not, the
+            vectors differ, or the hub refuses.
 
     Example:
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
@@ -116,6 +121,8 @@ def export(
         check_access(push_to)
     with write_folder_atomically(to) as folder:
         chosen.write(opened, folder)
+        if servable:
+            check_servable(folder)
         difference = _largest_difference(folder, opened, chosen)
         if not difference <= chosen.tolerance:
             raise UserError(
@@ -129,6 +136,7 @@ def export(
             format=chosen,
             method=name,
             difference=difference,
+            served=served_by(folder),
             results=measured,
             license=license,
         )

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerFolder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
-from flowbert.encoders.source import quiet
+from flowbert.encoders.source import POOLING_SWITCHES, quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
-from flowbert.exports.compiled import CompiledMap
+from flowbert.exports.compiled import Affine, CompiledMap
 from flowbert.exports.format import EXPORT_FORMATS, Format
-from flowbert.io import write_json
+from flowbert.exports.served import MODULES, STOCK
+from flowbert.io import read_json, write_json
 from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
@@ -35,6 +36,11 @@ MODES = {
 }
 """Poolings without token weights, and their names in sentence-transformers."""
 
+TRANSFORMER_SETTINGS = "sentence_bert_config.json"
+_SPELT = (
+    *("Transformer", "Pooling", "Dense", "Normalize"),
+    *("WeightedLayerPooling", "WordWeights"),
+)
 _HIDDEN = "cls_token_embeddings"
 _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
 
@@ -136,6 +142,36 @@ def _dense(weight: Tensor, bias: Tensor, activation: nn.Module, **options: Any) 
     return layer
 
 
+def _folded(modules: Sequence[Any]) -> list[Any]:
+    """The modules with affine layers that follow each other as one, multiplied in float64."""
+    folded: list[Any] = []
+    for module in modules:
+        if folded and _is_affine(folded[-1]) and _is_affine(module):
+            product = _weights(module).after(_weights(folded.pop()))
+            module = _dense(*product, nn.Identity())
+        folded.append(module)
+    return folded
+
+
+def _is_affine(module: Any) -> bool:
+    from sentence_transformers.base.modules import Dense
+
+    return (
+        isinstance(module, Dense)
+        and isinstance(module.activation_function, nn.Identity)
+        and module.module_input_name == "sentence_embedding"
+        and module.module_output_name == "sentence_embedding"
+        and not getattr(module, "use_residual", False)  # since 5.7
+    )
+
+
+def _weights(layer: Any) -> Affine:
+    weight = layer.linear.weight.detach().cpu().double()
+    bias = layer.linear.bias
+    zero = torch.zeros(len(weight), dtype=torch.float64)
+    return Affine(weight, zero if bias is None else bias.detach().cpu().double())
+
+
 def _flows(fitted: Map | None) -> list[Flow]:
     steps = [] if fitted is None else fitted.parts
     return [step for step in steps if isinstance(step, Flow)]
@@ -158,7 +194,34 @@ def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
     for number, (path, kind) in enumerate(kinds.items()):
         name = f"{kind.__module__}.{kind.__name__}"
         records.append({"idx": number, "name": str(number), "path": path, "type": name})
-    write_json(folder / "modules.json", records)
+    write_json(folder / MODULES, records)
+
+
+def _spell_for_all(folder: Path) -> None:
+    """Write names of modules and poolings as before sentence-transformers 5.4, which all read.
+
+    text-embeddings-inference leaves out the ``Dense`` of a ``modules.json`` with other names, and
+    vLLM has taken other poolings for that of the network (issues 45995 and 54533 of vLLM).
+    """
+    records = read_json(folder / MODULES, list)
+    for record in records:
+        kind = record["type"].rpartition(".")[2]
+        if kind in _SPELT:
+            record["type"] = f"{STOCK}{kind}"
+    write_json(folder / MODULES, records)
+    for file in folder.glob("*_Pooling/config.json"):
+        _spell_pooling(file)
+
+
+def _spell_pooling(file: Path) -> None:
+    config = read_json(file)
+    if "pooling_mode" in config:
+        named = config.pop("pooling_mode")
+        modes = [named] if isinstance(named, str) else named
+        spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
+        # vLLM takes the first that is true.
+        spelt |= {name: mode in modes for name, mode in POOLING_SWITCHES.items()}
+        write_json(file, spelt | config)
 
 
 def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
@@ -169,7 +232,7 @@ def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
     if "add_pooling_layer" in inspect.signature(network).parameters:
         # The encoder has dropped its pooler; without this, loading makes up a random one.
         transformer["model_kwargs"] = {"add_pooling_layer": False}
-    write_json(folder / "sentence_bert_config.json", transformer)
+    write_json(folder / TRANSFORMER_SETTINGS, transformer)
     prompts = {
         "prompts": {"default": encoder.prompt},
         "default_prompt_name": "default" if encoder.prompt else None,
@@ -214,16 +277,23 @@ class SentenceTransformers(Format):
             Model(named, model.map, model.scale).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
             own = encoder.model
+            modules = [*own.children(), *map_modules(model.map, encoder.dim)]
             extended = SentenceTransformer(
-                modules=[*own.children(), *map_modules(model.map, encoder.dim)],
+                modules=_folded(modules),
                 prompts=own.prompts,
                 default_prompt_name=own.default_prompt_name,
                 device="cpu",
             )
             extended.save(str(folder), create_model_card=False)
+            settings = folder / TRANSFORMER_SETTINGS
+            if settings.is_file():
+                # It says so in its own way alone.
+                length = {"max_seq_length": extended.max_seq_length}
+                write_json(settings, read_json(settings) | length)
         else:
             received = f"{model.map_name} after {encoder.path}"
             raise self.refused(received, "another encoder")
+        _spell_for_all(folder)
 
     def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
         """Vectors by sentence-transformers."""

@@ -28,6 +28,7 @@ SETTINGS: dict[str, Any] = {
     "format": SentenceTransformers(),
     "method": "learned-removal-2:center=false",
     "difference": 3e-7,
+    "served": "sentence-transformers",
 }
 
 

@@ -1,0 +1,134 @@
+"""Which programs compute the vectors of an exported folder, decided from the files that they read.
+
+Of a folder of sentence-transformers, text-embeddings-inference and vLLM read a ``Transformer``, the
+``Pooling`` in ``1_Pooling``, one ``Dense`` and ``Normalize``; llama.cpp no ``Dense`` of a BERT.
+Whatever else ``modules.json`` has, they leave out without an error.
+
+References:
+    text-embeddings-inference, ``router/src/lib.rs`` and ``backends/src/lib.rs``:
+    https://github.com/huggingface/text-embeddings-inference
+    vLLM 0.33, ``transformers_utils/config.py`` and ``model_executor/models/adapters.py``:
+    https://github.com/vllm-project/vllm
+    llama.cpp at 0c1e57098, ``conversion/base.py`` and ``conversion/gemma.py``:
+    https://github.com/ggml-org/llama.cpp
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flowbert.encoders.source import POOLING_SWITCHES, default_prompt
+from flowbert.errors import UserError
+from flowbert.io import read_json
+
+MODULES = "modules.json"
+STOCK = "sentence_transformers.models."
+"""How the name of a module begins that all releases of these programs know."""
+
+_READ_KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
+_FIRST = {"Transformer": "", "Pooling": "1_Pooling"}
+# text-embeddings-inference refuses the last token of a BERT.
+_READ_POOLINGS = ("cls", "mean")
+_ACTIVATIONS = ("torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh")
+_VECTORS = "sentence_embedding"
+_PARTS_SHOWN = 3
+
+
+def served_by(folder: Path) -> str:
+    """Programs that compute the vectors of an exported folder, and what others leave out.
+
+    Args:
+        folder: The folder, of any format.
+
+    Returns:
+        Names for the end of "computed by".
+    """
+    if not (folder / MODULES).is_file():
+        is_graph = any(folder.glob("*.onnx"))
+        return "ONNX Runtime" if is_graph else "the code in its README.md"
+    if left_out := parts_left_out(folder):
+        return (
+            "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would "
+            f"leave out {_shown(left_out)}"
+        )
+    layers = [path for kind, path in _modules(folder) if kind == "Dense"]
+    if layers:
+        return (
+            "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would "
+            f"leave out {layers[0]}"
+        )
+    return "sentence-transformers, text-embeddings-inference, vLLM and llama.cpp"
+
+
+def check_servable(folder: Path) -> None:
+    """Check that text-embeddings-inference and vLLM compute the vectors of a folder.
+
+    Raises:
+        UserError: With what they would leave out, and what to fit instead.
+    """
+    if not (folder / MODULES).is_file():
+        raise UserError(
+            "received another format; expected sentence-transformers",
+            argument="servable",
+        )
+    if left_out := parts_left_out(folder):
+        raise UserError(
+            "received a model of which text-embeddings-inference and vLLM would leave out "
+            f"{_shown(left_out)}; expected one of encoder.layers -1, encoder.pooling mean "
+            "or cls, no prompt, and a map that is affine, such as whitening",
+            argument="servable",
+        )
+
+
+def parts_left_out(folder: Path) -> list[str]:
+    """Modules and settings of a folder that text-embeddings-inference or vLLM do not read."""
+    left_out: list[str] = []
+    waiting = list(_READ_KINDS)
+    configs = {
+        file.parent.name: read_json(file) for file in folder.glob("*/config.json")
+    }
+    for kind, path in _modules(folder):
+        # Where a module before the pooling is left out, its number says nothing.
+        expected = path if left_out else _FIRST.get(kind, path)
+        if (
+            kind in waiting
+            and path == expected
+            and _is_read(kind, configs.get(path, {}))
+        ):
+            del waiting[: waiting.index(kind) + 1]
+        else:
+            left_out.append(path or kind)
+    if "Pooling" in waiting and not left_out:
+        left_out.append("a Pooling that is none of its modules")
+    if prompt := default_prompt(folder / "config_sentence_transformers.json"):
+        left_out.append(f"the prompt {prompt!r}")
+    for file in folder.glob("sentence_*_config.json"):
+        if read_json(file).get("do_lower_case"):
+            left_out.append("do_lower_case")
+    return left_out
+
+
+def _modules(folder: Path) -> Iterator[tuple[str, str]]:
+    """Kind and folder of each module."""
+    for entry in read_json(folder / MODULES, list):
+        yield entry["type"].removeprefix(STOCK), entry["path"]
+
+
+def _is_read(kind: str, config: Mapping[str, Any]) -> bool:
+    """Whether the programs read a module of a kind that they know, by its ``config.json``."""
+    if kind == "Transformer":
+        return True
+    if kind == "Pooling":
+        modes = [mode for name, mode in POOLING_SWITCHES.items() if config.get(name)]
+        return len(modes) == 1 and modes[0] in _READ_POOLINGS
+    source = config.get("module_input_name", _VECTORS)
+    target = config.get("module_output_name") or source
+    activation = config.get("activation_function")
+    is_known = kind == "Normalize" or activation in _ACTIVATIONS
+    return source == target == _VECTORS and is_known and not config.get("use_residual")
+
+
+def _shown(parts: Sequence[str]) -> str:
+    """The first parts, and how many more there are."""
+    more = len(parts) - _PARTS_SHOWN
+    return ", ".join(parts[:_PARTS_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,229 @@
+"""Which programs compute an exported folder's vectors, against a reader of what those read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from encoders.tiny import SENTENCES, write_tiny
+from exports.models import AFFINE, CHAINS, FLOW, TEXTS, fit_map, largest_difference
+from exports.one_dense import served
+from flowbert.cli import main
+from flowbert.encoders import SentenceEncoder, load_encoder
+from flowbert.errors import UserError
+from flowbert.exports import SentenceTransformers, export, served_by
+from flowbert.exports.served import check_servable, parts_left_out
+from flowbert.model import Model
+
+sentence_transformers = pytest.importorskip(
+    "sentence_transformers", reason="needs sentence-transformers"
+)
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+TOLERANCE = SentenceTransformers.tolerance
+LONG = " ".join(["cat", "dog"] * 8)  # is cut
+ALL = "sentence-transformers, text-embeddings-inference, vLLM and llama.cpp"
+ONE_DENSE = (
+    "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would leave "
+    "out 2_Dense"
+)
+LEFT_OUT = "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would leave out "
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
+    folder = write_tiny(tmp_path_factory.mktemp("tiny") / "bert")
+    return SentenceEncoder(folder, max_length=9)
+
+
+def made(encoder: Any, name: str | None) -> Model:
+    if name is None:
+        return Model(encoder)
+    return Model(encoder, fit_map(name, encoder.encode(TEXTS)))
+
+
+def is_served(model: Model, folder: Path, texts: Sequence[str]) -> bool:
+    """Whether those who read one Dense compute the model's vectors."""
+    try:
+        vectors = served(folder, list(texts))
+    except RuntimeError:  # a Dense for vectors of another size
+        return False
+    return largest_difference(vectors, model.encode(texts)) <= TOLERANCE
+
+
+def check(model: Model, folder: Path) -> str:
+    """What is said of a folder is true; returns it."""
+    folder.mkdir()
+    SentenceTransformers().write(model, folder)
+    left_out = parts_left_out(folder)
+    assert is_served(model, folder, [*SENTENCES, LONG]) == (not left_out)
+    said = served_by(folder)
+    assert (LEFT_OUT in said) == bool(left_out)
+    if left_out:
+        with pytest.raises(UserError, match=r"^servable: .*whitening$"):
+            check_servable(folder)
+    else:
+        check_servable(folder)
+    return said
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_every_affine_map_is_one_dense(
+    pooling: str, bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    encoder = bert.variant(pooling=pooling)
+    assert check(made(encoder, None), tmp_path / "none") == ALL
+    for name in (*AFFINE, CHAINS[0]):
+        assert check(made(encoder, name), tmp_path / name) == ONE_DENSE, name
+
+
+@pytest.mark.parametrize(
+    ("layers", "pooling", "name", "parts"),
+    [
+        ("first_last", "mean", None, "1_WeightedLayerPooling"),
+        ("first_last", "cls", "zca", "1_WeightedLayerPooling"),
+        ("last", "zipf", "whitening", "1_WordWeights"),
+        ("first_last", "idf", "zca", "1_WeightedLayerPooling, 2_WordWeights"),
+        ("last", "max", "whitening", "1_Pooling"),
+        ("last", "last_token", None, "1_Pooling"),
+        ("last", "position_mean", None, "1_Pooling"),
+        ("last", "mean", FLOW, "2_Dense, 3_Dense, 4_Pooling and 9 more"),
+    ],
+)
+def test_other_layers_poolings_and_maps_are_left_out(
+    layers: str,
+    pooling: str,
+    name: str | None,
+    parts: str,
+    bert: SentenceEncoder,
+    tmp_path: Path,
+) -> None:
+    encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
+    assert check(made(encoder, name), tmp_path / "to") == f"{LEFT_OUT}{parts}"
+
+
+def test_a_prompt_is_left_out(bert: SentenceEncoder, tmp_path: Path) -> None:
+    encoder = SentenceEncoder(bert.path, max_length=9, prompt="the big ")
+    said = check(made(encoder, "whitening"), tmp_path / "to")
+    assert said == f"{LEFT_OUT}the prompt 'the big '"
+
+
+IDENTITY, TANH = nn.Identity(), nn.Tanh()
+
+
+@pytest.mark.parametrize(
+    ("activations", "normalized", "name", "said"),
+    [
+        ((TANH,), False, None, ONE_DENSE),
+        ((IDENTITY,), True, None, ONE_DENSE),
+        ((IDENTITY,), False, "whitening-4", ONE_DENSE),
+        ((IDENTITY, IDENTITY), False, "whitening-4", ONE_DENSE),
+        ((TANH,), False, "whitening-4", f"{LEFT_OUT}3_Dense"),
+        ((IDENTITY,), True, "whitening-4", f"{LEFT_OUT}4_Dense"),
+    ],
+)
+def test_modules_of_others_are_joined_to_the_map_where_they_are_affine(
+    activations: Sequence[nn.Module],
+    normalized: bool,
+    name: str | None,
+    said: str,
+    bert: SentenceEncoder,
+    tmp_path: Path,
+) -> None:
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    modules: list[Any] = [Transformer(bert.path, max_seq_length=9), Pooling(16, "mean")]
+    sizes = (16, 10, 8)
+    for number, activation in enumerate(activations):
+        size, bias = sizes[number], number == 0
+        modules.append(Dense(size, sizes[number + 1], bias, activation))
+    if normalized:
+        modules.append(Normalize())
+    opened = sentence_transformers.SentenceTransformer(modules=modules)
+    opened.save(str(tmp_path / "own"), create_model_card=False)
+    assert check(made(load_encoder(tmp_path / "own"), name), tmp_path / "to") == said
+
+
+def test_lower_case_that_only_sentence_transformers_knows(
+    bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    SentenceTransformers().write(Model(bert), tmp_path)
+    settings = tmp_path / "sentence_bert_config.json"
+    text = settings.read_text().replace("{", '{"do_lower_case": true,', 1)
+    settings.write_text(text)
+    assert parts_left_out(tmp_path) == ["do_lower_case"]
+
+
+def test_modules_and_settings_that_no_export_writes(
+    bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    """Another folder of the pooling, and none at all: both are [CLS] there."""
+    model = Model(bert)
+    SentenceTransformers().write(model, tmp_path)
+    file = tmp_path / "modules.json"
+    text = file.read_text()
+    (tmp_path / "1_Pooling").rename(tmp_path / "pooling")
+    file.write_text(text.replace("1_Pooling", "pooling"))
+    assert parts_left_out(tmp_path) == ["pooling"]
+    assert not is_served(model, tmp_path, SENTENCES)
+    file.write_text(text[: text.index(",\n {")] + "\n]")
+    assert parts_left_out(tmp_path) == ["a Pooling that is none of its modules"]
+    assert not is_served(model, tmp_path, SENTENCES)
+
+
+# ---------------------------------------------------------------------------- by export
+
+
+def test_the_command_says_it_and_refuses_what_is_not_served(
+    bert: SentenceEncoder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(bert, "whitening-4").save(tmp_path / "run" / "model")
+    made(bert, CHAINS[1]).save(tmp_path / "run" / "model")
+    line = ["export", str(tmp_path / "run"), "--method", "whitening", "--servable"]
+    main([*line, "--to", str(tmp_path / "to")])
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == f"computed by {ONE_DENSE}"
+    assert f"Computed by {ONE_DENSE}." in (tmp_path / "to" / "README.md").read_text()
+    model = Model.load(tmp_path / "run", "whitening")
+    assert is_served(model, tmp_path / "to", SENTENCES)
+    assert served(tmp_path / "to", SENTENCES).shape == (len(SENTENCES), 4)
+    line[line.index("whitening")] = "flow"
+    with pytest.raises(SystemExit, match="2"):
+        main([*line, "--to", str(tmp_path / "flow")])
+    error = capsys.readouterr().err
+    *_, message = error.splitlines()  # after the bar of transformers
+    assert "error: --servable: received a model of which" in message
+    assert not (tmp_path / "flow").exists()
+
+
+def test_folders_of_other_formats(tmp_path: Path) -> None:
+    assert served_by(tmp_path) == "the code in its README.md"
+    (tmp_path / "model.onnx").touch()
+    assert served_by(tmp_path) == "ONNX Runtime"
+    with pytest.raises(UserError, match=r"^servable: .*another format"):
+        check_servable(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "builtin-sample",
+        *(
+            pytest.param(name, marks=[pytest.mark.real, pytest.mark.slow])
+            for name in ("all-MiniLM-L6-v2", "minilm-mlm", "bert-mini-mlm")
+        ),
+    ],
+)
+def test_trained_encoders(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if name != "builtin-sample":
+        name = str(request.getfixturevalue("real") / "models" / name)
+    encoder = SentenceEncoder(name, layers="last", pooling="mean", max_length=32)
+    model = made(encoder, "whitening-64:shrinkage=0.1")
+    export(model, tmp_path / "to", servable=True)
+    texts = [*TEXTS[:20], "Ärger über Straßen", "word " * 40]
+    assert is_served(model, tmp_path / "to", texts)
