@@ -4,7 +4,6 @@ from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
 from flowbert.maps.flow import Flow
 from flowbert.maps.mean_bias import Centering, MeanRemoval
-from flowbert.maps.moments import Moments
 from flowbert.maps.precision import (
     PRECISIONS,
     Output,
@@ -19,6 +18,7 @@ from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
 from flowbert.maps.spectral import ZCA, Whitening
 from flowbert.maps.state import digest_state
 from flowbert.maps.transformer import SklearnTransformer
+from flowbert.vectors.moments import Moments
 
 __all__ = [
     "MAPS",

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError
-from flowbert.maps.moments import Moments
 from flowbert.maps.state import pack, unpack
 from flowbert.numbers import is_count
 from flowbert.registry import Registry
 from flowbert.vectors import Vectors
+from flowbert.vectors.moments import Moments
 
 _FLOATS = (np.float64, np.float32)
 # Attributes that every map may have beside those of its state.

@@ -11,9 +11,9 @@ from torch import Tensor
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, check_rows
-from flowbert.maps.moments import Moments
 from flowbert.maps.simple import standard_deviations
 from flowbert.numbers import is_number
+from flowbert.vectors.moments import Moments
 
 _MOST_DIRECTIONS = 100
 # scipy's defaults stop where the last digits change.

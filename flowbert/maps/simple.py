@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps.base import MAPS, AffineMap
-from flowbert.maps.moments import Moments
+from flowbert.vectors.moments import Moments
 
 _SMALLEST_STD = (
     1e-7  # of the largest standard deviation: what float32 embeddings resolve

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from flowbert.errors import FlowbertWarning
 from flowbert.maps.base import MAPS, AffineMap
-from flowbert.maps.moments import ROWS_PER_DIRECTION, Moments
 from flowbert.numbers import is_number
+from flowbert.vectors.moments import ROWS_PER_DIRECTION, Moments
 
 RANK_TOLERANCE = 1e-10
 

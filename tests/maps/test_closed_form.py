@@ -24,7 +24,7 @@ from flowbert.maps import (
     Whitening,
     make_map,
 )
-from flowbert.maps.moments import Moments
+from flowbert.vectors.moments import Moments
 from helpers import rows
 
 X = rows(2000, 8)

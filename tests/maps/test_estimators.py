@@ -36,7 +36,7 @@ from flowbert.maps import (
     load_map,
     save_map,
 )
-from flowbert.maps.moments import Moments
+from flowbert.vectors.moments import Moments
 from helpers import fit, pairs_of, rows
 
 # scikit-learn's data are a few rows of a few columns: too few for most maps, which they say.
