@@ -216,6 +216,7 @@ METHODS: dict[str, Table] = {
         "model.mixing": Change("random"),
         "model.coupling": Change("affine"),
         "model.mixing_init": Change("rotation"),
+        "model.init": Change("whitening"),
         "model.noise": Change("0.5"),
         "data.init_size": Change("8"),
     },

@@ -1,8 +1,8 @@
 r"""A fitted map as a few dense layers.
 
-Actnorms, mixings, splits and all maps but the flow are affine, and an additive coupling adds
-:math:`W h` to half of the dimensions, h being the last hidden layer of its network. So a map with
-K couplings is affine in the embedding x and all these hidden layers together:
+Whitening, actnorms, mixings, splits and all maps but the flow are affine, and an additive coupling
+adds :math:`W h` to half of the dimensions, h being the last hidden layer of its network. So a map
+with K couplings is affine in the embedding x and all these hidden layers together:
 
 .. math::
     y = A\,[h_1, \dots, h_K, x] + c, \qquad
@@ -60,6 +60,8 @@ class CompiledMap:
     @torch.no_grad()
     def _add_flow(self, flow: Glow) -> None:
         leaving: list[Affine] = []
+        for layer in flow.front.children():
+            self._add_layer(layer)
         for number, level in enumerate(flow.levels):
             if number > 0:
                 self._state, half = _halves(self._state)

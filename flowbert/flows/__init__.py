@@ -9,6 +9,7 @@ from flowbert.flows.coupling import (
     CouplingNet,
 )
 from flowbert.flows.glow import Glow, bits_per_dim
+from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import (
     MIXING_INITS,
     MIXINGS,
@@ -17,6 +18,7 @@ from flowbert.flows.mixing import (
     Reverse,
 )
 from flowbert.flows.parameters import FlowOptions, GlowOptions
+from flowbert.flows.whitening import WhiteningLayer
 
 __all__ = [
     "COUPLINGS",
@@ -28,6 +30,7 @@ __all__ = [
     "Bijection",
     "Composition",
     "CouplingNet",
+    "DataInitialized",
     "FlowOptions",
     "FullPrecision",
     "Glow",
@@ -35,5 +38,6 @@ __all__ = [
     "LULinear",
     "RandomPermutation",
     "Reverse",
+    "WhiteningLayer",
     "bits_per_dim",
 ]

@@ -14,8 +14,13 @@ from flowbert.errors import UserError, check_choice
 from flowbert.flows.actnorm import ActNorm
 from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
+from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
+from flowbert.flows.whitening import WhiteningLayer
 from flowbert.seeding import Stream
+
+INITS = ("actnorm", "whitening")
+"""What the data initialize: the actnorms, or a whitening layer in front, then the actnorms."""
 
 _REMEDY = "lower the learning rate or clip the gradient"
 TensorOrFloat = TypeVar("TensorOrFloat", Tensor, float)
@@ -55,10 +60,12 @@ class Glow(Bijection):
         coupling: ``additive``, ``affine`` or the import path of another, with its options as in
             ``mypackage.couplings.Spline:bins=8``.
         mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+        init: ``actnorm`` (the papers), or ``whitening``: a :class:`WhiteningLayer` in front.
         seed: Seed of everything that is initialized at random.
 
     Attributes:
         config: These arguments, as JSON values.
+        front: What comes before the levels, a :class:`Composition` of at most one layer.
         levels: A :class:`Composition` of the steps of each level.
 
     Shapes:
@@ -87,11 +94,13 @@ class Glow(Bijection):
         mixing: str = "lu",
         coupling: str = "additive",
         mixing_init: str = "identity",
+        init: str = "actnorm",
         seed: int = 0,
     ) -> None:
         super().__init__()
         _check_sizes(dim, levels, depth, width)
         check_choice("mixing_init", mixing_init, MIXING_INITS)
+        check_choice("init", init, INITS)
         self.config: dict[str, Any] = {
             "dim": dim,
             "levels": levels,
@@ -100,9 +109,12 @@ class Glow(Bijection):
             "mixing": MIXINGS.normalize(mixing, "mixing"),
             "coupling": COUPLINGS.normalize(coupling, "coupling"),
             "mixing_init": mixing_init,
+            "init": init,
             "seed": seed,
         }
         self.dim = dim
+        whitens = init == "whitening"
+        self.front = Composition({"whitening": WhiteningLayer(dim)} if whitens else {})
         self.levels = nn.ModuleList()
         seeds = (
             Stream(seed, "flow", batch=number).number
@@ -136,8 +148,8 @@ class Glow(Bijection):
 
     @property
     def initialized(self) -> bool:
-        """Whether every actnorm was initialized with data."""
-        return all(bool(actnorm.initialized) for actnorm in self._actnorms())
+        """Whether every layer that data initialize was."""
+        return all(bool(layer.initialized) for layer in self._data_initialized())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map embeddings to latents."""
@@ -148,7 +160,7 @@ class Glow(Bijection):
     def through_levels(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """:meth:`forward` without its checks and conversions, for exporters that trace a graph."""
         leaving: list[Tensor] = []
-        total = x.new_zeros(x.shape[0])
+        x, total = self.front(x)
         for number, level in enumerate(self.levels):
             if number > 0:
                 x, half = x.chunk(2, dim=1)
@@ -172,7 +184,8 @@ class Glow(Bijection):
                 total = total + log_det
                 if halves:
                     x = torch.cat([x, halves.pop()], dim=1)
-        return x, total
+            x, log_det = self.front.inverse(x)
+        return x, total + log_det
 
     def nll(self, x: Tensor) -> Tensor:
         """Negative log density of embeddings ``(B, D)`` in nats, ``(B,)``."""
@@ -197,11 +210,15 @@ class Glow(Bijection):
         return torch.cat([block.to(x.device, torch.float32) for block in blocks])
 
     @torch.no_grad()
-    def initialize(self, x: Tensor) -> None:
-        """Initialize every actnorm with one batch, whether it was initialized before or not.
+    def initialize(
+        self, x: Tensor, moments: tuple[Tensor, Tensor] | None = None
+    ) -> None:
+        """Initialize every layer that data initialize, whether that was done before or not.
 
         Args:
             x: Embeddings, ``(N, D)``, N at least 2.
+            moments: Mean ``(D,)`` and covariance ``(D, D)``, float64 on the CPU, that a whitening
+                layer is initialized with; None for those of ``x``.
 
         Raises:
             UserError: If there are fewer, or one is not finite.
@@ -213,8 +230,10 @@ class Glow(Bijection):
                 f"flow: received {len(x)} embedding(s) to initialize with, {bad} with NaN or "
                 "infinity; expected at least 2, all finite"
             )
-        for actnorm in self._actnorms():
-            actnorm.restart()
+        for layer in self._data_initialized():
+            layer.restart()
+            if moments is not None and isinstance(layer, WhiteningLayer):
+                layer.set_moments(*moments)
         with self._mode(training=True):
             self(x)
         self.check_finite()
@@ -255,8 +274,8 @@ class Glow(Bijection):
         finally:
             self.train(before)
 
-    def _actnorms(self) -> Iterator[ActNorm]:
-        return (module for module in self.modules() if isinstance(module, ActNorm))
+    def _data_initialized(self) -> Iterator[DataInitialized]:
+        return (each for each in self.modules() if isinstance(each, DataInitialized))
 
     def _check_shape(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != self.dim:

@@ -16,6 +16,8 @@ class GlowOptions:
         coupling: ``additive``, ``affine``, or the import path of another with its options, as in
             ``mypackage.couplings.Spline:bins=8``.
         mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+        init: ``actnorm``: the actnorms are initialized with a sample, as in the papers;
+            ``whitening``: a layer in front of them with mean and covariance of all vectors.
     """
 
     levels: int = 2
@@ -24,6 +26,7 @@ class GlowOptions:
     mixing: str = "lu"
     coupling: str = "additive"
     mixing_init: str = "identity"
+    init: str = "actnorm"
 
     def glow(self) -> dict[str, Any]:
         """Arguments of a :class:`flowbert.flows.Glow`, without its vector size and seed."""

@@ -20,6 +20,8 @@ from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 from flowbert.training.optim import BertAdam
 from flowbert.training.rows import RowsDataModule
+from flowbert.vectors import Vectors
+from flowbert.vectors.moments import Moments
 
 RowsBatch = Tensor | NDArray[np.float32]
 
@@ -74,14 +76,19 @@ class FlowModule(FullPrecision, TrainingModule):
         self._last_batch: Tensor | None = None
 
     def on_fit_start(self) -> None:
-        """Initialize the actnorms and set the noise from a sample, unless the fit is resumed."""
+        """Initialize the flow and set the noise, unless the fit is resumed."""
         if self.flow.initialized:
             return
         noise, dim = self.hparams["noise"], self.flow.dim
         rows = self._fitted_rows()
         sample = torch.as_tensor(rows.init_sample()).to(self.device, self.flow.dtype)
         self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
-        self.flow.initialize(self._with_noise_where_constant(sample))
+        if self.hparams["init"] == "whitening":
+            # Whitened is what the flow trains on: the rows with their noise.
+            sample = sample + self._initial_noise(sample)
+            self.flow.initialize(sample, self._moments(rows.rows))
+        else:
+            self.flow.initialize(self._with_noise_where_constant(sample))
         if self.trainer.world_size > 1:  # machines may round differently
             self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
         needed = 2 if noise else dim + 1
@@ -114,8 +121,17 @@ class FlowModule(FullPrecision, TrainingModule):
     def _with_noise_where_constant(self, sample: Tensor) -> Tensor:
         """The sample, with the noise of the training in dimensions that hardly vary."""
         constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
-        noise = self._noise_like(sample, Stream(self.hparams["seed"], "start noise"))
-        return torch.where(constant, sample + noise, sample)
+        return torch.where(constant, sample + self._initial_noise(sample), sample)
+
+    def _initial_noise(self, sample: Tensor) -> Tensor:
+        return self._noise_like(sample, Stream(self.hparams["seed"], "start noise"))
+
+    def _moments(self, rows: Vectors) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of the rows with the noise of the training."""
+        moments = Moments(self.flow.dim).update_blocks(rows.blocks())
+        identity = torch.eye(self.flow.dim, dtype=torch.float64)
+        noise = float(self.noise_std) ** 2 * identity
+        return moments.mean, moments.covariance() + noise
 
     def _noise_like(self, rows: Tensor, stream: Stream) -> Tensor:
         generator = stream.generator(rows.device)

@@ -28,6 +28,7 @@ OPTIONS = [
     "whitening:exponent=-0.25",
     "nulling-3:standardize=true",
     "learned-removal-8:center=false",
+    "flow:init=whitening",
 ]
 CHAINS = [
     "whitening-64:shrinkage=0.1+flow",

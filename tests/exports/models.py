@@ -16,7 +16,7 @@ from flowbert.maps.state import pack
 from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
-OF_FLOW = ("levels", "depth", "width", "coupling")
+OF_FLOW = ("levels", "depth", "width", "coupling", "init")
 AFFINE = [name for name in MAPS if name != "flow"]
 CHAINS = ["standardization+whitening-6", FLOW, f"whitening-9+{FLOW}+standardization"]
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from exports.models import AFFINE, moved_flow
 from flowbert.exports.compiled import CompiledMap
+from flowbert.flows.glow import INITS
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.maps import Chain, KernelMap, Map, Whitening, make_map
 from helpers import fit
@@ -52,9 +53,16 @@ def check(fitted: Map, dim: int = 16) -> CompiledMap:
     width=st.integers(1, 9),
     mixing=st.sampled_from(sorted(MIXINGS)),
     mixing_init=st.sampled_from(sorted(MIXING_INITS)),
+    init=st.sampled_from(INITS),
 )
 def test_a_flow_is_two_layers_per_coupling_and_one(
-    dim: int, levels: int, depth: int, width: int, mixing: str, mixing_init: str
+    dim: int,
+    levels: int,
+    depth: int,
+    width: int,
+    mixing: str,
+    mixing_init: str,
+    init: str,
 ) -> None:
     flow = moved_flow(
         rows(dim=dim),
@@ -63,6 +71,7 @@ def test_a_flow_is_two_layers_per_coupling_and_one(
         width=width,
         mixing=mixing,
         mixing_init=mixing_init,
+        init=init,
     )
     assert len(check(flow, dim).networks) == levels * depth
 

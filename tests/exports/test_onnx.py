@@ -32,7 +32,7 @@ def check(model: Model, folder: Path) -> None:
 
 def test_layers_pooling_and_a_chain_with_a_flow(tmp_path: Path) -> None:
     encoder = small_encoder(num_hidden_layers=1).variant(layers="first_last")
-    chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4"
+    chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4:init=whitening"
     check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
 
 

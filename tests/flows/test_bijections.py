@@ -21,6 +21,7 @@ from flowbert.flows import (
     LULinear,
     RandomPermutation,
     Reverse,
+    WhiteningLayer,
 )
 
 Case = tuple[int, Callable[[int], Bijection]]
@@ -38,6 +39,25 @@ LAYERS: dict[str, Case] = {
         lambda dim: Composition({"a": ActNorm(dim), "b": AffineCoupling(dim, 4)}),
     ),
 }
+
+
+def whitening(dim: int) -> WhiteningLayer:
+    """A layer that correlated rows have initialized."""
+    layer = WhiteningLayer(dim)
+    generator = torch.Generator().manual_seed(5)
+    rows = torch.randn(40, dim, generator=generator)
+    mixing = torch.eye(dim) + torch.randn(dim, dim, generator=generator) / dim
+    layer.train()(rows @ mixing + 3)
+    return layer
+
+
+def glow_after_whitening(dim: int, coupling: str) -> Glow:
+    flow = Glow(dim, levels=3, width=8, coupling=coupling, init="whitening")
+    flow.front.load_state_dict(Composition({"whitening": whitening(dim)}).state_dict())
+    return flow
+
+
+LAYERS["whitening"] = (6, whitening)
 for init in MIXING_INITS:
     LAYERS[f"lu {init}"] = (7, partial(LULinear, init=init, seed=3))
 
@@ -47,6 +67,9 @@ for mixing, coupling, (dim, levels) in product(MIXINGS, COUPLINGS, SIZES):
     names = {"mixing": mixing, "coupling": coupling, "mixing_init": "rotation"}
     build = partial(Glow, levels=levels, depth=2, width=8, **names)
     GLOWS[f"glow {mixing} {coupling} D={dim} L={levels}"] = (dim, build)
+for coupling in COUPLINGS:
+    build = partial(glow_after_whitening, coupling=coupling)
+    GLOWS[f"glow whitening {coupling}"] = (11, build)
 
 CASES = LAYERS | GLOWS
 
@@ -108,7 +131,8 @@ def test_rows_are_independent(bijection: Bijection, x: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [CASES[name] for name in CASES if name not in ("reverse", "random")]
+    "case",
+    [CASES[name] for name in CASES if name not in ("reverse", "random", "whitening")],
 )
 def test_every_parameter_has_a_gradient(bijection: Bijection, x: Tensor) -> None:
     parameters = dict(bijection.named_parameters())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.errors import UserError
-from flowbert.flows import ActNorm, Glow
+from flowbert.flows import ActNorm, Glow, bits_per_dim
 
 
 def batch(rows: int = 200, dim: int = 12, seed: int = 0) -> Tensor:
@@ -31,17 +31,17 @@ def equal(first: nn.Module, second: nn.Module) -> bool:
 
 
 STARTS = [
-    ("lu", "rotation"),
-    ("lu", "identity"),
-    ("reverse", "identity"),
-    ("random", "identity"),
+    ("lu", "rotation", "actnorm"),
+    ("lu", "identity", "whitening"),
+    ("reverse", "identity", "actnorm"),
+    ("random", "identity", "whitening"),
 ]
 
 
 @pytest.fixture(params=STARTS, ids="-".join)
 def flow(request: pytest.FixtureRequest) -> Glow:
-    mixing, init = request.param
-    return Glow(12, mixing=mixing, mixing_init=init)
+    mixing, mixing_init, init = request.param
+    return Glow(12, mixing=mixing, mixing_init=mixing_init, init=init)
 
 
 def test_config_is_the_papers_and_makes_the_same_flow() -> None:
@@ -51,6 +51,7 @@ def test_config_is_the_papers_and_makes_the_same_flow() -> None:
         "mixing": "lu",
         "coupling": "additive",
         "mixing_init": "identity",
+        "init": "actnorm",
     }
     config |= {"mixing_init": "rotation"}
     assert equal(Glow(**config), Glow(**config))
@@ -90,6 +91,33 @@ def test_initialize_depends_on_its_batch_alone(flow: Glow) -> None:
     loaded.train()(batch(seed=5) * 9)
     assert loaded.initialized
     assert equal(loaded, flow)
+
+
+def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments() -> None:
+    x, other = batch(2000).double(), batch(500, seed=1).double()
+    flow = Glow(12, init="whitening").double()
+    mean, covariance = x.mean(0), x.T.cov()
+    flow.initialize(x[:900], (mean, covariance))
+    gaussian = torch.distributions.MultivariateNormal(mean, covariance)
+    expected = -gaussian.log_prob(other)  # type: ignore[no-untyped-call]
+    # Shrinkage of 1e-4 bounds the smallest variance; the actnorms are of 900 rows: 1 / sqrt(900).
+    bits = bits_per_dim((flow.nll(other) - expected).mean().detach(), 12)
+    assert abs(bits) < 0.01
+    flow.initialize(x)  # its own moments
+    z = flow.front(x)[0]
+    torch.testing.assert_close(z.T.cov(), torch.eye(12).double(), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("rows", [5, 200])
+def test_whitening_of_any_rows_is_finite(rows: int) -> None:
+    x = batch(rows)
+    x[:, 2] = 7.0  # a direction without variance, and fewer rows than directions
+    for sample in (x, x[:1].expand(4, 12)):
+        flow = Glow(12, init="whitening")
+        flow.initialize(sample)
+        z, log_det = flow(sample)
+        assert torch.isfinite(z).all()
+        assert torch.isfinite(log_det).all()
 
 
 def test_latent_is_the_leaving_halves_in_order_then_the_rest() -> None:
@@ -172,6 +200,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dim": 8, "mixing": "revers"}, "mixing: received 'revers'; .*'reverse'"),
     ({"dim": 8, "coupling": "afine"}, "coupling: received 'afine'; .*'affine'"),
     ({"dim": 8, "mixing_init": "pca"}, "mixing_init: received 'pca'"),
+    ({"dim": 8, "init": "whiten"}, "init: received 'whiten'; .*'whitening'"),
 ]
 
 

@@ -65,7 +65,7 @@ AFFINE: list[AffineMap] = [
     RemoveDirections(n_directions=2, standardize=True),
     LearnedRemoval(n_directions=2),
 ]
-EVERY: list[Map] = [*AFFINE, Flow(**QUICK)]
+EVERY: list[Map] = [*AFFINE, Flow(**QUICK), Flow(**QUICK, init="whitening")]
 DEFAULT = [
     Raw(),
     Centering(),

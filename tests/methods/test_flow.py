@@ -88,6 +88,21 @@ def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(
     assert latents.std(dim=0).max() < 2  # 1e6, if its own deviation were the start
 
 
+def test_whitening_is_of_all_rows_with_their_noise(tmp_path: Path) -> None:
+    for rows, noise in ((ROWS, 0.0), (ROWS, 0.5), (ROWS[:3], 0.5)):
+        options: dict[str, Any] = {"init": "whitening", "learning_rate": 1e-9}
+        data = RowsDataModule(rows, held_out=0.0, init_size=2)
+        module = make_module(noise=noise, **options)
+        fit(tmp_path, module=module, data=data)
+        x = torch.from_numpy(rows).double()
+        covariance = x.T.cov() + module.noise_std.double() ** 2 * torch.eye(DIM)
+        weight = module.flow.get_buffer("front.whitening.weight").double()
+        # Shrinkage moves the smallest variance by 1e-4 of the mean one.
+        whitened = weight.T @ covariance @ weight
+        close(whitened, torch.eye(DIM).double(), rtol=0, atol=0.02)
+        assert bool(module.flow.initialized)
+
+
 @pytest.mark.filterwarnings("ignore:.*fp16 is not supported", "ignore:.*float16")
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "16-true"])
 def test_precision_of_the_trainer_is_not_that_of_the_flow(

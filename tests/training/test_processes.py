@@ -38,10 +38,12 @@ class Save(Callback):
             trainer.save_checkpoint(self.path)
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_two_processes_fit_the_flow_of_one(accumulate: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("accumulate", "init"), [(1, "actnorm"), (3, "whitening")])
+def test_two_processes_fit_the_flow_of_one(
+    accumulate: int, init: str, tmp_path: Path
+) -> None:
     # The noise of a process is its own.
-    one, two, resumed = (make_module(noise=0.0) for _ in range(3))
+    one, two, resumed = (make_module(noise=0.0, init=init) for _ in range(3))
     options: dict[str, Any] = {"accumulate_grad_batches": accumulate}
     expected = fit(tmp_path, module=one, data=make_data(batch_size=4), **options)
     options |= {"devices": 2, "strategy": "ddp_fork"}

@@ -77,16 +77,15 @@ def test_from_every_checkpoint(run: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_schedules_and_noise_go_on(schedule: str, tmp_path: Path) -> None:
-    def module() -> Any:
-        return make_module(schedule=schedule, warmup=0.3, noise=0.2, seed=3)
+    def module(noise: float = 0.2) -> Any:
+        options: dict[str, Any] = {"schedule": schedule, "init": "whitening"}
+        return make_module(**options, warmup=0.3, noise=noise, seed=3)
 
     whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), module=module())
     for number in (2, BATCHES + 1):
         file = tmp_path / "whole" / f"batch-{number:02}.ckpt"
         assert differences(whole, fit(tmp_path, module=module(), ckpt_path=file)) == []
-    without = fit(
-        tmp_path, module=make_module(schedule=schedule, warmup=0.3, noise=0.0, seed=3)
-    )
+    without = fit(tmp_path, module=module(noise=0.0))
     assert differences(whole, without) != []
 
 
