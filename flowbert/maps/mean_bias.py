@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from flowbert.maps.base import MAPS, AffineMap
-from flowbert.maps.moments import Moments
+from flowbert.vectors.moments import Moments
 
 
 @MAPS.register("centering")
