@@ -26,11 +26,22 @@ from flowbert.encoders.source import (
 from flowbert.errors import UserError, choices
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest, digest_file, read_json, write_json
-from flowbert.maps import Map, Output, Scale, as_map, load_map, save_map
+from flowbert.maps import (
+    SAMPLED_ROWS,
+    Cosines,
+    Map,
+    Output,
+    Scale,
+    as_map,
+    load_map,
+    save_map,
+)
 from flowbert.registry import imports_refused
+from flowbert.seeding import Stream
 
 ENCODER = "encoder.json"
 _SCALE = ".int8"
+_COSINES = ".cosines"
 _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
 
@@ -42,6 +53,7 @@ class Model:
         map: The fitted map, or a pipeline of maps and transformers of scikit-learn; None for the
             embeddings as they are.
         scale: What vectors of bytes are scaled by.
+        cosines: Cosines of random pairs of a corpus, see :meth:`percentile`.
 
     Example:
         >>> from flowbert.encoders import SentenceEncoder
@@ -51,11 +63,16 @@ class Model:
     """
 
     def __init__(
-        self, encoder: Any, map: Any = None, scale: Scale | None = None
+        self,
+        encoder: Any,
+        map: Any = None,
+        scale: Scale | None = None,
+        cosines: Cosines | None = None,
     ) -> None:
         self.encoder = encoder
         self.map = None if map is None else as_map(map)
         self.scale = scale
+        self.cosines = cosines
 
     @property
     def map_name(self) -> str:
@@ -74,6 +91,10 @@ class Model:
         precision: str = "float32",
     ) -> Any:
         """Embed sentences; the arguments are those of sentence-transformers.
+
+        Which cosine of two vectors means "similar" depends on encoder, map and text:
+        ``model.cosines.after.row()`` has the 50th, 95th, 99th and 99.9th percentile of random pairs
+        of the corpus, and :meth:`percentile` reads any cosine.
 
         Args:
             sentences: One sentence or several.
@@ -104,6 +125,75 @@ class Model:
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
         return result[0] if isinstance(sentences, str) else result
+
+    def percentile(
+        self,
+        cosines: Any,
+        *,
+        truncate_dim: int | None = None,
+        precision: str = "float32",
+    ) -> Any:
+        """Percent of random pairs of the corpus that have a lower cosine than these.
+
+        Above 99.9, one of a thousand random pairs is as similar.
+
+        Args:
+            cosines: Cosines of vectors of :meth:`encode`: a number, or an array of any shape. Bytes
+                are restored before, and bits compared as -1 and 1.
+            truncate_dim: As it was given to :meth:`encode`.
+            precision: As it was given to :meth:`encode`.
+
+        Returns:
+            Percentages of the same shape.
+
+        Raises:
+            UserError: If the model does not know the cosines of its corpus, or knows those of other
+                vectors, see :meth:`estimate_cosines`.
+
+        Example:
+            >>> from flowbert.data.sample import sample_corpus
+            >>> from flowbert.encoders import SentenceEncoder
+            >>> model = Model(SentenceEncoder("builtin-sample"))
+            >>> _ = model.estimate_cosines(sample_corpus()[:200])
+            >>> model.percentile([-1.0, 1.0]).tolist()
+            [0.0, 100.0]
+        """
+        if self.cosines is None:
+            raise UserError(
+                "received those of a model that was saved without a corpus; expected "
+                "estimate_cosines(sentences) before",
+                argument="cosines",
+            )
+        output = Output(truncate_dim, precision=precision)
+        self.cosines.check_output(output, self.dim)
+        return self.cosines.after.percentile(cosines)
+
+    def estimate_cosines(
+        self,
+        sentences: Sequence[str],
+        *,
+        truncate_dim: int | None = None,
+        precision: str = "float32",
+        seed: int = 0,
+    ) -> Cosines:
+        """Estimate the cosines of random pairs of distinct sentences, and keep them with the model.
+
+        Args:
+            sentences: Sentences of the kind that the model is used for; of more than 16,384 a
+                random sample.
+            truncate_dim: As it is given to :meth:`encode`.
+            precision: As it is given to :meth:`encode`.
+            seed: Seed of sample and pairs.
+
+        Raises:
+            UserError: If fewer than two sentences are different, or an option does not fit.
+        """
+        texts = list(dict.fromkeys(as_sentences(sentences)))
+        order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
+        rows = self.encoder.encode([texts[place] for place in order])
+        output = Output(truncate_dim, precision=precision)
+        self.cosines = Cosines.of(rows, self.transform(rows), output, seed)
+        return self.cosines
 
     @property
     def dim(self) -> int:
@@ -164,13 +254,13 @@ class Model:
                 f"{path} was fitted on vectors; expected vectors, not sentences",
                 argument="model",
             )
-        fitted, scale = load_fitted(folder, method)
+        parts = load_fitted(folder, method)
         settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
         moved = {"path": encoder, "revision": None} if encoder else own_encoder
         with imports_refused():  # of a pooling
             opened = load_encoder(**settings | moved)
         check_same_encoder(content["identity"], opened.identity, f"model in {path}")
-        return cls(opened, fitted, scale)
+        return cls(opened, *parts)
 
 
 def save_models(
@@ -213,14 +303,14 @@ def save_models(
 
 
 def _save_map(model: Model, folder: Path, encoder: str) -> None:
-    """Write a map and its scale, in place of those of the same name."""
+    """Write a map, its scale and cosines, in place of those of the same name."""
     file = folder / f"{model.map_name}.safetensors"
-    scale = folder / f"{model.map_name}{_SCALE}"
-    scale.unlink(missing_ok=True)
     if model.map is not None:
         save_map(model.map, file, encoder)
-    if model.scale is not None:
-        model.scale.save(scale, _map_digest(file))
+    for suffix, part in ((_SCALE, model.scale), (_COSINES, model.cosines)):
+        file.with_suffix(suffix).unlink(missing_ok=True)
+        if part is not None:
+            part.save(file.with_suffix(suffix), _map_digest(file))
 
 
 def _map_digest(file: Path) -> str:
@@ -283,8 +373,8 @@ def find_model(path: str | Path) -> Path:
 
 def load_fitted(
     folder: Path, method: str | None = None
-) -> tuple[Map | None, Scale | None]:
-    """A map of a model folder (None for ``raw``) and the scale of its bytes, if saved.
+) -> tuple[Map | None, Scale | None, Cosines | None]:
+    """A map of a model folder (None for ``raw``), the scale of its bytes and its cosines, if saved.
 
     Args:
         folder: The model folder.
@@ -309,9 +399,11 @@ def load_fitted(
         raise UserError(
             argument="method", received=name, expected=choices(["raw", *saved], name)
         )
-    file, scale = folder / f"{name}.safetensors", folder / f"{name}{_SCALE}"
+    file = folder / f"{name}.safetensors"
+    scale, cosines = file.with_suffix(_SCALE), file.with_suffix(_COSINES)
     encoder = digest(_read_encoder(folder)["identity"])
     return (
         None if name == "raw" else load_map(file, encoder),
         Scale.load(scale, _map_digest(file)) if scale.is_file() else None,
+        Cosines.load(cosines, _map_digest(file)) if cosines.is_file() else None,
     )

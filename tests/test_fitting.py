@@ -21,6 +21,7 @@ from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
+from flowbert.exports import export
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
 from flowbert.fitting.prepare import prepared
@@ -107,6 +108,7 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
         ".flowbert",
         "encoder.json",
         *(f"{name}.int8" for name in ("raw", "whitening", "flow")),
+        *(f"{name}.cosines" for name in ("raw", "whitening", "flow")),
         *(f"{name}.safetensors" for name in ("whitening", "flow")),
     }
     metrics = pd.read_csv(run / "metrics.csv")
@@ -116,6 +118,25 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     analysis = json.loads((run / "analysis.json").read_text())
     assert {"words", "isotropy"} <= analysis.keys()
     read_checkpoint(last(run))
+
+
+def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
+    models = {name: Model.load(run, name) for name in ("raw", "whitening", "flow")}
+    known: Any = {name: model.cosines for name, model in models.items()}
+    for name, cosines in known.items():
+        assert cosines.before.row() == known["raw"].after.row()
+        estimated = models[name].estimate_cosines(sample_corpus())
+        # Few of the run's sentences, many of its corpus: they are generated alike.
+        assert abs(cosines.after.cosine(50) - estimated.after.cosine(50)) < 0.1
+    assert models["raw"].percentile(0.9) < models["whitening"].percentile(0.9)
+    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    folder = export(run, tmp_path / "to", method="whitening")
+    exported: Any = Model.load(folder).cosines
+    assert exported.after.row() == known["whitening"].after.row()
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    for space in (exported.before, exported.after):
+        shown = [f"{space.cosine(p):.3f}" for p in (50, 95, 99, 99.9)]
+        assert " | ".join([*shown, f"{space.effective_dim:.1f}"]) in card
 
 
 @pytest.mark.parametrize(

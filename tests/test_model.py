@@ -74,9 +74,9 @@ def test_maps_of_a_folder(folder: Path) -> None:
     assert find_model(folder / "run" / "model") == folder / "run" / "model"
     assert model_folder(folder / "bert") is None
     assert Model.load(folder / "bert").map is None
-    fitted, scale = load_fitted(folder / "run" / "model", "raw")
+    fitted, *parts = load_fitted(folder / "run" / "model", "raw")
     assert fitted is None
-    assert scale is None
+    assert parts == [None, None]
 
 
 def test_options_of_encode(model: Model) -> None:
@@ -283,7 +283,7 @@ def test_a_map_of_vectors_has_no_sentences(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
     model = Model(None, fit_map("whitening-3", rows))
     model.save(tmp_path / "model")
-    fitted, _ = load_fitted(find_model(tmp_path))
+    fitted, *_ = load_fitted(find_model(tmp_path))
     assert fitted is not None
     assert model.map is not None
     np.testing.assert_array_equal(fitted.transform(rows), model.map.transform(rows))
@@ -355,3 +355,57 @@ def test_export(model: Model, tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     reopened = Model.load(export(model, tmp_path / "to"))
     check_close(reopened.encode(SENTENCES), model.encode(SENTENCES))
+
+
+OUTPUTS: list[dict[str, Any]] = [
+    {},
+    {"truncate_dim": 4},
+    {"normalize_embeddings": True},
+    {"normalize_embeddings": True, "precision": "uint8"},
+    {"truncate_dim": 4, "precision": "int8"},
+    {"truncate_dim": 5, "normalize_embeddings": True, "precision": "binary"},
+    {"precision": "ubinary"},
+]
+
+
+def compared(model: Model, codes: Any, options: dict[str, Any]) -> Any:
+    """The vectors whose cosines are compared: bytes are restored, bits are -1 and 1."""
+    precision = options.get("precision", "float32")
+    if "int8" in precision:
+        scale: Any = model.scale
+        ranges = scale.unit if options.get("normalize_embeddings") else scale.plain
+        return ranges.first(codes.shape[1]).restore(codes)
+    if "binary" in precision:
+        shift = 128 if precision == "binary" else 0
+        bits = np.unpackbits((codes.astype(np.int16) + shift).astype(np.uint8), axis=1)
+        return bits[:, : options.get("truncate_dim") or model.dim] * 2.0 - 1
+    return codes
+
+
+@pytest.mark.parametrize("options", OUTPUTS, ids=str)
+def test_percentiles_are_those_of_the_vectors_given_out(
+    folder: Path, options: dict[str, Any], tmp_path: Path
+) -> None:
+    own = Model.load(folder / "run", "whitening")
+    with pytest.raises(UserError, match=r"cosines: received .* without a corpus"):
+        own.percentile(0.5)
+    texts = list(dict.fromkeys(TEXTS))
+    known = {k: v for k, v in options.items() if k != "normalize_embeddings"}
+    own.estimate_cosines(texts * 2, **known)
+    codes = own.encode(texts, **options)
+    vectors = compared(own, codes, options)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = (unit @ unit.T)[np.triu_indices(len(texts), 1)]
+    # A share of pairs within rounding of the float32 of another batch, or of bytes.
+    for q in (10, 50, 90):
+        value = float(np.quantile(cosines, q / 100))
+        low, high = (own.percentile(value + shift, **known) for shift in (-0.02, 0.02))
+        assert low - 0.1 <= q <= high + 0.1
+    own.save(tmp_path)
+    again = Model.load(tmp_path, encoder=str(folder / "bert"))
+    assert again.percentile(0.5, **known) == own.percentile(0.5, **known)
+    with pytest.raises(UserError, match="3 dimensions; the model has"):
+        again.percentile(0.5, truncate_dim=3)
+    assert again.cosines is not None
+    Model(again.encoder, again.map).save(tmp_path)
+    assert Model.load(tmp_path, encoder=str(folder / "bert")).cosines is None

@@ -4,6 +4,7 @@
 # Measures register where they stand: this is their order on the page.
 from flowbert.analysis.bands import BandCosines, Bands
 from flowbert.analysis.isotropy import Isotropy
+from flowbert.analysis.random_pairs import RandomPairCosines
 from flowbert.analysis.spectra import Spectra
 from flowbert.analysis.norms import Norms
 from flowbert.analysis.sentences import Sentences
@@ -34,6 +35,7 @@ __all__ = [
     "Neighbours",
     "Norms",
     "Plot",
+    "RandomPairCosines",
     "Sample",
     "Sentences",
     "Spectra",

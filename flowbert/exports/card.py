@@ -10,7 +10,7 @@ from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.results import Results
 from flowbert.exports.format import Format
-from flowbert.maps import Raw, make_map
+from flowbert.maps import PERCENTILES, RandomPairs, Raw, make_map
 from flowbert.model import Model
 from flowbert.registry import imports_refused
 from flowbert.tasks import AVERAGE
@@ -84,10 +84,23 @@ def model_card(
         scores=scores,
         difference=difference,
         served=served,
+        cosines=_cosines(model),
+        percentiles=PERCENTILES,
         texts=TEXTS,
         version=__version__,
     )
     return str(card)
+
+
+def _cosines(model: Model) -> dict[str, RandomPairs]:
+    """Cosines of random pairs, by what they are of; none where the model does not know them."""
+    known = model.cosines
+    if known is None or known.bits or known.truncate_dim:
+        return {}
+    spaces = {"this model": known.after}
+    if model.map is not None:
+        spaces = {"the encoder, before the map": known.before} | spaces
+    return spaces
 
 
 def base_name(encoder: Encoder) -> str:

@@ -274,7 +274,8 @@ class SentenceTransformers(Format):
             # The map as it is, with an encoder whose path says nothing of this machine.
             named = encoder.variant()
             named.path = base_name(encoder)
-            Model(named, model.map, model.scale).save(folder / "model")
+            parts = model.map, model.scale, model.cosines
+            Model(named, *parts).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
             own = encoder.model
             modules = [*own.children(), *map_modules(model.map, encoder.dim)]

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.candidates import Candidate
@@ -19,7 +20,7 @@ from flowbert.experiments.run import run_experiments
 from flowbert.experiments.transfer import warn_of_transfer
 from flowbert.fitting.prepare import Prepared
 from flowbert.loggers import log_results
-from flowbert.maps import Flow, Raw, Scale
+from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale
 from flowbert.methods.flow import FlowMethod
 from flowbert.methods.method import RowsMethod
 from flowbert.model import Model, save_models
@@ -51,17 +52,22 @@ def trained(run: Prepared) -> list[Candidate]:
 
 
 def save(run: Prepared, candidates: Sequence[Candidate]) -> None:
-    """Save the maps with their int8 scales, or the trained encoder, into ``model/``."""
+    """Save the maps with int8 scales and cosines, or the trained encoder, into ``model/``."""
     folder, method = run.folder / "model", run.method
     if not isinstance(method, RowsMethod):
         method.module.trained_encoder().save(folder / "encoder")
         return
     rows = method.rows
     sample = rows[np.arange(0, len(rows), max(1, len(rows) // _SCALE_ROWS))]
-    models = [Model(method.encoder, None, Scale.of(sample))]
-    for candidate in candidates:
-        scale = Scale.of(candidate.map.transform(sample))
-        models.append(Model(method.encoder, candidate.map, scale))
+    drawn = rows[rows.sample(SAMPLED_ROWS, Stream(run.options.seed, "cosines"))]
+    models = [Model(method.encoder)]
+    models += [Model(method.encoder, candidate.map) for candidate in candidates]
+    for model in models:
+        model.scale = Scale.of(model.transform(sample))
+        with suppress(UserError):  # all rows are equal
+            model.cosines = Cosines.of(
+                drawn, model.transform(drawn), seed=run.options.seed
+            )
     save_models(models, folder)
 
 

@@ -2,6 +2,7 @@
 
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
+from flowbert.maps.cosines import PERCENTILES, SAMPLED_ROWS, Cosines, RandomPairs
 from flowbert.maps.flow import Flow
 from flowbert.maps.mean_bias import Centering, MeanRemoval
 from flowbert.maps.precision import (
@@ -22,11 +23,14 @@ from flowbert.vectors.moments import Moments
 
 __all__ = [
     "MAPS",
+    "PERCENTILES",
     "PRECISIONS",
+    "SAMPLED_ROWS",
     "ZCA",
     "AffineMap",
     "Centering",
     "Chain",
+    "Cosines",
     "Flow",
     "KernelMap",
     "LabelledPairs",
@@ -35,6 +39,7 @@ __all__ = [
     "MeanRemoval",
     "Moments",
     "Output",
+    "RandomPairs",
     "Ranges",
     "Raw",
     "RemoveDirections",
