@@ -1,5 +1,6 @@
 """Scores of every method on the development split during a training."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,9 +10,14 @@ from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.tasks import STS
 from flowbert.training.callbacks import WhiteningBaseline
+
+_CLEARLY = 0.01
+"""Difference of two correlations that is told."""
+
+_LIKELIHOODS = ("held_out/bits_per_dim", "train/bits_per_dim")
 
 
 class TaskEvaluation(Callback):
@@ -20,6 +26,9 @@ class TaskEvaluation(Callback):
     The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
     ``.../mean_cosine``. Every process measures the whole split, so that nothing is gathered and
     all log the same.
+
+    A fit ends with a warning if the likelihood went on rising after the best score of a task, which
+    fell by a point, or if the baseline's score is better by one.
 
     Args:
         tasks: Tasks of the development split.
@@ -47,6 +56,7 @@ class TaskEvaluation(Callback):
         self.embed = embed
         self.baseline = baseline
         self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
+        self._history: list[dict[str, float]] = []  # of the validations of a fit
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Measure and log."""
@@ -62,6 +72,70 @@ class TaskEvaluation(Callback):
                     self._fixed[task] |= scores
             now = pl_module.embed_sentences(task.sentences, start)
             pl_module.log_dict(self._fixed[task] | _scores(pl_module.name, task, now))
+
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Keep the correlations and the likelihood."""
+        if trainer.state.fn == "fit" and not trainer.sanity_checking:
+            logged = trainer.callback_metrics
+            wanted = {name for name in logged if name.endswith("/spearman_all")}
+            kept = {
+                name: float(logged[name])
+                for name in {*wanted, *_LIKELIHOODS} & {*logged}
+            }
+            self._history.append({"step": trainer.global_step, **kept})
+
+    def on_fit_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Compare the end of the training with its best score, and with the baseline."""
+        for task in self.tasks if trainer.is_global_zero and self._history else ():
+            where = f"{task.name}/{task.split}/spearman_all"
+            rival = None if self.baseline is None else f"{self.baseline.name}/{where}"
+            messages = fallen(self._history, f"{pl_module.name}/{where}", rival)
+            for message in messages:
+                warnings.warn(message, FlowbertWarning, stacklevel=2)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed fit compares its end with."""
+        return {"history": self._history}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore it."""
+        self._history = list(state_dict["history"])
+
+
+def fallen(
+    history: Sequence[dict[str, float]], own: str, rival: str | None
+) -> list[str]:
+    """What is to be told of a fit whose score ends lower than it might.
+
+    Args:
+        history: Step, scores and, of a flow, bits per dimension by name, of each validation.
+        own: Name of the score.
+        rival: Name of the baseline's.
+
+    Example:
+        >>> scores = {1: 0.7, 2: 0.6}
+        >>> steps = [{"step": step, "a": score, "b": 0.65} for step, score in scores.items()]
+        >>> [message[:29] for message in fallen(steps, "a", "b")]
+        ['a: 60.00, below b: 65.00; tha']
+    """
+    last, best = history[-1], max(history, key=lambda each: each[own])
+    messages = []
+    for name in _LIKELIHOODS:
+        rose = name in last and last[name] < best[name]
+        if rose and best[own] - last[own] > _CLEARLY:
+            messages.append(
+                f"{own}: {100 * last[own]:.2f} at the end and {100 * best[own]:.2f} at step "
+                f"{best['step']}, while the likelihood rose from {best[name]:.3f} to "
+                f"{last[name]:.3f} bits per dimension; a better density is no better "
+                "similarity: fewer steps, or more noise"
+            )
+            break
+    if rival is not None and last[rival] - last[own] > _CLEARLY:
+        messages.append(
+            f"{own}: {100 * last[own]:.2f}, below {rival}: {100 * last[rival]:.2f}; that map is "
+            "the better one here, or the training was too short or had another noise"
+        )
+    return messages
 
 
 def _scores(

@@ -10,7 +10,7 @@ import torch
 
 from flowbert.errors import UserError
 from flowbert.maps import Moments, Whitening
-from flowbert.maps import moments as module
+from flowbert.vectors import moments as module
 from helpers import rows
 
 DIM, BLOCK = 5, 32

@@ -1,5 +1,6 @@
 """The baseline, the log of steps, and when and how checkpoints are written."""
 
+import math
 import os
 import pickle
 from pathlib import Path
@@ -13,9 +14,11 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import CSVLogger
 
 from fits import fit, make_data, make_module, make_rows
+from flowbert.data.sts import STSData, Subset
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Standardization, Whitening, make_map
+from flowbert.tasks import STS
 from flowbert.training import (
     AtomicCheckpointIO,
     StepLog,
@@ -23,6 +26,7 @@ from flowbert.training import (
     WhiteningBaseline,
     checkpoint_callbacks,
 )
+from flowbert.training.evaluation import fallen
 from flowbert.training.trainer import quiet_lightning
 
 X = torch.from_numpy(make_rows(60))
@@ -87,6 +91,64 @@ def test_step_log_has_the_norm_before_clipping_at_logged_steps(tmp_path: Path) -
     assert rows["step"].tolist() == list(range(1, 22, 2))
     assert (rows["step/gradient_norm"] > 0.01).all()
     assert rows["step/learning_rate"].is_monotonic_decreasing
+
+
+BITS = "held_out/bits_per_dim"
+
+
+@pytest.mark.parametrize(
+    ("scores", "bits", "rival", "expected"),
+    [
+        ([0.50, 0.70, 0.60], [-1.0, -1.1, -1.2], 0.5, ["likelihood rose from -1.100"]),
+        ([0.50, 0.60, 0.70], [-1.0, -1.1, -1.2], 0.5, []),
+        ([0.50, 0.70, 0.60], [-1.0, -1.2, -1.1], 0.5, []),  # both fell
+        ([0.50, 0.70, 0.695], [-1.0, -1.1, -1.2], 0.5, []),  # hardly
+        ([0.50, 0.70, 0.60], [-1.0, -1.1, -1.2], 0.8, ["at the end", "below map"]),
+        ([0.50, 0.60, 0.70], [-1.0, -1.1, -1.2], 0.8, ["70.00, below map: 80.00"]),
+        ([math.nan], [-1.0], 0.8, []),
+    ],
+)
+def test_a_score_that_falls_while_the_likelihood_rises_is_told(
+    scores: list[float], bits: list[float], rival: float, expected: list[str]
+) -> None:
+    history = [
+        {"step": step, "own": score, BITS: value, "map": rival}
+        for step, (score, value) in enumerate(zip(scores, bits, strict=True))
+    ]
+    messages = fallen(history, "own", "map")
+    assert len(messages) == len(expected)
+    for message, part in zip(messages, expected, strict=True):
+        assert part in message
+    without = [each for each in messages if "below map" not in each]
+    assert fallen(history, "own", None) == without
+
+
+class Falling(TaskEvaluation):
+    """Scores that fall by a tenth in each epoch."""
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        score = 0.9 - 0.1 * trainer.current_epoch
+        pl_module.log("flow/STSB/dev/spearman_all", score)
+
+
+def test_a_fit_tells_it_and_a_resumed_one_too(tmp_path: Path) -> None:
+    pair = Subset("STSB", ("a",), ("b",), np.ones(1))
+    task = STS(STSData("STSB", {"dev": [pair]}), "dev")
+
+    def part(**options: Any) -> None:
+        callbacks = [
+            Falling([task], lambda _: np.zeros((1, 4), np.float32)),
+            *checkpoint_callbacks(tmp_path),
+        ]
+        module = make_module(schedule="constant")
+        fit(tmp_path, *callbacks, module=module, **options)
+
+    told = "70.00 at the end and 90.00 at step 5, while the likelihood rose"
+    with pytest.warns(FlowbertWarning, match=told):
+        part(max_epochs=3)
+    part(max_epochs=1)
+    with pytest.warns(FlowbertWarning, match=told):
+        part(max_epochs=3, ckpt_path=tmp_path / "last.ckpt")
 
 
 class Watch(AtomicCheckpointIO):
