@@ -9,7 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.settings import changed_settings, config_values, constants
+from flowbert.encoders.settings import (
+    Carried,
+    changed_settings,
+    config_values,
+    constants,
+)
 from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
 from flowbert.errors import UserError, choices
 from flowbert.io import (
@@ -116,6 +121,10 @@ class Backbone(nn.Module):
             tokenizer.pad_token = tokenizer.eos_token
         _check_vocabulary(path, tokenizer, config.vocab_size)
         return cls(network.eval(), tokenizer, path, files.revision)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything, the weights too: the folder may be on another machine."""
+        return vars(self) | {"_modules": {"network": Carried(self.network)}}
 
     @property
     def device(self) -> torch.device:

@@ -11,7 +11,7 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.settings import constants, module_settings
+from flowbert.encoders.settings import Carried, constants, module_settings
 from flowbert.encoders.source import loading, locate, read_settings
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import UserError
@@ -57,6 +57,10 @@ class SentenceTransformerFolder(nn.Module):
         self._files = files
         self._files_digest = _digest_files(files.folder)
         self._loaded = self._state()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything, the weights too: the folder may be on another machine."""
+        return vars(self) | {"_modules": {"model": Carried(self.model)}}
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""

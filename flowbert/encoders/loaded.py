@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import Floats
+from flowbert.encoders.settings import Carried
 
 
 class LoadedSentenceTransformer:
@@ -29,6 +30,13 @@ class LoadedSentenceTransformer:
         self.path = _name(model)
         self._token = secrets.token_hex(16)
         self.dim = self.encode(["a"]).shape[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the name: a copy can be changed alone."""
+        return vars(self) | {
+            "model": Carried(self.model),
+            "_token": secrets.token_hex(16),
+        }
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -39,6 +39,8 @@ _WITHOUT_EFFECT = (
     "warnings_issued",
 )
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+# By which transformers knows that its hooks are there.
+_CAPTURING = "_output_capturing_hooks_installed"
 _KNOWN_PACKAGES = ("sentence_transformers", "torch", "transformers")
 _MOST_KEPT = 16  # fresh networks whose settings are kept
 
@@ -115,6 +117,46 @@ def changes_positions(rope_type: Any) -> bool:
 def module_settings(module: nn.Module) -> Settings:
     """Settings of any module and of those in it, by name."""
     return _settings(module)
+
+
+class Carried:
+    """A module of transformers networks on its way to another process; it arrives as the module.
+
+    From the first pass on, such a network has hooks that are local functions, which do not pickle;
+    they stay behind, and the next pass installs them anew. What they are to take out, transformers
+    notes down when a network is made: where one arrives, one of its class and configuration is made
+    without weights.
+
+    Args:
+        module: The module, whose tensors are not copied.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        tensors = (*self._module.parameters(), *self._module.buffers())
+        other = copy.deepcopy(self._module, {id(each): each for each in tensors})
+        for part in other.modules():
+            vars(part).pop(_CAPTURING, None)
+            hooks = part._forward_hooks
+            for number in [key for key, hook in hooks.items() if _is_local(hook)]:
+                del hooks[number]
+        return _arrive, (other,)
+
+
+def _arrive(module: nn.Module) -> nn.Module:
+    from transformers import PreTrainedModel
+
+    for part in module.modules():
+        if isinstance(part, PreTrainedModel):
+            _fresh_settings(part)
+    return module
+
+
+def _is_local(function: Any) -> bool:
+    """Whether it is a function inside of another one of a known package."""
+    return _is_known(function) and "<locals>" in getattr(function, "__qualname__", "")
 
 
 def _fresh_settings(network: Any) -> Settings | None:

@@ -53,6 +53,11 @@ class VectorFile(Vectors):
             raise UserError(f"{path}: has the shape {shape}; expected (N, D)")
         self.shape = int(shape[0]), int(shape[1])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is open: where it is unpickled, the file is opened again."""
+        opened = ("_rows", "_dataset")
+        return {name: x for name, x in vars(self).items() if name not in opened}
+
     def take(self, indices: Indices) -> Floats:
         """A copy of some rows, ``(n, D)``, float32.
 

@@ -1,0 +1,171 @@
+"""A model passes between processes in memory, whatever it consists of."""
+
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from encoders.tiny import CONFIGS, SENTENCES, add_modules, write_tiny
+from exports.models import AFFINE, CHAINS, TEXTS, fit_map, small_encoder
+from flowbert.encoders import (
+    LoadedSentenceTransformer,
+    SentenceEncoder,
+    WordVectors,
+    load_encoder,
+)
+from flowbert.maps import PRECISIONS, Scale
+from flowbert.model import Model
+from flowbert.vectors import EmbeddingCache, VectorFile, as_vectors, write_vectors
+
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+try:
+    import cloudpickle
+except ImportError:  # joblib before 1.6 brings it along
+    from joblib.externals import cloudpickle
+
+DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+WAYS = {"pickle": pickle.dumps, "cloudpickle": cloudpickle.dumps}
+
+
+def transformers_folder(folder: Path, pooling: str = "mean") -> SentenceEncoder:
+    path = write_tiny(folder)
+    return SentenceEncoder(path, pooling=pooling, count_over=TEXTS, layers="last")
+
+
+def words_file(folder: Path, pooling: str = "mean") -> WordVectors:
+    file = folder / "words.txt"
+    rows = np.random.default_rng(0).normal(size=(4, 6))
+    words = zip(("a", "the", "dog", "cat"), rows, strict=True)
+    lines = [" ".join([word, *map(str, row)]) for word, row in words]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return WordVectors(file, pooling=pooling, count_over=TEXTS)
+
+
+def published_folder(folder: Path) -> Any:
+    pytest.importorskip("sentence_transformers")
+    path = add_modules(write_tiny(folder), ("Pooling", {}), DENSE)
+    return load_encoder(path)
+
+
+def loaded_model(folder: Path) -> LoadedSentenceTransformer:
+    library = pytest.importorskip("sentence_transformers")
+    path = add_modules(write_tiny(folder), ("Pooling", {}))
+    return LoadedSentenceTransformer(library.SentenceTransformer(str(path)))
+
+
+ENCODERS: dict[str, Callable[[Path], Any]] = {
+    "idf": lambda folder: transformers_folder(folder, "idf"),
+    "sif": lambda folder: transformers_folder(folder, "sif"),
+    "pooler": lambda folder: transformers_folder(folder, "cls_pooler"),
+    "words": words_file,
+    "words, sif": lambda folder: words_file(folder, "sif"),
+    "sentence-transformers": published_folder,
+    "loaded sentence-transformers": loaded_model,
+}
+
+
+KINDS = [
+    kind if kind in ("bert", "llama") else pytest.param(kind, marks=pytest.mark.slow)
+    for kind in CONFIGS
+]
+
+
+@pytest.mark.parametrize("encoder", [*KINDS, *ENCODERS])
+def test_an_encoder_before_and_after_it_has_encoded(
+    encoder: str, tmp_path: Path
+) -> None:
+    known = encoder in ENCODERS
+    made = ENCODERS[encoder](tmp_path) if known else small_encoder(encoder)
+    packed = [dump(made) for dump in WAYS.values()]
+    expected = made.encode(SENTENCES)
+    packed += [dump(made) for dump in WAYS.values()]
+    for each in packed:
+        passed = pickle.loads(each)
+        assert np.array_equal(passed.encode(SENTENCES), expected)
+        # A copy of what has a name of its own may change alone.
+        named = encoder == "loaded sentence-transformers"
+        assert (passed.identity == made.identity) != named
+    assert np.array_equal(made.encode(SENTENCES), expected)
+
+
+@pytest.mark.parametrize("name", [*AFFINE, *CHAINS, "PCA"])
+def test_a_model_of_each_map_with_its_output(name: str) -> None:
+    encoder = small_encoder()
+    rows = encoder.encode(TEXTS)
+    fitted = PCA(3).fit(rows) if name == "PCA" else fit_map(name, rows)
+    model = Model(encoder, fitted)
+    model.scale = Scale.of(model.transform(rows))
+    for dump in WAYS.values():
+        passed = pickle.loads(dump(model))
+        assert passed.map_name == model.map_name
+        for precision in PRECISIONS:
+            options: dict[str, Any] = {"precision": precision}
+            vectors = passed.encode(SENTENCES, **options)
+            assert np.array_equal(vectors, model.encode(SENTENCES, **options))
+            assert vectors.dtype == model.encode(SENTENCES, **options).dtype
+
+
+def test_a_hook_of_the_users_own_passes_by_cloudpickle_alone() -> None:
+    encoder = small_encoder()
+    plain = encoder.encode(SENTENCES)
+    layer = encoder.backbone.network.get_submodule("encoder.layer.1")
+    layer.register_forward_hook(lambda *values: values[-1] * 2)
+    changed = encoder.encode(SENTENCES)
+    assert not np.array_equal(plain, changed)
+    passed = pickle.loads(cloudpickle.dumps(encoder))
+    assert np.array_equal(passed.encode(SENTENCES), changed)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(encoder)
+
+
+def test_an_encoder_that_trains_has_gradients_of_its_own() -> None:
+    encoder = small_encoder()
+    trained = SentenceEncoder(encoder.backbone, frozen=False).requires_grad_(True)
+    trained(trained.tokenize(SENTENCES)).sum().backward()
+    passed = pickle.loads(pickle.dumps(trained))
+    assert passed.training == trained.training
+    assert all(each.requires_grad for each in passed.parameters())
+    with torch.no_grad():
+        next(passed.parameters()).add_(1)
+    assert not np.array_equal(passed.encode(SENTENCES), trained.encode(SENTENCES))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
+def test_a_file_of_vectors_passes_as_its_path(suffix: str, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(5000, 6)).astype(np.float32)
+    write_vectors(tmp_path / f"x{suffix}", [rows], rows.shape, "float32")
+    file = VectorFile(tmp_path / f"x{suffix}")
+    assert np.array_equal(file[:3], rows[:3])
+    packed = pickle.dumps(file)
+    assert len(packed) < 1000
+    assert np.array_equal(pickle.loads(packed)[:], rows)
+
+
+def test_vectors_in_memory_and_in_the_cache(tmp_path: Path) -> None:
+    encoder = small_encoder()
+    cached = EmbeddingCache(tmp_path).rows(encoder, SENTENCES)
+    for vectors in (cached, as_vectors(cached[:]), cached.subset(np.array([2, 0]))):
+        assert np.array_equal(pickle.loads(pickle.dumps(vectors))[:], vectors[:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoder", ["sif", "words", "sentence-transformers"])
+def test_processes_that_know_nothing_of_this_one(encoder: str, tmp_path: Path) -> None:
+    made = ENCODERS[encoder](tmp_path)
+    rows = made.encode(TEXTS)
+    for name in ("whitening:shrinkage=0.1", CHAINS[1]):
+        model = Model(made, fit_map(name, rows))
+        expected = model.encode(SENTENCES)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert np.array_equal(pool.apply(model.encode, (SENTENCES,)), expected)
+        parallel = joblib.Parallel(2)
+        calls = [joblib.delayed(model.encode)(SENTENCES)] * 2
+        assert all(np.array_equal(each, expected) for each in parallel(calls))
