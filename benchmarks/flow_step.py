@@ -2,6 +2,11 @@
 
 The peer of ``reverse`` is a step of pytorch-bertflow (:mod:`benchmarks.bertflow_peer`), that of
 ``lu`` the same flow with nflows' LULinear.
+
+Floor: six operations for each row and each weight of a matrix (forward, gradient of the input,
+gradient of the weight; of L and U their triangles). Nine numbers are moved for each parameter: its
+gradient is written, and read by the clipping and the optimizer; the parameter and two averages are
+read and written.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +22,7 @@ from flowbert.training.callbacks import keep_freed_memory
 from flowbert.training.optim import BertAdam
 
 DIM, BATCH, LEVELS, DEPTH, WIDTH = 768, 64, 2, 3, 32
+NUMBERS = 9  # moved for each parameter, four bytes each
 STEPS = 10  # in a row: in a training the caches hold the numbers of the step before
 
 
@@ -34,7 +40,8 @@ def rows(setting: Setting) -> Iterator[Row]:
 def _row(
     setting: Setting, mixing: str, x: Tensor, name: str, peer: Callable[[], None]
 ) -> Row:
-    ours = _step(_flow(mixing), x)
+    flow = _flow(mixing)
+    ours = _step(flow, x)
     ours()
     peer()
     with keep_freed_memory():  # as in every fit
@@ -45,7 +52,15 @@ def _row(
         best["ours"] / STEPS,
         best["peer"] / STEPS,
         name,
+        floor(setting, flow),
     )
+
+
+def floor(setting: Setting, flow: Glow) -> float:
+    """Floor of a step."""
+    matrices = sum(p.numel() for p in flow.parameters() if p.ndim == 2)
+    parameters = sum(p.numel() for p in flow.parameters())
+    return setting.floor(6.0 * BATCH * matrices, 4.0 * NUMBERS * parameters)
 
 
 def _flow(mixing: str) -> Glow:

@@ -5,6 +5,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ CLOCKS: dict[str, Callable[[], float]] = {
     "wall": time.perf_counter,
     "cpu": time.process_time,
 }
+# The fastest of several: one size fits the caches of one processor, and not those of another.
+_PRODUCT_SIZES = (512, 1024, 2048)
+_COPY_BYTES = (2**23, 2**26)
+
 BEGIN = "<!-- python -m benchmarks: begin -->"
 END = "<!-- python -m benchmarks: end -->"
 
@@ -71,11 +76,48 @@ class Setting:
         return best
 
     def product_rate(self, dtype: str = "float32", device: str = "cpu") -> float:
-        """Floating point operations per second of a product of matrices."""
-        size = 1024
-        x = torch.randn(size, size, device=device).to(getattr(torch, dtype))
-        best = self.seconds({"product": lambda: x @ x}, 10)
-        return 2.0 * size**3 / best["product"]
+        """Floating point operations per second of the fastest product of square matrices."""
+        rates = []
+        for size in _PRODUCT_SIZES:
+            x = torch.randn(size, size, device=device).to(getattr(torch, dtype))
+            y = torch.empty_like(x)
+            call = partial(torch.mm, x, x, out=y)
+            rates.append(2.0 * size**3 / self.seconds({"product": call}, 10)["product"])
+        return max(rates)
+
+    def bandwidth(self, device: str = "cpu") -> float:
+        """Bytes per second, read and written, of the fastest copy."""
+        rates = []
+        for size in _COPY_BYTES:
+            x = torch.ones(size // 4, device=device)
+            y = torch.empty_like(x)
+            rates.append(
+                2.0 * size / self.seconds({"copy": partial(y.copy_, x)}, 10)["copy"]
+            )
+        return max(rates)
+
+    def floor(
+        self,
+        operations: float,
+        moved: float,
+        dtype: str = "float32",
+        device: str = "cpu",
+    ) -> float:
+        """Seconds that no implementation goes below: its products and its traffic.
+
+        Both rates are measured beside the row, on as many threads, and are the best of several
+        rounds and sizes.
+
+        Args:
+            operations: Floating point operations of products that are needed, two for each
+                multiplication and addition; without padding, and without zeros of triangles.
+            moved: Bytes that must be read or written, each once: inputs, results and parameters.
+                Activations are taken to stay in the caches.
+            dtype: Precision of the products.
+            device: Where.
+        """
+        seconds = operations / self.product_rate(dtype, device)
+        return seconds + moved / self.bandwidth(device)
 
 
 @dataclass(frozen=True)
@@ -88,8 +130,7 @@ class Row:
         ours: Seconds.
         peer: Seconds of the peer, in the same run.
         peer_name: The peer.
-        floor: Seconds of the arithmetic alone, at the rate of products of the same run; 0 where
-            none is stated.
+        floor: Seconds by :meth:`Setting.floor`; each benchmark says what it counts.
     """
 
     name: str
@@ -114,6 +155,7 @@ def machine(setting: Setting) -> dict[str, Any]:
         "bfloat16": "native" if bfloat16_is_fast() else "emulated",
         "cores": os.cpu_count(),
         "gflops": round(setting.product_rate() / 1e9),
+        "bandwidth": round(setting.bandwidth() / 1e9),
         "threads": setting.threads,
         "clock": setting.clock,
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
@@ -148,7 +190,8 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
 def _describe(about: Mapping[str, Any]) -> str:
     return (
         "{processor}, {capability}, bfloat16 {bfloat16}, {cores} cores, {gflops} GFLOP/s in "
-        "float32, GPU: {gpu}, torch {torch}; {threads} threads, {clock} time, load {load}"
+        "float32, {bandwidth} GB/s, GPU: {gpu}, torch {torch}; {threads} threads, {clock} time, "
+        "load {load}"
     ).format_map(about)
 
 

@@ -2,6 +2,10 @@
 
 The peer trains with MultipleNegativesRankingLoss on (sentence, sentence) pairs: the same encoder,
 batch, length, optimizer and mean pooling. A figure is the median step of the best round.
+
+Floor: the products of :mod:`benchmarks.encoding`, three times for a forward and a backward pass of
+each sentence and its positive; nine numbers moved for each parameter, as in
+:mod:`benchmarks.flow_step`, as the optimizer steps in float32. Masks of dropout are not counted.
 """
 
 import random
@@ -16,6 +20,7 @@ import torch
 from pytorch_lightning import Callback, Trainer
 
 from benchmarks.encoding import arithmetic
+from benchmarks.flow_step import NUMBERS
 from benchmarks.harness import CLOCKS, NotMeasured, Row, Setting
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
@@ -53,13 +58,14 @@ def _row(setting: Setting, path: str, sentences: Sequence[str], dtype: str) -> R
             best[name] = min(best[name], median(steps))
     encoder = SentenceEncoder(path, max_length=LENGTH)
     operations = arithmetic(encoder, encoder.lengths(sentences)) / len(sentences)
+    parameters = sum(p.numel() for p in encoder.parameters())
     return Row(
         f"SimCSE step, {dtype}",
         f"batch {BATCH}, {LENGTH} tokens",
         best["ours"],
         best["peer"],
         "sentence-transformers' trainer",
-        PASSES * BATCH * operations / setting.product_rate(dtype),
+        setting.floor(PASSES * BATCH * operations, 4.0 * NUMBERS * parameters, dtype),
     )
 
 
