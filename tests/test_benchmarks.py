@@ -36,7 +36,7 @@ def test_the_command_writes_results_and_page(
     ]
     for record in records:
         if "reason" not in record:
-            assert min(record["ours"], record["peer"]) > 0
+            assert min(record["ours"], record["peer"], record["floor"]) > 0
     text = table(records)
     assert page.read_text(encoding="utf-8") == (
         f"before\n{BEGIN}\n\n{text}\n\n{END}\nafter\n"
