@@ -137,30 +137,38 @@ def serve(job: str) -> None:
 def processes(*commands: Sequence[str]) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that end with the context."""
     with ExitStack() as stack:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         started = []
         for command in commands:
-            process = subprocess.Popen([sys.executable, *command], **pipes)  # type: ignore[call-overload]
+            process = subprocess.Popen(
+                [sys.executable, *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             stack.enter_context(process)
             stack.callback(process.kill)
             started.append(process)
         yield started
 
 
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
 def seconds(job: str, count: int, loops: int, rounds: int) -> float:
-    """Median over rounds of the time until ``count`` processes have done a job."""
+    """Median over rounds of the seconds until ``count`` processes have done a job."""
     command = ["-m", "benchmarks.busy", "--job", job]
     with processes(*[command] * count) as workers:
         for worker in workers:
-            if worker.stdout.readline() != "ready\n":
+            if _line(worker) != "ready\n":
                 raise SystemExit(f"{job}: ended before it was measured")
         with processes(*[["-c", LOOP]] * loops):
             times = []
             for _ in range(rounds):
                 for worker in workers:
                     print(file=worker.stdin, flush=True)
-                times.append(max(float(each.stdout.readline()) for each in workers))
-    print(job, count, loops, [round(each, 2) for each in times], file=sys.stderr)
+                times.append(max(float(_line(each)) for each in workers))
     return median(times)
 
 

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flowbert"
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
-    *("__init__", "errors", "arrays", "numbers", "progress", "seeding", "threads"),
-    *("spec", "io", "folders", "registry"),
+    *("__init__", "errors", "arrays", "numbers", "progress", "quota", "seeding"),
+    *("threads", "spec", "io", "folders", "registry"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "methods", "maps", "model"),
     *("analysis", "experiments", "loggers", "reports", "exports"),

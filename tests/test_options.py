@@ -70,6 +70,7 @@ ALL: Table = {
     "help": Exempt("tests/test_cli.py"),
     "import": Exempt("code of a user's own; tests/test_extending.py"),
     "quiet": SHOWN,
+    "threads": Exempt("how fast, not what; tests/test_threads.py"),
     "print_config": Exempt("prints all options and stops; jsonargparse's own"),
 }
 ENCODER: Table = {

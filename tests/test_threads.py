@@ -1,21 +1,214 @@
-"""Independent computations on several threads."""
+"""Numbers of threads: chosen by size, quota and option, and restored; independent computations."""
 
+import inspect
+import math
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
 
-from flowbert.threads import in_threads
+from fits import fit, make_data, make_rows
+from flowbert import threads
+from flowbert.cli import environment_of_threads, main
+from flowbert.cli.parser import load
+from flowbert.maps import Flow, Moments
+from flowbert.threads import (
+    NUMBERS_PER_THREAD,
+    choose_threads,
+    in_threads,
+    threads_for,
+    use_threads,
+)
 
 
 @pytest.fixture(autouse=True)
-def _four_threads() -> Iterator[None]:
+def _four_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "available_processors", lambda: 8)
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     yield
     torch.set_num_threads(before)
+
+
+SMALL, LARGE = NUMBERS_PER_THREAD - 1, 100 * NUMBERS_PER_THREAD
+
+
+def test_threads_by_size_of_the_work() -> None:
+    sizes = [0, SMALL, 2 * NUMBERS_PER_THREAD, LARGE, math.inf]
+    assert [choose_threads(size) for size in sizes] == [1, 1, 2, 4, 4]
+
+
+def test_threads_by_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "available_processors", lambda: 2)
+    assert [choose_threads(size) for size in (SMALL, LARGE)] == [1, 2]
+    with in_threads(lambda _: torch.get_num_threads(), range(4)) as results:
+        assert list(results) == [1] * 4
+    with in_threads(lambda _: torch.get_num_threads(), range(4), 1) as results:
+        assert list(results) == [2] * 4
+    assert torch.get_num_threads() == 4
+
+
+def test_a_given_number_is_that_of_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "available_processors", lambda: 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")  # torch read it when it was imported
+    assert [choose_threads(size) for size in (SMALL, LARGE)] == [4, 4]
+    with use_threads(3):  # over OMP_NUM_THREADS
+        assert [choose_threads(size) for size in (SMALL, LARGE)] == [3, 3]
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    with use_threads(5), threads_for(SMALL):
+        assert torch.get_num_threads() == 5
+    with pytest.raises(ValueError, match="received 0"), use_threads(0):
+        pass
+    assert torch.get_num_threads() == 4
+
+
+def test_large_work_inside_of_small_has_all_threads() -> None:
+    with threads_for(SMALL):
+        assert torch.get_num_threads() == 1
+        with threads_for(LARGE):
+            assert torch.get_num_threads() == 4
+        assert torch.get_num_threads() == 1
+        with in_threads(lambda _: torch.get_num_threads(), range(2)) as results:
+            assert list(results) == [2, 2]
+        assert torch.get_num_threads() == 1
+    with pytest.raises(KeyError), threads_for(SMALL), use_threads(2):
+        raise KeyError
+    assert torch.get_num_threads() == choose_threads() == 4
+
+
+class Seen(Callback):
+    """Threads in a training step, in a validation and before the training."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.seen["before"] = torch.get_num_threads()
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        self.seen["step"] = torch.get_num_threads()
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(4, 1), (LARGE, 4)])
+def test_training_steps(tmp_path: Path, batch_size: int, expected: int) -> None:
+    seen = Seen()
+    fit(tmp_path, seen, data=make_data(batch_size=batch_size))
+    assert seen.seen == {"before": 4, "step": expected}
+    assert torch.get_num_threads() == 4
+
+
+def test_training_steps_with_a_given_number(tmp_path: Path) -> None:
+    seen = Seen()
+    with use_threads(2):
+        fit(tmp_path, seen)
+    assert seen.seen == {"before": 2, "step": 2}
+
+
+def test_a_failed_training_restores_them(tmp_path: Path) -> None:
+    class Fails(Callback):
+        def on_train_batch_end(self, *_: Any) -> None:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fit(tmp_path, Fails())
+    assert torch.get_num_threads() == choose_threads() == 4
+
+
+def test_results_differ_by_rounding_alone() -> None:
+    x = torch.from_numpy(make_rows(5000, 400))
+    with use_threads(1):
+        one = Moments(400).update(x).covariance()
+        flow = Flow(steps=3).fit(x[:200, :6]).transform(x[:200, :6])
+    # Products of workers are of one thread each: sums are equal to the last bit.
+    assert torch.equal(Moments(400).update(x).covariance(), one)
+    for count in (2, 3):
+        with use_threads(count):
+            other = Moments(400).update(x).covariance()
+            again = Flow(steps=3).fit(x[:200, :6]).transform(x[:200, :6])
+        # Sums of 5000 products, up to 4,000 each, in float64: 5000 * 4000 * 1e-16 / 5000 * 5000.
+        torch.testing.assert_close(other, one, rtol=0, atol=1e-8)
+        # Three steps in float32 on values of about 1; a sum of 200 terms is off by 1e-5 at most.
+        torch.testing.assert_close(again, flow, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("threads", "given", "expected"),
+    [
+        (None, {}, {"OPENBLAS_NUM_THREADS": "2", "GOMP_SPINCOUNT": "3000"}),
+        (None, {"OMP_NUM_THREADS": "7"}, {"OPENBLAS_NUM_THREADS": None}),
+        (None, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": None}),
+        (None, {"GOMP_SPINCOUNT": "5"}, {"GOMP_SPINCOUNT": "5"}),
+        (
+            2,
+            {"OMP_NUM_THREADS": "7", "RAYON_NUM_THREADS": "7"},
+            {"OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2"},
+        ),
+    ],
+)
+def test_what_libraries_are_told(
+    threads: int | None,
+    given: dict[str, str],
+    expected: dict[str, str | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("flowbert.cli.available_processors", lambda: 2)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    before = dict(os.environ)
+    with environment_of_threads(threads):
+        assert {name: os.environ.get(name) for name in expected} == expected
+    assert dict(os.environ) == before
+
+
+COMMANDS: dict[str, Sequence[str]] = {
+    "fit": ("--run_dir", "run"),
+    "validate": ("--ckpt_path", "given.ckpt"),
+    "test": ("--ckpt_path", "given.ckpt"),
+    "predict": ("--ckpt_path", "given.ckpt"),
+    "compare": ("--methods", "raw"),
+    "advise": ("--corpus", "given.txt"),
+    "analyze": (),
+    "reproduce": ("--encoder", "."),
+    "encode": ("--input", "given.txt", "--output", "given.npy"),
+    "export": ("run", "--to", "out"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_option_reaches_every_command(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each computes on the threads that are given, whether in a file or on the line."""
+    seen: list[int] = []
+
+    def compute(**_: Any) -> None:
+        seen.append(choose_threads(0))
+        raise KeyboardInterrupt
+
+    def as_if(source: str) -> Any:
+        function = load(source)
+        compute.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        compute.__doc__ = function.__doc__
+        return compute
+
+    monkeypatch.setattr("flowbert.cli.commands.load", as_if)
+    monkeypatch.setattr("flowbert.cli.lookup.available_processors", lambda: 3)
+    monkeypatch.chdir(tmp_path)
+    Path("given.txt").write_text("a dog runs\n", encoding="utf-8")
+    Path("threads.yaml").write_text("threads: 3\n", encoding="utf-8")
+    Path("given.ckpt").touch()
+    Path("run").mkdir()
+    for given in (["--threads", "3"], ["--config", "threads.yaml"]):
+        with pytest.raises(SystemExit):
+            main([command, *COMMANDS[command], *given])
+    assert seen == [3, 3]
+    assert torch.get_num_threads() == 4
 
 
 def workers() -> int:

@@ -31,6 +31,7 @@ from flowbert.reports import (
     report,
     save_page,
 )
+from flowbert.threads import threads_for, use_threads
 from flowbert.training.fit_options import FitOptions
 from flowbert.training.run_folder import command_folder, find_checkpoint, new_folder
 from flowbert.training.unused import is_unused
@@ -50,6 +51,19 @@ def run(command: str, line: CommandLine) -> None:
     parser = make_parser(command, function, line.method)
     config = parser.read(line.words)
     show_progress(not config.pop("quiet"))
+    config.pop("threads", None)  # looked up before
+    with threads_for() if line.threads is None else use_threads(line.threads):
+        _call(command, parser, config, function, line)
+
+
+def _call(
+    command: str,
+    parser: Parser,
+    config: Namespace,
+    function: Callable[..., Any],
+    line: CommandLine,
+) -> None:
+    """Call the function of a command."""
     for module in as_list(config.pop("import") or None, "import"):
         import_own(module, "import")
     if command in METHOD_COMMANDS:
@@ -115,6 +129,7 @@ def _train(
     """Fit, or use a checkpoint."""
     made = parser.instantiate_classes(parser.read(line.words, defaults=False)).as_dict()
     made.pop("config", None)
+    made.pop("threads", None)
     is_quiet = made.pop("quiet", False)
     made["encoder"] = EncoderOptions(**made.get("encoder", {}))
     if is_quiet and line.method in METHODS:
@@ -166,7 +181,7 @@ def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:
     for name in option_names("fit", line.method):
         if name in options and is_unused(name, unused) is not None:
             options.pop(name)
-    for name in ("config", "run_dir", "ckpt_path"):
+    for name in ("config", "run_dir", "ckpt_path", "threads"):
         options.pop(name, None)
     text: str = parser.dump(options, skip_none=False, skip_validation=True)
     return text

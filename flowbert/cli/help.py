@@ -19,6 +19,10 @@ IMPORT = (
     "Modules to import, separated by commas: those of your own classes that a saved model, a "
     "checkpoint or a file of results names, as a file imports no code."
 )
+THREADS = (
+    "Threads of each computation, whatever its size. Without it, OMP_NUM_THREADS; without that, as "
+    "many as gain by the size of the work, at most the processors that the container allows."
+)
 _ONLY_IN_PYTHON = re.compile(
     r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"
 )

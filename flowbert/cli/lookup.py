@@ -17,6 +17,8 @@ import yaml
 from flowbert.cli.names import Names, check_values
 from flowbert.data.text_files import check_file
 from flowbert.errors import UserError, choices
+from flowbert.numbers import is_count
+from flowbert.quota import available_processors
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -30,10 +32,12 @@ class CommandLine(NamedTuple):
     Attributes:
         words: Words for the parser, configurations first: what stands on the line wins.
         method: Method of ``fit`` and so on, which decides what options there are.
+        threads: Threads of each computation; None where the number is not given.
     """
 
     words: list[str]
     method: str
+    threads: int | None = None
 
 
 @cache
@@ -100,7 +104,28 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
     if command not in METHOD_COMMANDS:
         options.pop("method", None)  # a map of a run, of any name
     check_values(options, Names(**listed()["names"]))
-    return CommandLine([*(f"--config={path}" for path in configs), *rest], method)
+    threads = _check_threads(options.get("threads"))
+    words = [*(f"--config={path}" for path in configs), *rest]
+    return CommandLine(words, method, threads)
+
+
+def _check_threads(value: Any) -> int | None:
+    """The number of threads, which environment variables tell libraries before they are imported.
+
+    Raises:
+        UserError: If it is none, or above that of the processors.
+    """
+    if value in (None, "null"):
+        return None
+    allowed = available_processors()
+    count = int(value) if str(value).isdecimal() and str(value).isascii() else 0
+    if not is_count(count, 1, allowed):
+        raise UserError(
+            argument="threads",
+            received=value,
+            expected=f"a whole number from 1 to {allowed}, the processors at hand",
+        )
+    return count
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str | None, Any]]:

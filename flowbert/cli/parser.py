@@ -14,6 +14,7 @@ from flowbert.cli.help import (
     CONFIG,
     EXPLAIN,
     IMPORT,
+    THREADS,
     HelpFormatter,
     add_help,
     plain_help,
@@ -58,6 +59,9 @@ _SET_BY_RUN = {
     "trainer": ("default_root_dir",),
 }
 """Arguments in a group of options that a run sets by itself."""
+
+WITHOUT_THREADS = ("report", "import_whitening")
+"""Commands that compute nothing."""
 
 _PATH_ENCODER = ("export", "reproduce")
 """Commands whose encoder is a path, no group."""
@@ -297,6 +301,8 @@ def make_parser(
     if command in METHOD_COMMANDS:
         _add_training(parser, method)
     parser.add_argument("--import", type=str, default="", help=IMPORT)
+    if command not in WITHOUT_THREADS:
+        parser.add_argument("--threads", type=int | None, default=None, help=THREADS)
     parser.add_argument("--quiet", action="store_true", help="Show no progress.")
     add_help(parser, with_trainer=command in METHOD_COMMANDS)
     return parser

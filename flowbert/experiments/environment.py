@@ -10,6 +10,7 @@ import torch
 
 import flowbert
 from flowbert.io import digest_stream
+from flowbert.threads import choose_threads
 
 _LIBRARIES = (
     "torch",
@@ -45,7 +46,7 @@ def environment(device: str | torch.device) -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if on_gpu else platform.machine(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "platform": platform.platform(),
-        "threads": torch.get_num_threads(),
+        "threads": choose_threads(),
     }
 
 

@@ -15,6 +15,7 @@ from flowbert.fitting.prepare import Prepared, prepared
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
 from flowbert.methods import METHODS
+from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import BestCheckpoint
 from flowbert.training.fit_options import FitOptions
@@ -179,7 +180,7 @@ def _call(run: Prepared, command: str, **options: Any) -> None:
     """Call the Trainer."""
     if run.is_first:
         run.trainer.loggers += make_loggers(run.options.log_to, run.folder)
-    with quiet_lightning(), seeded(run.options.seed):
+    with quiet_lightning(), seeded(run.options.seed), threads_for():
         getattr(run.trainer, command)(
             run.method.module,
             datamodule=run.method.data,

@@ -29,6 +29,8 @@ LIKELIHOOD_SPLITS = ("train", "held_out")
 
 _INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
 
+_USUAL_BATCH = 64  # where a loader does not say its own
+
 # Share of the noise's standard deviation below which a dimension hardly varies.
 _SMALLEST_DEVIATION = 0.1
 
@@ -99,6 +101,13 @@ class FlowModule(FullPrecision, TrainingModule):
                 f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
             )
             warnings.warn(self.invalid_reason, FlowbertWarning, stacklevel=2)
+
+    @property
+    def numbers_at_once(self) -> float:
+        """Numbers of a batch."""
+        sources: list[Any] = [self.trainer.datamodule, self.trainer.train_dataloader]  # type: ignore[attr-defined]
+        sizes = [getattr(source, "batch_size", None) for source in sources]
+        return self.flow.dim * next((size for size in sizes if size), _USUAL_BATCH)
 
     def _fitted_rows(self) -> Any:
         """The data module, or the first rows of another one: the sample and the count are of it."""

@@ -112,6 +112,14 @@ class TrainingModule(LightningModule):
         """Make training on a CPU fast."""
         return [FastTraining()]
 
+    @property
+    def numbers_at_once(self) -> float:
+        """Numbers of a typical tensor of a training step, which decide on how many threads it runs.
+
+        Infinity for an encoder: hidden states of all tokens of a batch.
+        """
+        return math.inf
+
     def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
         """An optimizer with the schedule of the hyper-parameters, per step."""
         schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]

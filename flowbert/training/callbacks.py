@@ -9,6 +9,8 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
+from flowbert.threads import threads_for
+
 # Bytes of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, glibc's parameters -1 and -3.
 _MALLOC_KEEP = {-3: 2**30, -1: 2**31 - 1}
 _MALLOC_USUAL = {-3: 2**25, -1: 2**26}
@@ -95,7 +97,11 @@ class StepLog(Callback):
 
 
 class FastTraining(Callback):
-    """Train fast on a CPU: encoders without padding, and freed memory stays with the process."""
+    """Train fast on a CPU: no padding, freed memory stays with the process, threads by size.
+
+    The threads are those of :func:`flowbert.threads.choose_threads` for the module's
+    ``numbers_at_once``.
+    """
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -105,6 +111,8 @@ class FastTraining(Callback):
         if pl_module.device.type != "cpu":
             return
         self._stack.enter_context(keep_freed_memory())
+        numbers: Any = pl_module.numbers_at_once
+        self._stack.enter_context(threads_for(numbers))
         if hasattr(pl_module, "encoder"):
             from flowbert.encoders.cpu import fast_training
 

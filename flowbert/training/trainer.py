@@ -15,9 +15,11 @@ import numpy as np
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.loggers import Logger
 
 from flowbert.errors import UserError, choices
+from flowbert.quota import available_processors
 
 # Each with the reason why it is harmless here.
 _HARMLESS = (
@@ -110,9 +112,33 @@ def make_trainer(
     try:
         # Its errors are of many types; all of them are of the options.
         with quiet_lightning(errors=False):
-            return Trainer(**settings, **own)
+            trainer = Trainer(**settings, **own)
     except Exception as error:
         raise _explained(error, options) from error
+    check_devices(trainer, "trainer.devices")
+    return trainer
+
+
+def check_devices(trainer: Trainer, argument: str) -> None:
+    """Refuse more processes on a CPU than it has processors.
+
+    Args:
+        trainer: The Trainer, before it starts any.
+        argument: Name of what the number was given as.
+
+    Raises:
+        UserError: With the number of processors.
+    """
+    allowed = available_processors()
+    if (
+        isinstance(trainer.accelerator, CPUAccelerator)
+        and trainer.num_devices > allowed
+    ):
+        raise UserError(
+            argument=argument,
+            received=trainer.num_devices,
+            expected=f"1 to {allowed} on this CPU, a processor for each process",
+        )
 
 
 def _check_option(name: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import UserError
+from flowbert.threads import choose_threads, in_threads, threads_for
 
 ROWS_PER_SUM = (
     4096  # rows of a sum, of which sums of consecutive rows are made by pairs
@@ -216,7 +217,8 @@ class Moments:
         The largest entry of each eigenvector is positive, so that it is the same on every machine.
         """
         if self._eigen is None:
-            values, vectors = torch.linalg.eigh(self.covariance())
+            with threads_for(self.dim * self.dim):
+                values, vectors = torch.linalg.eigh(self.covariance())
             values, vectors = values.flip(0).clamp_min(0.0), vectors.flip(1)
             largest = vectors.abs().argmax(dim=0)
             signs = vectors.gather(0, largest[None])[0].sign()
@@ -255,15 +257,25 @@ class _Sums(NamedTuple):
     @classmethod
     def of(cls, rows: Tensor) -> "_Sums":
         """Of rows ``(n, D)``."""
-        mean = rows.mean(dim=0, dtype=torch.float64)
-        unit_sum = torch.zeros_like(mean)
-        scatter = mean.new_zeros(len(mean), len(mean))
-        for block in torch.split(rows, _ROWS_PER_PRODUCT):
-            lengths = torch.linalg.vector_norm(block, dim=1, dtype=torch.float64)
-            shares = torch.where(lengths > 0, 1 / lengths, 0.0)
-            centred = block - mean
-            unit_sum += shares @ centred + shares.sum() * mean
-            _add_products(scatter, centred)
+        size = rows.shape[1] ** 2
+        workers = 1 if rows.device.type != "cpu" else choose_threads(size)
+
+        def summed(block: Tensor) -> tuple[Tensor, Tensor]:
+            with threads_for(1):
+                lengths = torch.linalg.vector_norm(block, dim=1, dtype=torch.float64)
+                shares = torch.where(lengths > 0, 1 / lengths, 0.0)
+                centred = block - mean
+                return shares @ centred + shares.sum() * mean, _products(centred)
+
+        # Threads of one product wait for each other, and for other processes; workers do not.
+        with threads_for(1):
+            mean = rows.mean(dim=0, dtype=torch.float64)
+            blocks = torch.split(rows, _ROWS_PER_PRODUCT)
+            with in_threads(summed, blocks, workers) as parts:
+                unit_sum, scatter = next(parts)
+                for further_sum, products in parts:
+                    unit_sum += further_sum
+                    scatter += products
         return cls(len(rows), mean, unit_sum / len(rows), scatter)
 
     def followed_by(self, other: "_Sums") -> "_Sums":
@@ -299,9 +311,11 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _add_products(total: Tensor, rows: Tensor) -> None:
-    """Add the upper triangle of ``rows.T @ rows`` in four panels: three eighths fewer products."""
+def _products(rows: Tensor) -> Tensor:
+    """The upper triangle of ``rows.T @ rows`` in four panels: three eighths fewer products."""
+    total = rows.new_zeros(rows.shape[1], rows.shape[1])
     width = -(-rows.shape[1] // 4)
     for start in range(0, rows.shape[1], width):
         panel = rows[:, start : start + width]
         total[start : start + width, start:].addmm_(panel.T, rows[:, start:])
+    return total
