@@ -29,14 +29,14 @@ times. Beside other processes two threads on small tensors take 5 to 15 times as
 """
 
 
-class _Setting(threading.local):
+class _OwnThread(threading.local):
     """Torch's number of threads is one of each thread, and so is this."""
 
     outer: int | None = None  # torch's number outside of all contexts
     given = False  # by use_threads
 
 
-_setting = _Setting()
+_own_thread = _OwnThread()
 
 
 def choose_threads(numbers: float = math.inf) -> int:
@@ -50,8 +50,8 @@ def choose_threads(numbers: float = math.inf) -> int:
     Args:
         numbers: Numbers of a typical tensor; infinity for large ones, and for independent work.
     """
-    outer = _setting.outer or torch.get_num_threads()
-    if _setting.given or os.environ.get("OMP_NUM_THREADS"):
+    outer = _own_thread.outer or torch.get_num_threads()
+    if _own_thread.given or os.environ.get("OMP_NUM_THREADS"):
         return outer
     limit = min(outer, available_processors())
     return int(max(1, min(limit, numbers // NUMBERS_PER_THREAD)))
@@ -73,14 +73,14 @@ def threads_for(numbers: float = math.inf) -> Iterator[int]:
         >>> same
         True
     """
-    before, outer = torch.get_num_threads(), _setting.outer
-    _setting.outer = outer or before
+    before, outer = torch.get_num_threads(), _own_thread.outer
+    _own_thread.outer = outer or before
     torch.set_num_threads(choose_threads(numbers))
     try:
         yield torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
-        _setting.outer = outer
+        _own_thread.outer = outer
 
 
 @contextmanager
@@ -100,14 +100,14 @@ def use_threads(count: int) -> Iterator[None]:
     """
     if not is_count(count, 1, math.inf):
         raise ValueError(f"count: received {count!r}; expected at least 1")
-    before, outer, given = torch.get_num_threads(), _setting.outer, _setting.given
-    _setting.outer, _setting.given = count, True
+    before, outer, given = torch.get_num_threads(), _own_thread.outer, _own_thread.given
+    _own_thread.outer, _own_thread.given = count, True
     torch.set_num_threads(count)
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        _setting.outer, _setting.given = outer, given
+        _own_thread.outer, _own_thread.given = outer, given
 
 
 @contextmanager
