@@ -327,8 +327,6 @@ ADVISE: Table = {
     "encoder.max_words": Refused("40"),
     "encoder.layers": Refused("1"),
     "encoder.pooling": Refused("cls"),
-    "limit": Change("59"),
-    "seed": Change("1"),
     "cache": Change("elsewhere"),
     "device": Refused("cuda"),
 }
@@ -432,7 +430,7 @@ CASES: dict[str, tuple[str, Table]] = {
         f"compare --methods whitening:shrinkage=0.1 {DATA} --bootstrap 0 --output r.json",
         COMPARE,
     ),
-    "advise": ("advise --corpus ../given/corpus.txt --limit 60", ADVISE),
+    "advise": ("advise --corpus ../given/corpus.txt", ADVISE),
     "analyze": (
         "analyze --methods raw --corpus ../given/corpus.txt --limit 60 --tasks STS-B "
         "--senteval ../given --output a.analysis.json",

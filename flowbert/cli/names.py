@@ -16,6 +16,7 @@ from flowbert.numbers import parse_integer
 from flowbert.spec import parse_spec, split_chain
 
 _SAMPLE = "builtin-sample"
+_ADVISED = "advised"
 _PATHS = ("/", "./", "../", "~")
 _TEXTS = (".txt", ".vec", ".bin", ".gz")
 
@@ -60,9 +61,9 @@ def _check_kind(value: str, argument: str, names: Names) -> None:
 
 
 def _check_methods(value: str, argument: str, names: Names) -> None:
-    """Check names and options of maps; folders of models pass."""
+    """Check names and options of maps; folders of models and ``advised`` pass."""
     for text in as_list(value, argument, paths=True):
-        if not _exists(text):
+        if text != _ADVISED and not _exists(text):
             _check_chain(text, argument, names.known["map"])
 
 

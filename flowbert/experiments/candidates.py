@@ -31,6 +31,12 @@ from flowbert.model import Model, model_folder
 _SET_BY_FIT = {"random_state": "seeds", "accelerator": "device"}
 _OURS = "flowbert."
 
+ADVISED = "advised"
+"""Name of the candidate that follows the advice."""
+
+RECIPE_METHOD = "whitening:shrinkage=0.3"
+"""Map of the recommended recipe."""
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -45,6 +51,7 @@ class Candidate:
         encoder: Encoder of a model, in place of those of the comparison.
         token: Name of this object alone, where the settings do not tell it from others: a
             transformer of another library.
+        advised: Whether the advice for each encoder chooses map, layers and pooling.
     """
 
     name: str
@@ -54,6 +61,7 @@ class Candidate:
     seed: int | None = None
     encoder: Encoder | None = None
     token: str | None = None
+    advised: bool = False
 
     @property
     def needs_fit(self) -> bool:
@@ -164,6 +172,8 @@ def _candidate(value: Any) -> Candidate:
 
 def _named(text: str) -> Candidate:
     """A map by name, or the model of a folder; a method's name is not taken for a folder's."""
+    if text == ADVISED:
+        return Candidate(text, make_map(RECIPE_METHOD), advised=True)
     if model_folder(text) is None:
         return _estimator(make_map(text), text)
     if not is_map(text):

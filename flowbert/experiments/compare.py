@@ -23,6 +23,7 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.errors import FlowbertWarning, UserError, hear_warnings
+from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.candidates import Candidate, parse_candidates
 from flowbert.experiments.plan import OWN_CORPORA, draw_samples, plan_experiments
 from flowbert.experiments.results import Results
@@ -66,7 +67,8 @@ def compare(
         encoder: An encoder, its path, options whose path, layers and pooling may be lists, or a
             SentenceTransformer object, whose vectors are kept for this comparison alone.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
-            ``whitening-64+flow``) and folders of models, separated by commas; in Python also a
+            ``whitening-64+flow``), ``advised`` for what :func:`flowbert.advise` recommends for
+            each encoder, and folders of models, separated by commas; in Python also a
             list, or a dict from the names in tables, with estimators (a fitted one is used as it
             is), transformers of scikit-learn, models and SentenceTransformer objects.
         corpus: What maps are fitted on: ``target`` (all sentences of the task, labels unused),
@@ -141,6 +143,9 @@ def compare(
             task: training_labels(task, [task], given, drop_overlap)
             for task in measured
         }
+    if not isinstance(cache, EmbeddingCache):
+        cache = EmbeddingCache(cache)
+    candidates = follow_advice(candidates, encoders, count_over, cache)
     experiments = plan_experiments(
         encoders, candidates, corpora, learned, seeds, samples
     )

@@ -136,10 +136,16 @@ def plan_experiments(
         samples: What is fitted on in place of whole corpora, see :func:`draw_samples`.
 
     Raises:
-        UserError: If a candidate does not fit the size of an encoder's vectors, or two different
-            experiments would have the same names.
+        UserError: If a candidate does not fit the size of an encoder's vectors or still awaits
+            advice, or two different experiments would have the same names.
     """
     for encoder, candidate in itertools.product(encoders, candidates):
+        if candidate.advised:
+            raise UserError(
+                f"received {candidate.name}, which compare alone follows; expected the method "
+                "that advise recommends",
+                argument="methods",
+            )
         own = candidate.encoder or encoder
         if candidate.needs_fit:
             candidate.map.check(own.dim)
@@ -153,17 +159,16 @@ def plan_experiments(
             )
     experiments = []
     for encoder, task, candidate in itertools.product(encoders, corpora, candidates):
+        own = candidate.encoder or encoder
         if not candidate.needs_fit:
-            experiments.append(
-                Experiment(candidate.encoder or encoder, candidate, task)
-            )
+            experiments.append(Experiment(own, candidate, task))
             continue
         pairs = labels[task] if candidate.supervised else ()
         for corpus, seed in itertools.product(corpora[task], seeds):
             drawn = (samples or {}).get((corpus.digest, seed), corpus)
             random = candidate.seeded or drawn is not corpus
             used = seed if random else None
-            experiments.append(Experiment(encoder, candidate, task, drawn, used, pairs))
+            experiments.append(Experiment(own, candidate, task, drawn, used, pairs))
     return _distinct(experiments)
 
 

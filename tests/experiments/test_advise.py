@@ -1,4 +1,4 @@
-"""Advice from sentences alone: its criterion, its choice, its commands."""
+"""Advice: its rule, its look at [CLS], its commands, and the candidate that follows it."""
 
 import json
 import shlex
@@ -7,32 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
+from flowbert import analyze, compare
 from flowbert.analysis import cls_token
 from flowbert.analysis.cls_token import cls_is_informative, warn_of_cls
-from flowbert.analysis.criterion import (
-    cosine_statistics,
-    criterion,
-    discriminability,
-    make_views,
-    resample_weights,
-)
+from flowbert.analysis.views import discriminability, make_views
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.experiments.advise import (
-    ADVISED_LAYERS,
-    ADVISED_MAPS,
-    advise,
-    rank_candidates,
-)
+from flowbert.experiments.advise import advise
 from flowbert.vectors import EmbeddingCache
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
+RECIPE = ("embedding_last", "zipf", "whitening:shrinkage=0.3")
 
 
 def vectors(seed: int) -> torch.Tensor:
@@ -40,31 +30,38 @@ def vectors(seed: int) -> torch.Tensor:
     return torch.randn(40, 6, generator=generator, dtype=torch.float64)
 
 
-def test_statistics_are_those_of_the_matrix_of_cosines() -> None:
+def write_sentence_transformer(folder: Path, pooling: str = "mean") -> str:
+    """The sample's encoder as sentence-transformers would write it."""
+    SentenceEncoder(pooling=pooling).save(folder)
+    (folder / "flowbert.json").unlink()
+    kinds = {"Transformer": "", "Pooling": "1_Pooling"}
+    modules = [
+        {"type": f"sentence_transformers.models.{kind}", "path": path}
+        for kind, path in kinds.items()
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    mode = {"pooling_mode": pooling, "word_embedding_dimension": 128}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(mode))
+    return str(folder)
+
+
+def test_the_distance_is_that_of_the_matrix_of_cosines() -> None:
     x, y = vectors(0), vectors(0) + 0.3 * vectors(1)
     cosines = torch.cosine_similarity(x[:, None], y[None], dim=2).numpy()
     own, others = cosines.diagonal(), cosines[~np.eye(40, dtype=bool)].reshape(40, 39)
-    square = own**2 + others.var(axis=1)
-    expected = np.array([own, own - others.mean(axis=1), square])
-    # Sums of 40 terms of size 1 in float64.
-    statistics = cosine_statistics(x, y)
-    np.testing.assert_allclose(statistics, expected, atol=1e-13)
     inside = (own.var() + others.var(axis=1).mean()) / 2
-    distance = (own.mean() - others.mean()) / np.sqrt(inside)
-    weights = resample_weights(40, resamples=3)
-    assert weights.sum(axis=0) == pytest.approx(np.ones(4))
-    assert discriminability(statistics, weights)[0] == pytest.approx(distance)
+    expected = (own.mean() - others.mean()) / np.sqrt(inside)
+    # Sums of 40 terms of size 1 in float64.
+    assert discriminability(x, y) == pytest.approx(expected, rel=1e-12)
 
 
-def test_nearer_views_are_distinguished_better_and_far_ones_do_not_count() -> None:
-    x, noise, weights = vectors(0), vectors(1), resample_weights(40, resamples=0)
-    kinds = [cosine_statistics(x, x + share * noise) for share in (0.1, 0.5, 1.0, 3.0)]
-    distances = [float(discriminability(kind, weights)[0]) for kind in kinds]
+def test_nearer_views_are_distinguished_better() -> None:
+    x, noise = vectors(0), vectors(1)
+    distances = [
+        discriminability(x, x + share * noise) for share in (0.1, 0.5, 1.0, 3.0)
+    ]
     assert distances == sorted(distances, reverse=True)
-    both = criterion(kinds[0], kinds[0], weights)
-    assert both[0] == pytest.approx(2**0.5 * distances[0])
-    opposite = cosine_statistics(x, -x)
-    assert criterion(kinds[0], opposite, weights)[0] == pytest.approx(distances[0])
 
 
 def test_views_lack_two_words_of_five() -> None:
@@ -76,42 +73,54 @@ def test_views_lack_two_words_of_five() -> None:
     assert make_views(sentences, seed=1) == make_views(sentences, seed=1)
 
 
-@pytest.mark.parametrize(
-    ("raw", "order", "tied"),
-    [
-        # Below 99% of the best, and outside of its interval.
-        (1.90, [1, 2, 0, 3], [False, False, False, False]),
-        # Below, but inside: the same map on other layers is not tied with itself.
-        (1.97, [1, 2, 0, 3], [False, False, True, False]),
-        # Raw vectors within 1% come first; everything inside is tied with them.
-        (1.99, [0, 1, 2, 3], [False, True, True, False]),
-    ],
-)
-def test_ranks(raw: float, order: list[int], tied: list[bool]) -> None:
-    settings = [("last", "raw"), ("last", "zca"), ("first_last", "zca"), ("x", "raw")]
-    # The difference of two settings varies between resamples by 0.05, up and down.
-    noise = np.array([0.0, *[0.05, -0.05] * 50])
-    values = np.array([[raw], [2.0], [1.98], [1.0]]) + noise * [[1], [0], [0], [1]]
-    ranked = rank_candidates(settings, values)
-    rows = ranked[["layers", "method"]].itertuples(index=False, name=None)
-    assert [settings.index(row) for row in rows] == order
-    assert ranked["tied"].tolist() == tied
-    assert (ranked["low"] <= ranked["criterion"]).all()
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_folder_of_sentence_transformers_keeps_what_it_is(
+    pooling: str, tmp_path: Path
+) -> None:
+    encoder = write_sentence_transformer(tmp_path / "st", pooling)
+    advice = advise(encoder=encoder)
+    assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
 
 
-def test_the_best_setting_first_and_the_same_again(corpus: str) -> None:
-    advice, again, other = (advise(corpus, limit=300, seed=seed) for seed in (0, 0, 1))
-    candidates = advice.candidates
-    settings = set(zip(candidates["layers"], candidates["method"], strict=True))
-    assert settings == {
-        (layers, name) for layers in ADVISED_LAYERS for name in ADVISED_MAPS
+def test_any_other_encoder_gets_the_recipe(corpus: str, tmp_path: Path) -> None:
+    SentenceEncoder(pooling="cls").save(tmp_path / "cls")
+    trained = advise(corpus, str(tmp_path / "cls"))
+    few = tmp_path / "few.txt"
+    few.write_text("a word\n" * 60 + "a dog runs home\n")
+    for advice in (trained, advise(corpus), advise(str(few))):
+        assert (advice.layers, advice.pooling, advice.method) == RECIPE
+    assert "was not examined" in advice.text
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_compare_follows_the_advice(folder: bool, corpus: str, tmp_path: Path) -> None:
+    encoder = "builtin-sample"
+    if folder:
+        encoder = write_sentence_transformer(tmp_path / "st", "cls")
+    advice = advise(corpus, encoder)
+    options = EncoderOptions(encoder, layers=["last", "first_last"], pooling="mean")
+    results = compare(options, "raw,advised", corpus=corpus, bootstrap=0)
+    followed = results.frame.query("method.str.startswith('advised')")
+    assert set(followed["method"]) == {f"advised: {advice.method}"}
+    assert set(followed["layers"]) == {advice.layers}
+    assert set(followed["pooling"]) == {advice.pooling}
+    plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
+    direct = compare(plain, advice.method, corpus=corpus, bootstrap=0)
+    score = direct.score(advice.method, "SAMPLE")
+    assert results.score(f"advised: {advice.method}", "SAMPLE") == score
+
+
+def test_each_encoder_of_a_comparison_gets_its_own_advice(
+    corpus: str, tmp_path: Path
+) -> None:
+    folder = write_sentence_transformer(tmp_path / "st")
+    options = EncoderOptions(["builtin-sample", folder])
+    frame = compare(options, "advised", corpus=corpus, bootstrap=0).frame
+    rows = set(zip(frame["encoder"], frame["method"], strict=True))
+    assert rows == {
+        ("builtin-sample", f"advised: {RECIPE[2]}"),
+        (folder, "advised: raw"),
     }
-    assert candidates["criterion"][1:].is_monotonic_decreasing
-    assert candidates["method"][0] == advice.method
-    assert (advice.layers, advice.pooling) == ("embedding_last", "zipf")
-    pd.testing.assert_frame_equal(candidates, again.candidates)
-    assert str(advice) == str(again)
-    assert not candidates.equals(other.candidates)
 
 
 def run_commands(text: str) -> list[str]:
@@ -136,18 +145,17 @@ def test_its_commands_run(
         "sentence1,sentence2,score\na dog,a cat,1\na cat,two cats,4\nyes,no,0\n"
     )
     own: dict[str, Any] = {"max_length": 40, "prompt": "it says: "}
+    path = write_sentence_transformer(tmp_path / "st") if raw else "builtin-sample"
     with monkeypatch.context() as patch:
         patch.setattr(cls_token, "CLS_SHARE", 0.05)
-        if raw:
-            patch.setattr("flowbert.experiments.advise.ADVISED_MAPS", ("raw",))
-        advice = advise(corpus, EncoderOptions(**own), limit=100)
+        advice = advise(corpus, EncoderOptions(path, **own))
     assert advice.pooling == ("mean" if raw else "zipf:cls=16")
     commands = run_commands(advice.text)
-    assert commands == (["encode"] if raw else ["fit", "compare"])
+    assert commands == ["encode" if raw else "fit", "compare"]
     # The sample's encoder never trained its [CLS].
     assert ("weighs [CLS]" in capsys.readouterr().err) == (not raw)
     if raw:
-        encoder = SentenceEncoder(layers=advice.layers, **own)
+        encoder = SentenceEncoder(path, layers=advice.layers, **own)
         first = Path(corpus).read_text().splitlines()[0]
         assert np.array_equal(np.load("vectors.npy")[:1], encoder.encode([first]))
     else:
@@ -179,7 +187,7 @@ def test_commands_have_the_options_that_were_given_and_no_others(
     )
     Path(name).write_text("\n".join(lines))
     nli = name if corpus == "nli" else "hub"
-    text = advise(corpus, nli=nli, column=column, limit=60).text
+    text = advise(corpus, nli=nli, column=column).text
     fit = next(line for line in text.splitlines() if "flowbert fit" in line)
     encoder = ("builtin-sample", "embedding_last", "zipf")
     names = ("path", "layers", "pooling")
@@ -187,20 +195,6 @@ def test_commands_have_the_options_that_were_given_and_no_others(
         f"--encoder.{key}={value}" for key, value in zip(names, encoder, strict=True)
     ]
     assert shlex.split(fit)[4:] == own + flags
-
-
-@pytest.mark.filterwarnings("ignore:encoder. .* was trained with pooling 'cls'")
-def test_a_model_with_another_pooling_than_the_mean_keeps_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    SentenceEncoder(pooling="cls").save(tmp_path / "cls")
-    encoder = str(tmp_path / "cls")
-    advice = advise(encoder=encoder, limit=60)
-    assert (advice.layers, advice.pooling) == ("embedding_last", "zipf")
-    assert "--encoder.layers=last --encoder.pooling=cls)" in advice.text
-    monkeypatch.setattr("flowbert.experiments.advise.ADVISED_MAPS", ("raw",))
-    advice = advise(encoder=encoder, limit=60)
-    assert (advice.layers, advice.pooling, advice.method) == ("last", "cls", "raw")
 
 
 @pytest.mark.parametrize(
@@ -211,8 +205,8 @@ def test_cls_of_real_encoders(name: str, informative: bool, real: Path) -> None:
     captions = real / "data" / "corpora" / "captions.txt"
     sentences = captions.read_text(encoding="utf-8").splitlines()[:200]
     encoder = SentenceEncoder(real / "models" / name)
-    cache, views = EmbeddingCache(False), make_views(sentences)
-    assert cls_is_informative(encoder, sentences, views, cache) == informative
+    found = cls_is_informative(encoder, sentences, EmbeddingCache(False))
+    assert found is informative
 
 
 @pytest.mark.parametrize(
@@ -231,9 +225,7 @@ def test_a_weight_of_an_uninformative_cls_is_warned_of(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"limit": 49}, "limit: received 49"),
         ({"corpus": "missing.txt"}, "missing.txt"),
-        ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
         ({"encoder": EncoderOptions(pooling="cls")}, "pooling: received 'cls'"),
         ({"encoder": EncoderOptions(layers="last")}, "layers: received 'last'"),
         ({"encoder": "missing"}, "encoder: received 'missing'"),
@@ -248,7 +240,15 @@ def test_mistakes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    Path("few.txt").write_text("a word\n" * 60 + "a dog runs home\n")
     Path("words.txt").write_text("dog 1.0 2.0\n")
     with pytest.raises(UserError, match=message):
         advise(**options)
+
+
+def test_what_is_not_compare_names_the_way_to_the_advice(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("dog 1.0 2.0\na 2.0 1.0\n")
+    words = EncoderOptions(str(tmp_path / "words.txt"))
+    with pytest.raises(UserError, match=r"words\.txt; expected one with layers"):
+        compare(words, "raw,advised")
+    with pytest.raises(UserError, match="expected the method that advise recommends"):
+        analyze(methods="raw,advised")
