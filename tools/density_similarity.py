@@ -158,7 +158,10 @@ def trainings() -> list[dict[str, Any]]:
     seeds = [(*each[:4], seed, each[5]) for seed in (1, 2) for each in first]
     # What is certain to end first: the pictures need all noises, the others two of them.
     seeds = [each for each in seeds if each[3] < 1 and each[2] == "actnorm"]
-    return [dict(zip(KEYS, each, strict=True)) for each in [*first, *gaussian, *seeds]]
+    low = [each for each in first if each[3] < 1]
+    high = [each for each in first if each[3] >= 1]
+    every_one = [*low, *gaussian, *high, *seeds]
+    return [dict(zip(KEYS, each, strict=True)) for each in every_one]
 
 
 def measure(arguments: argparse.Namespace) -> None:
@@ -191,6 +194,72 @@ def measure(arguments: argparse.Namespace) -> None:
                 file.flush()
 
 
+def draw(arguments: argparse.Namespace) -> None:
+    """The picture, and a table: epochs chosen on the development split, then the test split."""
+    import matplotlib as mpl
+    from matplotlib.lines import Line2D
+
+    mpl.use("svg")
+    mpl.rcParams.update(
+        {"svg.fonttype": "none", "svg.hashsalt": "flowbert", "font.size": 9}
+    )
+    from matplotlib import pyplot as plt
+
+    rows = [json.loads(line) for line in arguments.output.read_text().splitlines()]
+    colours = dict(
+        zip(NOISES, ("#0d0887", "#9c179e", "#d8576b", "#f0a030"), strict=True)
+    )
+    styles = {"additive": "-", "affine": "--"}
+    markers = {"actnorm": "o", "whitening": "^"}
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
+    for ax, name in zip(axes, ENCODERS, strict=True):
+        own = [row for row in rows if row["encoder"] == name]
+        for row in own:
+            if row.get("seed") == 0 and row["data"] == "sentences":
+                points = pd.DataFrame(row["points"])
+                points = points[points["epoch"] > 0]
+                look: dict[str, Any] = {"color": colours[row["noise"]]}
+                look |= {"ls": styles[row["coupling"]]}
+                look |= {"marker": markers[row["init"]], "ms": 4, "lw": 1.2}
+                ax.plot(points["bits"], points["dev"], **look)
+        whitening = pd.DataFrame([row for row in own if row.get("shrinkage")])
+        ax.plot(whitening["bits"], whitening["dev"], "k*-", ms=8, lw=1.2)
+        ax.set(
+            title=name,
+            xlabel="bits per dimension, held-out sentences (lower is better)",
+        )
+        ax.grid(alpha=0.25)
+    axes[0].set_ylabel("Spearman x 100, STS-B dev")
+    entries: list[tuple[str, dict[str, Any]]] = [
+        ("whitening, shrinkage 0.0001 to 0.1", {"color": "k", "marker": "*"})
+    ]
+    entries += [(f"noise {n:g}", {"color": colour}) for n, colour in colours.items()]
+    entries += [
+        (name, {"color": "gray", "ls": style}) for name, style in styles.items()
+    ]
+    entries += [
+        (f"init={name}", {"color": "gray", "marker": marker, "ls": ""})
+        for name, marker in markers.items()
+    ]
+    lines = [Line2D([], [], label=label, **look) for label, look in entries]
+    figure.legend(handles=lines, loc="outside lower center", ncols=5, frameon=False)
+    figure.savefig(arguments.picture, metadata={"Date": None})
+    trained = [row for row in rows if "points" in row]
+    chosen = []
+    for row in trained:
+        points = pd.DataFrame(row["points"])
+        best = points[points["epoch"] > 0].sort_values("dev").iloc[-1]
+        last = points.iloc[-1]
+        found = {name: row[name] for name in KEYS}
+        found |= {"epoch": best["epoch"], "bits": best["bits"], "dev": best["dev"]}
+        found |= {"test": best["test"], "start": points.iloc[0]["dev"]}
+        found |= {"last bits": last["bits"], "last dev": last["dev"]}
+        chosen.append(
+            found | {"affine": row["affine"]["dev"], "rest": row["not affine"]}
+        )
+    print(pd.DataFrame(chosen).round(4).to_string(index=False))
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -199,8 +268,12 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path())
     parser.add_argument("--senteval", type=Path, default=Path("senteval"))
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--picture", type=Path, default=Path("flow-density.svg"))
     arguments = parser.parse_args()
-    measure(arguments)
+    if arguments.command == "measure":
+        measure(arguments)
+    else:
+        draw(arguments)
 
 
 if __name__ == "__main__":

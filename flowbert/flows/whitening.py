@@ -15,8 +15,7 @@ class WhiteningLayer(DataInitialized):
     W is upper triangular with a positive diagonal, and :math:`W W^T` is the inverse of the shrunk
     covariance :math:`(1 - s) \Sigma + s \bar\lambda I`, s being 1e-4 and :math:`\bar\lambda` the
     mean variance. A flow that begins with it has the density of a Gaussian before it is trained.
-    It stays as it is initialized: training it did not raise the likelihood of held-out sentences
-    (docs/research/flow-density.md).
+    It stays as it is initialized; the mixings behind it are trained.
 
     Args:
         dim: Vector size D.
