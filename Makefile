@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SHELL := bash
 
-.PHONY: quickstart options test test-oldest test-newest test-processors test-slow lint types reference wheel
+.PHONY: quickstart options test test-oldest test-newest test-processors test-gpu test-slow lint types reference wheel
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config quickstart
@@ -35,6 +35,12 @@ test-processors: $(VENV)/installed-dev
 			OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=passive \
 			$(BIN)/python -m pytest -n 2 --dist worksteal $(NUMERIC); \
 	done
+
+# The tests that need a CUDA device.
+test-gpu: $(VENV)/installed-dev
+	@if $(BIN)/python -c "import torch; raise SystemExit(not torch.cuda.is_available())"; \
+	then $(BIN)/python -m pytest -m gpu; \
+	else echo "no GPU: torch finds no CUDA device, and the tests marked gpu are not run"; fi
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow

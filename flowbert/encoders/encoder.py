@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flowbert.arrays import Floats
+from flowbert.arrays import Floats, is_pinned_for
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.encoders.cpu import (
@@ -495,8 +495,8 @@ def _same_weights(given: str | None, own: str) -> bool:
 
 
 def _to_device(features: TokenFeatures, device: torch.device) -> dict[str, Tensor]:
-    """Features on a device; to a GPU from pinned memory, so that it need not wait for the copy."""
-    pinned = device.type == "cuda"
+    """Features on a device, of which the host does not wait for the copy."""
+    pinned = is_pinned_for(device)
     return {
         name: (value.pin_memory() if pinned else value).to(device, non_blocking=pinned)
         for name, value in features.items()

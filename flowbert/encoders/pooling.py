@@ -48,6 +48,7 @@ class Pooling(ABC):
     counts: ClassVar[bool] = False
     weights: Tensor | None = None
     special: Sequence[int] = ()
+    _placed: tuple[Tensor, Tensor] | None = None
 
     @abstractmethod
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
@@ -242,11 +243,19 @@ class WeightedPooling(MeanPooling):
         if self.weights is None:
             raise ValueError(f"{self.name}: expected a pooling that is bound")
         mask = self._in_half(mask, ids)
-        # The table moves to the ids: it is small, and encoders of a backbone move together.
-        weights = self.weights.to(ids.device)[ids] * mask
+        weights = self._weights_on(ids.device)[ids] * mask
         empty = weights.sum(dim=1, keepdim=True) == 0
         weights = torch.where(empty, mask.to(weights.dtype), weights)
         return _weighted_mean(tokens, mask, weights)
+
+    def _weights_on(self, device: torch.device) -> Tensor:
+        """The weights on the device of a network, which may move, copied once."""
+        own, placed = self._placed or (None, None)
+        if placed is None or own is not self.weights or placed.device != device:
+            assert self.weights is not None
+            placed = self.weights.to(device)
+            self._placed = self.weights, placed
+        return placed
 
 
 @POOLINGS.register("idf")

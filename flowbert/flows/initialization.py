@@ -47,6 +47,7 @@ class DataInitialized(Bijection):
             )
         self.initialize_from(x)
         self.initialized.fill_(True)
+        self._known_initialized = True
 
     def _is_initialized(self) -> bool:
         # Reading a buffer on a GPU waits for the device: once is enough.

@@ -49,18 +49,22 @@ def mask_tokens(
     Returns:
         Masked ids, and labels ``(B, T)``: the old id of a chosen token, else ``IGNORED``.
     """
-    draws = torch.rand((2, *ids.shape), generator=generator).to(ids.device)
+    draws = torch.rand((2, *ids.shape), generator=generator)
+    draws = draws.to(ids.device, non_blocking=True)
     random_ids = torch.randint(len(tokenizer), ids.shape, generator=generator)
     choice, fate = draws
     if continues is not None:
         positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         starts = positions.masked_fill(continues, 0).cummax(dim=1).values
         choice = choice.gather(1, starts)
-    special = torch.tensor(tokenizer.all_special_ids, device=ids.device)
-    chosen = (choice < fraction) & ~torch.isin(ids, special)
+    chosen = choice < fraction
+    for special in tokenizer.all_special_ids:  # a tensor of them would be copied
+        chosen = chosen & (ids != special)
     is_random = chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM)
     masked = torch.where(chosen & (fate < _MASKED), tokenizer.mask_token_id, ids)
-    masked = torch.where(is_random, random_ids.to(ids.device), masked)
+    masked = torch.where(
+        is_random, random_ids.to(ids.device, non_blocking=True), masked
+    )
     return masked, torch.where(chosen, ids, IGNORED)
 
 
@@ -164,15 +168,25 @@ def predict_chosen(
 ) -> tuple[Tensor, Tensor]:
     """Logits of the chosen tokens alone, and their ids, as of :func:`predict_masked`."""
     chosen = [label != IGNORED for label in labels]
-    ids = torch.cat([label[mask] for label, mask in zip(labels, chosen, strict=True)])
     if encoder.packs:
         packing = encoder.pack(chunks)
-        return _predict(predictor, packing.inputs(), packing.flatten(chosen)), ids
-    parts = zip(chunks, chosen, strict=True)
-    return torch.cat([_predict(predictor, chunk, mask) for chunk, mask in parts]), ids
+        places = _places(packing.flatten(chosen))
+        ids = packing.flatten(labels)[places]
+        return _predict(predictor, packing.inputs(), places), ids
+    every = [_places(mask) for mask in chosen]
+    ids = torch.cat([label[own] for label, own in zip(labels, every, strict=True)])
+    parts = zip(chunks, every, strict=True)
+    return torch.cat([_predict(predictor, chunk, own) for chunk, own in parts]), ids
 
 
-def _predict(predictor: Any, inputs: Mapping[str, Any], chosen: Tensor) -> Tensor:
+def _places(mask: Tensor) -> tuple[Tensor, ...]:
+    """Where a mask is true: an accelerator is waited for here, not at each use and its gradient."""
+    return mask.nonzero(as_tuple=True)
+
+
+def _predict(
+    predictor: Any, inputs: Mapping[str, Any], chosen: tuple[Tensor, ...]
+) -> Tensor:
     """Logits of chosen tokens; the prediction layers skip the others."""
 
     def select(_network: Any, _inputs: Any, output: Any) -> Any:

@@ -23,7 +23,8 @@ _LIKELIHOOD_SAMPLE = (
 class RowsDataModule(BatchDataModule):
     """Batches of vectors, and samples of them for the start and the likelihood of a flow.
 
-    Batches are numpy arrays ``(B, D)``: a Trainer in half precision rounds tensors.
+    Loaders give numpy arrays ``(B, D)``, as a Trainer in half precision rounds tensors; a module
+    gets tensors in float32, which are copied to an accelerator while the step before runs.
 
     Args:
         rows: N vectors of size D: :class:`~flowbert.vectors.Vectors`, an array, a tensor, or the
@@ -97,6 +98,11 @@ class RowsDataModule(BatchDataModule):
     def batch(self, epoch: int, indices: list[int]) -> Floats:
         """Rows ``(B, D)``, the same in every epoch."""
         return self.rows[indices]
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Tensor:
+        """A batch as a tensor that Lightning need not wait for when it moves it."""
+        rows = torch.as_tensor(batch)
+        return rows.pin_memory() if self.pins else rows
 
     def describe(self) -> dict[str, Any]:
         """Name, digest and number of the rows that are fitted on."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from flowbert.arrays import is_pinned_for
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
@@ -188,14 +189,16 @@ class BatchDataModule(LightningDataModule):
         """The same as in validation."""
         return self.val_dataloader()
 
+    @property
+    def pins(self) -> bool:
+        """Whether batches lie in pinned memory, see :func:`flowbert.arrays.is_pinned_for`."""
+        trainer = self.trainer
+        return trainer is not None and is_pinned_for(trainer.strategy.root_device)
+
     def loader_options(self) -> dict[str, Any]:
         """Options of all loaders: how batches are made ahead and copied."""
-        on_gpu = (
-            self.trainer is not None
-            and self.trainer.strategy.root_device.type == "cuda"
-        )
         return {
-            "pin_memory": on_gpu,
+            "pin_memory": self.pins,
             "collate_fn": _keep,
             "num_workers": self.workers,
             "worker_init_fn": _start_worker,
