@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
+ROOT = Path(__file__).parents[1]
 ROUNDS = 3
 LOOP = "while True: pass"
 
@@ -144,6 +145,7 @@ def processes(*commands: Sequence[str]) -> Iterator[list[subprocess.Popen[str]]]
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                cwd=ROOT,
             )
             stack.enter_context(process)
             stack.callback(process.kill)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import cache
+from benchmarks import busy, cache
 from benchmarks.growth import STAGES, Size, measure, vectors
 from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page
 from flowbert.encoders.cpu import bfloat16_is_fast
@@ -83,6 +83,17 @@ def test_growth(stage: str, tmp_path: Path) -> None:
     row = measure(stage, size)
     assert row["items"] == (20 if stage == "encoding" else 500)
     assert row["peak"] >= row["own"] >= row["before"] > 0
+
+
+@pytest.mark.slow  # starts processes
+def test_busy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(busy.ROOT))
+    busy.main(["--only", "bootstrap", "--rounds", "1"])
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row.startswith("| bootstrap | ")
+    assert row.count(" x |") == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
