@@ -21,7 +21,14 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.progress import bar
-from flowbert.vectors import Vectors, as_vectors, check_output, write_vectors
+from flowbert.vectors import (
+    VectorFile,
+    Vectors,
+    as_vectors,
+    check_output,
+    sentence_column,
+    write_vectors,
+)
 
 
 def encode(
@@ -52,8 +59,9 @@ def encode(
         precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, by the ranges saved
             with the model, or else of what is encoded; ``binary`` or ``ubinary``, a bit per
             dimension.
-        output: File to write, ending in .npy, .safetensors or .parquet (with the sentences); only
-            a block of vectors is in memory then.
+        output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
+            other columns of a .parquet file of vectors); only a block of vectors is in memory
+            then.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
         devices: Processes with a device each, which Lightning starts; more than one write a .npy
             file in float32.
@@ -133,8 +141,14 @@ def encode(
         return result[0] if isinstance(sentences, str) else result
     first = next(finished)
     shape = len(rows), first.shape[1]
+    beside = None
+    if Path(output).suffix == ".parquet":
+        if texts is not None:
+            beside = sentence_column(texts)
+        elif isinstance(rows, VectorFile):
+            beside = rows.beside()
     write_vectors(
-        output, itertools.chain([first], finished), shape, first.dtype.name, texts
+        output, itertools.chain([first], finished), shape, first.dtype.name, beside
     )
     return shape
 

@@ -6,6 +6,7 @@ from flowbert.vectors.vector_file import (
     VectorFile,
     as_vectors,
     check_output,
+    sentence_column,
     write_vectors,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "Vectors",
     "as_vectors",
     "check_output",
+    "sentence_column",
     "write_vectors",
 ]

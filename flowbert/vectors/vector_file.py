@@ -15,6 +15,8 @@ from flowbert.io import map_array, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
 
 VECTOR_FORMATS = (".npy", ".safetensors", ".parquet")
+_VECTORS = "embedding"  # column of .parquet files that are written
+_BUFFER = 2**20  # bytes of a file that are read at once
 
 
 class VectorFile(Vectors):
@@ -125,22 +127,79 @@ class VectorFile(Vectors):
         ]
         return _choose(lists, self.column, self.path)
 
+    def beside(self) -> "OtherColumns | None":
+        """Columns of .parquet files beside the vectors, such as ids; None where there are none."""
+        if not self._is_parquet:
+            return None
+        fields = [field for field in self._dataset.schema if field.name != self._name]
+        if _VECTORS in [field.name for field in fields]:
+            raise UserError(
+                f"{self.path} has {_VECTORS!r} beside {self._name!r}; expected no other "
+                "column of that name",
+                argument="column",
+            )
+        batches = self._batches([field.name for field in fields])
+        return OtherColumns(fields, batches) if fields else None
+
     def _parquet_shape(self) -> tuple[int, int]:
-        first = self._dataset.head(1, columns=[self._name]).column(0)
-        dim = len(first[0].as_py() or ()) if len(first) else 0
+        batches = self._batches([self._name], 1)
+        dim = next((len(batch[0][0].as_py() or ()) for batch in batches), 0)
         return self._dataset.count_rows(), dim
 
     def _parquet_blocks(self) -> Iterator[Floats]:
         dim = self.shape[1]
-        batches = self._dataset.to_batches(columns=[self._name], batch_size=BLOCK_ROWS)
-        for batch in batches:
-            values = batch.column(0).flatten().to_numpy(zero_copy_only=False)
-            if batch.column(0).null_count or len(values) != dim * len(batch):
+        for batch in self._batches([self._name]):
+            values = batch[0].flatten()
+            if batch[0].null_count or len(values) != dim * len(batch):
                 raise UserError(
                     f"{self.path}: a row has another size than {dim}, that of the first"
                 )
-            if len(batch):
-                yield self._checked(values.reshape(-1, dim))
+            rows = values.to_numpy(zero_copy_only=False)
+            yield self._checked(rows.reshape(-1, dim))
+
+    def _batches(self, names: Sequence[str], size: int = BLOCK_ROWS) -> Iterator[Any]:
+        """Rows of some columns, in order, of which few are in memory.
+
+        A scan of the dataset reads ahead, and a whole group of rows at once, which may be the file.
+        """
+        from pyarrow.parquet import ParquetFile
+
+        for name in self._dataset.files:
+            with ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
+                missing = set(names) - set(file.schema_arrow.names)
+                if missing:
+                    raise UserError(f"{name}: lacks the column {missing.pop()!r}")
+                batches = file.iter_batches(size, columns=names, use_threads=False)
+                yield from filter(len, batches)
+
+
+class OtherColumns:
+    """Columns beside vectors, read while those are written.
+
+    Args:
+        fields: Their names and types, as pyarrow has them.
+        batches: Their rows in order.
+    """
+
+    def __init__(self, fields: Sequence[Any], batches: Iterator[Any]) -> None:
+        import pyarrow as pa
+
+        self.fields = fields
+        self._batches = batches
+        self._next = pa.schema(fields).empty_table()
+
+    def take(self, count: int) -> list[Any]:
+        """The next rows of each column."""
+        import pyarrow as pa
+
+        tables = [self._next]
+        while sum(map(len, tables)) < count:
+            table = pa.Table.from_batches([next(self._batches)])
+            tables.append(table.cast(self._next.schema))
+        joined = pa.concat_tables(tables)
+        self._next = joined.slice(count)
+        columns: list[Any] = joined.slice(0, count).columns
+        return columns
 
 
 def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
@@ -187,7 +246,7 @@ def write_vectors(
     blocks: Iterable[NDArray[Any]],
     shape: tuple[int, int],
     dtype: str,
-    texts: Sequence[str] | None = None,
+    beside: OtherColumns | None = None,
 ) -> None:
     """Write vectors block by block, atomically.
 
@@ -196,7 +255,7 @@ def write_vectors(
         blocks: Rows ``(n, k)`` in order.
         shape: ``(N, k)``.
         dtype: Their dtype.
-        texts: Sentences, for a column ``sentence`` of a .parquet file.
+        beside: Further columns of a .parquet file, in front of ``embedding``.
 
     Raises:
         UserError: If the extension is unknown.
@@ -205,7 +264,7 @@ def write_vectors(
     check_output(path)
     with write_atomically(path) as temporary:
         if path.suffix == ".parquet":
-            _write_parquet(temporary, blocks, shape[1], dtype, texts)
+            _write_parquet(temporary, blocks, shape[1], dtype, beside)
             return
         if path.suffix == ".safetensors":
             from safetensors.numpy import save_file
@@ -220,26 +279,33 @@ def write_vectors(
         rows.flush()
 
 
+def sentence_column(texts: Sequence[str]) -> OtherColumns:
+    """A column ``sentence`` beside vectors."""
+    import pyarrow as pa
+
+    field = pa.field("sentence", pa.string())
+    starts = range(0, len(texts), BLOCK_ROWS)
+    parts = (texts[start : start + BLOCK_ROWS] for start in starts)
+    batches = (pa.record_batch([pa.array(part)], [field.name]) for part in parts)
+    return OtherColumns([field], batches)
+
+
 def _write_parquet(
     path: Path,
     blocks: Iterable[NDArray[Any]],
     dim: int,
     dtype: str,
-    texts: Sequence[str] | None,
+    beside: OtherColumns | None,
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
     kind = pa.list_(pa.from_numpy_dtype(dtype), dim)
-    fields = [("sentence", pa.string())] if texts is not None else []
-    schema = pa.schema([*fields, ("embedding", kind)])
-    start = 0
+    fields = [] if beside is None else beside.fields
+    schema = pa.schema([*fields, (_VECTORS, kind)])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for block in blocks:
-            columns = [
-                pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), dim)
-            ]
-            if texts is not None:
-                columns.insert(0, pa.array(texts[start : start + len(block)]))
-            start += len(block)
+            columns = [] if beside is None else beside.take(len(block))
+            values = pa.array(block.reshape(-1))
+            columns.append(pa.FixedSizeListArray.from_arrays(values, dim))
             writer.write_table(pa.table(columns, schema=schema))

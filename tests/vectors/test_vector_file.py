@@ -14,7 +14,7 @@ import safetensors.numpy
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Moments, Ranges, Scale, Standardization, Whitening, quantize
-from flowbert.vectors import as_vectors, write_vectors
+from flowbert.vectors import VectorFile, as_vectors, sentence_column, write_vectors
 from helpers import rows
 
 X = rows(50, 6).astype(np.float32)
@@ -55,10 +55,54 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
 
 def test_parquet_has_the_sentences_beside_the_vectors(tmp_path: Path) -> None:
     texts = [f"sentence {number}" for number in range(len(X))]
-    write_vectors(tmp_path / "x.parquet", [X[:20], X[20:]], X.shape, "float32", texts)
+    write_vectors(
+        tmp_path / "x.parquet",
+        [X[:20], X[20:]],
+        X.shape,
+        "float32",
+        sentence_column(texts),
+    )
     table = pyarrow.parquet.read_table(tmp_path / "x.parquet")
     assert table.column("sentence").to_pylist() == texts
     assert np.array_equal(np.array(table.column("embedding").to_pylist()), X)
+
+
+def test_columns_beside_the_vectors_follow_their_rows(tmp_path: Path) -> None:
+    """Whatever the files, their groups of rows and the blocks that are written."""
+    count, dim = 2 * BLOCK_ROWS + 9, 3
+    values = rows(count, dim).astype(np.float32)
+    table = pa.table({"id": range(count), "x": [*values], "name": ["a"] * count})
+    (tmp_path / "parts").mkdir()
+    for number, (start, end) in enumerate([(0, 5), (5, 3000), (3000, count)]):
+        pyarrow.parquet.write_table(
+            table.slice(start, end - start),
+            tmp_path / "parts" / f"{number}.parquet",
+            row_group_size=700,
+        )
+    opened = VectorFile(tmp_path / "parts")
+    blocks = [values[:1], values[1:3500], values[3500:]]
+    to = tmp_path / "to.parquet"
+    write_vectors(to, blocks, values.shape, "float32", opened.beside())
+    written = pyarrow.parquet.read_table(to)
+    assert written.column_names == ["id", "name", "embedding"]
+    assert written["id"].to_pylist() == list(range(count))
+    assert np.array_equal(np.stack(written["embedding"].to_numpy()), values)
+
+
+def test_no_columns_beside_the_vectors(path: Path) -> None:
+    opened = as_vectors(path)
+    assert isinstance(opened, VectorFile)
+    assert opened.beside() is None
+
+
+def test_mistakes_in_columns_beside_the_vectors(tmp_path: Path) -> None:
+    table = pa.table({"x": [[1.0], [2.0]], "embedding": [[1.0], [2.0]]})
+    pyarrow.parquet.write_table(table, tmp_path / "0.parquet")
+    with pytest.raises(UserError, match=r"^column: .*'embedding' beside 'x'"):
+        VectorFile(tmp_path, "x").beside()
+    pyarrow.parquet.write_table(table.select(["embedding"]), tmp_path / "1.parquet")
+    with pytest.raises(UserError, match=r"1\.parquet: lacks the column 'x'"):
+        list(VectorFile(tmp_path, "x").blocks())
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8"])
