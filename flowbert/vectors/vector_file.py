@@ -15,7 +15,7 @@ from flowbert.io import map_array, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
 
 VECTOR_FORMATS = (".npy", ".safetensors", ".parquet")
-_VECTORS = "embedding"  # column of .parquet files that are written
+_WRITTEN_COLUMN = "embedding"  # column of .parquet files that are written
 _BUFFER = 2**20  # bytes of a file that are read at once
 
 
@@ -132,9 +132,9 @@ class VectorFile(Vectors):
         if not self._is_parquet:
             return None
         fields = [field for field in self._dataset.schema if field.name != self._name]
-        if _VECTORS in [field.name for field in fields]:
+        if _WRITTEN_COLUMN in [field.name for field in fields]:
             raise UserError(
-                f"{self.path} has {_VECTORS!r} beside {self._name!r}; expected no other "
+                f"{self.path} has {_WRITTEN_COLUMN!r} beside {self._name!r}; expected no other "
                 "column of that name",
                 argument="column",
             )
@@ -302,7 +302,7 @@ def _write_parquet(
 
     kind = pa.list_(pa.from_numpy_dtype(dtype), dim)
     fields = [] if beside is None else beside.fields
-    schema = pa.schema([*fields, (_VECTORS, kind)])
+    schema = pa.schema([*fields, (_WRITTEN_COLUMN, kind)])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for block in blocks:
             columns = [] if beside is None else beside.take(len(block))
