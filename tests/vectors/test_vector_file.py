@@ -89,6 +89,19 @@ def test_columns_beside_the_vectors_follow_their_rows(tmp_path: Path) -> None:
     assert np.array_equal(np.stack(written["embedding"].to_numpy()), values)
 
 
+def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path: Path) -> None:
+    """Many programs write a file as one group."""
+    values = rows(20 * BLOCK_ROWS, 64).astype(np.float32)
+    table = pa.table({"id": range(len(values)), "x": [*values]})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet", len(values))
+    del table
+    opened = VectorFile(tmp_path / "x.parquet")
+    before = pa.total_allocated_bytes()
+    used = [pa.total_allocated_bytes() - before for _ in opened.blocks()]
+    assert len(used) == 20
+    assert max(used) < values.nbytes / 2
+
+
 def test_no_columns_beside_the_vectors(path: Path) -> None:
     opened = as_vectors(path)
     assert isinstance(opened, VectorFile)
