@@ -44,6 +44,7 @@ def encode(
     output: str | Path | None = None,
     device: torch.device | str = "auto",
     devices: int = 1,
+    num_nodes: int = 1,
 ) -> Any:
     """Embed sentences with a fitted model or a frozen encoder, or map vectors from elsewhere.
 
@@ -65,6 +66,8 @@ def encode(
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
         devices: Processes with a device each, which Lightning starts; more than one write a .npy
             file in float32.
+        num_nodes: Machines with so many processes each, which torchrun starts, and a disk that they
+            share.
 
     Returns:
         Vectors in the order of the sentences, ``(N, k)``, see :func:`flowbert.maps.quantize`, or
@@ -96,17 +99,21 @@ def encode(
         raise UserError(
             argument="encoder", received=encoder, expected="none with vectors"
         )
-    if vectors is not None and devices > 1:
-        raise UserError(argument="devices", received=devices, expected="1 with vectors")
+    processes = {"devices": devices, "num_nodes": num_nodes}
+    several = next((name for name, number in processes.items() if number > 1), None)
+    if vectors is not None and several is not None:
+        raise UserError(
+            argument=several, received=processes[several], expected="1 with vectors"
+        )
     if model is None and method not in (None, "raw"):
         raise UserError(
             f"received {method!r} without a model; expected raw", argument="method"
         )
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
-    if devices > 1 and not is_plain:
+    if several is not None and not is_plain:
         raise UserError(
-            argument="devices",
-            received=devices,
+            argument=several,
+            received=processes[several],
             expected="1, or an output ending in .npy in float32",
         )
     texts: Sequence[str] | None = None
@@ -127,11 +134,11 @@ def encode(
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
         fitted = _open_model(model, method, encoder, device)
-        if devices > 1:
+        if several is not None:
             from flowbert.training.prediction import predict_vectors  # slow to import
 
             kind = torch.device(device).type
-            return predict_vectors(fitted, texts, str(output), kind, devices)
+            return predict_vectors(fitted, texts, str(output), kind, devices, num_nodes)
         starts = range(0, len(texts), BLOCK_SENTENCES)
         parts = (texts[start : start + BLOCK_SENTENCES] for start in starts)
         blocks = map(fitted.embed, _shown(parts, len(texts)))

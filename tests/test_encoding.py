@@ -191,6 +191,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"sentences": TEXTS, "method": "flow"}, "method: received 'flow' without"),
     ({"vectors": np.ones((3, 2)), "method": "flow"}, "method: received 'flow' without"),
     ({"sentences": TEXTS, "devices": 2}, "devices: received 2"),
+    ({"sentences": TEXTS, "num_nodes": 2}, "num_nodes: received 2"),
     ({"sentences": TEXTS, "model": "none"}, "none"),
     ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]

@@ -359,6 +359,7 @@ ENCODE: Table = {
     "output": Change("other.npy"),
     "device": Refused("cuda"),
     "devices": MACHINES,
+    "num_nodes": MACHINES,
 }
 EXPORT: Table = {
     **ALL,

@@ -87,7 +87,12 @@ class _ModelModule(LightningModule):
 
 
 def predict_vectors(
-    model: Any, texts: Sequence[str], path: str | Path, accelerator: str, devices: int
+    model: Any,
+    texts: Sequence[str],
+    path: str | Path,
+    accelerator: str,
+    devices: int,
+    num_nodes: int = 1,
 ) -> tuple[int, int]:
     """Write the vectors of a :class:`flowbert.Model`, encoded on several devices.
 
@@ -96,7 +101,8 @@ def predict_vectors(
         texts: N sentences.
         path: The file, ending in .npy, which all processes reach.
         accelerator: Lightning's accelerator.
-        devices: Number of devices.
+        devices: Number of devices of a machine.
+        num_nodes: Number of machines.
 
     Returns:
         Shape of the vectors.
@@ -107,6 +113,7 @@ def predict_vectors(
         trainer = Trainer(
             accelerator=accelerator,
             devices=devices,
+            num_nodes=num_nodes,
             logger=False,
             enable_model_summary=False,
             enable_progress_bar=False,
