@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from flowbert.cli.lookup import listed, option_names
+from flowbert.data.corpus import load_corpus
+from flowbert.data.sample import sample_encoder_path
 from flowbert.maps import MAPS
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +61,10 @@ def test_python_blocks_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    # A folder here goes before the model of that name on the hub.
+    Path("bert-base-uncased").symlink_to(sample_encoder_path())
+    sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
+    Path("sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
     known: dict[str, Any] = {"__name__": path.stem}
     for text in blocks(path, "python"):
         for package in PACKAGES:
