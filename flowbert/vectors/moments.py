@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.threads import choose_threads, in_threads, threads_for
+from flowbert.threads import threads_for
 
 ROWS_PER_SUM = (
     4096  # rows of a sum, of which sums of consecutive rows are made by pairs
@@ -257,26 +257,23 @@ class _Sums(NamedTuple):
     @classmethod
     def of(cls, rows: Tensor) -> "_Sums":
         """Of rows ``(n, D)``."""
-        size = rows.shape[1] ** 2
-        workers = 1 if rows.device.type != "cpu" else choose_threads(size)
-
-        def summed(block: Tensor) -> tuple[Tensor, Tensor]:
-            with threads_for(1):
-                lengths = torch.linalg.vector_norm(block, dim=1, dtype=torch.float64)
-                shares = torch.where(lengths > 0, 1 / lengths, 0.0)
-                centred = block - mean
-                return shares @ centred + shares.sum() * mean, _products(centred)
-
-        # Threads of one product wait for each other, and for other processes; workers do not.
-        with threads_for(1):
-            mean = rows.mean(dim=0, dtype=torch.float64)
-            blocks = torch.split(rows, _ROWS_PER_PRODUCT)
-            with in_threads(summed, blocks, workers) as parts:
-                unit_sum, scatter = next(parts)
-                for further_sum, products in parts:
-                    unit_sum += further_sum
-                    scatter += products
-        return cls(len(rows), mean, unit_sum / len(rows), scatter)
+        number, dim = rows.shape
+        exact = torch.promote_types(rows.dtype, torch.float32)
+        with threads_for(dim**2):
+            # Near the mean is enough: what is left is subtracted from the sums.
+            shift = rows.mean(dim=0, dtype=exact).double()
+            total, unit_total = shift.new_zeros(dim), shift.new_zeros(dim)
+            scatter = shift.new_zeros(dim, dim)
+            for block in torch.split(rows, _ROWS_PER_PRODUCT):
+                lengths = torch.linalg.vector_norm(block, dim=1, dtype=exact)
+                shares = torch.where(lengths > 0, 1 / lengths.double(), 0.0)
+                centred = block - shift
+                total += centred.sum(dim=0)
+                unit_total += shares @ centred + shares.sum() * shift
+                _add_products(scatter, centred)
+            offset = total / number
+            scatter.addr_(offset, offset, alpha=-number)
+        return cls(number, shift + offset, unit_total / number, scatter)
 
     def followed_by(self, other: "_Sums") -> "_Sums":
         """Of both."""
@@ -311,11 +308,9 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _products(rows: Tensor) -> Tensor:
-    """The upper triangle of ``rows.T @ rows`` in four panels: three eighths fewer products."""
-    total = rows.new_zeros(rows.shape[1], rows.shape[1])
+def _add_products(total: Tensor, rows: Tensor) -> None:
+    """Add the upper triangle of ``rows.T @ rows`` in four panels: three eighths fewer products."""
     width = -(-rows.shape[1] // 4)
     for start in range(0, rows.shape[1], width):
         panel = rows[:, start : start + width]
         total[start : start + width, start:].addmm_(panel.T, rows[:, start:])
-    return total
