@@ -48,7 +48,7 @@ _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 class Model:
     """Sentence embeddings of a frozen encoder after a fitted map.
 
-    A model pickles with the weights of its encoder, so that Ray, Spark, joblib and multiprocessing
+    A model pickles with the weights of its encoder, so that Ray, joblib and multiprocessing
     carry it to machines without its folder; there it gives the same vectors, bit for bit on equal
     processors. Classes of your own must be importable there. Files are without pickle:
     :meth:`save`.
