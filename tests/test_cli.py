@@ -398,7 +398,9 @@ def test_a_run_is_repeated_by_its_configuration(
     main(["encode", "--model", "one", "--input", "missing.txt", "--output", "v.npy"])
     assert capsys.readouterr().out == "1 vectors of size 128 written to v.npy\n"
     main(["export", "one", "--to", "exported"])
-    assert capsys.readouterr().out == "written: exported\n"
+    written, served = capsys.readouterr().out.splitlines()
+    assert written == "written: exported"
+    assert served.startswith("computed by sentence-transformers; ")
     main(["report", "one", "two", "--output", "both.html"])
     assert capsys.readouterr().out == "written: both.html\n"
 

@@ -70,8 +70,11 @@ ALL: Table = {
     "help": Exempt("tests/test_cli.py"),
     "import": Exempt("code of a user's own; tests/test_extending.py"),
     "quiet": SHOWN,
-    "threads": Exempt("how fast, not what; tests/test_threads.py"),
     "print_config": Exempt("prints all options and stops; jsonargparse's own"),
+}
+COMPUTING: Table = {
+    **ALL,
+    "threads": Exempt("how fast, not what; tests/test_threads.py"),
 }
 ENCODER: Table = {
     "encoder.path": Change("../given/words.txt"),
@@ -100,7 +103,7 @@ MEASURING: Table = {
     "bootstrap_seed": Change("1"),
 }
 FIT: Table = {
-    **ALL,
+    **COMPUTING,
     **ENCODER,
     **SOURCES,
     **MEASURING,
@@ -304,7 +307,7 @@ PREDICT: Table = {
 }
 AFTERWARDS = {"validate": VALIDATE, "test": AFTER, "predict": PREDICT}
 COMPARE: Table = {
-    **ALL,
+    **COMPUTING,
     **ENCODER,
     **SOURCES,
     "methods": Change("zca"),
@@ -320,7 +323,7 @@ COMPARE: Table = {
     "device": Refused("cuda"),
 }
 ADVISE: Table = {
-    **ALL,
+    **COMPUTING,
     **ENCODER,
     **{name: SOURCES[name] for name in ("corpus", "nli", "column")},
     "encoder.path": Refused("../given/words.txt"),
@@ -331,7 +334,7 @@ ADVISE: Table = {
     "device": Refused("cuda"),
 }
 ANALYZE: Table = {
-    **ALL,
+    **COMPUTING,
     **ENCODER,
     **{
         name: SOURCES[name] for name in ("corpus", "nli", "column", "tasks", "senteval")
@@ -347,7 +350,7 @@ ANALYZE: Table = {
     "device": Refused("cuda"),
 }
 ENCODE: Table = {
-    **ALL,
+    **COMPUTING,
     **ENCODER,
     "sentences": Refused("a"),
     "input": Change("../given/other.txt"),
@@ -362,7 +365,7 @@ ENCODE: Table = {
     "num_nodes": MACHINES,
 }
 EXPORT: Table = {
-    **ALL,
+    **COMPUTING,
     "to": Change("other"),
     "format": Refused("pickle"),
     "servable": Refused("true"),  # of a flow
@@ -382,7 +385,7 @@ IMPORT: Table = {
     "scale": Change("2"),
 }
 REPRODUCE: Table = {
-    **ALL,
+    **COMPUTING,
     "rows": Change("mteb"),
     "encoder": Refused("../given/words.txt"),
     "senteval": Change("../given/other"),

@@ -102,6 +102,8 @@ def fast_encoding(network: Any) -> Iterator[None]:
 
     Nothing happens on other processors and devices, and for networks that cannot do it.
     """
+    # Below prediction layers the network has a configuration of its own.
+    network = getattr(network, "base_model", network)
     config = network.config
     if (
         not unaligned(1)
