@@ -191,7 +191,7 @@ class BatchDataModule(LightningDataModule):
 
     @property
     def pins(self) -> bool:
-        """Whether batches lie in pinned memory, see :func:`flowbert.arrays.is_pinned_for`."""
+        """Whether batches lie in pinned memory, as those for an accelerator do."""
         trainer = self.trainer
         return trainer is not None and is_pinned_for(trainer.strategy.root_device)
 
