@@ -34,6 +34,7 @@ from flowbert.maps import (
     Scale,
     as_map,
     load_map,
+    log_density,
     save_map,
 )
 from flowbert.registry import imports_refused
@@ -130,6 +131,37 @@ class Model:
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
         return result[0] if isinstance(sentences, str) else result
+
+    def log_prob(self, sentences: str | Sequence[str]) -> Any:
+        """Log density of the encoder's vectors under the map, in nats: low for unusual sentences.
+
+        Only values of one model compare; see :func:`flowbert.maps.log_density`.
+
+        Args:
+            sentences: One sentence or several.
+
+        Returns:
+            ``(N,)``, float64; a number for a single sentence.
+
+        Raises:
+            UserError: If there is no sentence, or the map has no density.
+
+        Example:
+            >>> from flowbert.data.sample import sample_corpus
+            >>> from flowbert.encoders import SentenceEncoder
+            >>> from flowbert.maps import Whitening
+            >>> encoder, corpus = SentenceEncoder("builtin-sample"), sample_corpus()[:500]
+            >>> model = Model(encoder, Whitening(shrinkage=0.1).fit(encoder.encode(corpus)))
+            >>> usual, unusual = model.log_prob([corpus[0], "zxq vvv 7 7 7 ; ;"])
+            >>> bool(usual > unusual)
+            True
+        """
+        texts, size = as_sentences(sentences), _SENTENCES_IN_MEMORY
+        blocks = (texts[start : start + size] for start in range(0, len(texts), size))
+        nats = np.concatenate(
+            [log_density(self.map, self.encoder.encode(block)) for block in blocks]
+        )
+        return float(nats[0]) if isinstance(sentences, str) else nats
 
     def percentile(
         self,

@@ -158,10 +158,12 @@ def names_defined() -> Iterator[tuple[str, str]]:
                     yield file, child.name
 
 
-# Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
+# Called by Lightning, torch, scikit-learn, argparse, the console script and users (log_prob,
+# merge).
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
-    r"|write_on_batch_end|inverse_transform|_format_action_invocation|_get_help_string|main|merge"
+    r"|write_on_batch_end|inverse_transform|log_prob|_format_action_invocation"
+    r"|_get_help_string|main|merge"
 )
 
 

@@ -18,7 +18,7 @@ from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.exports import export
-from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, quantize
+from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, log_density, quantize
 from flowbert.model import Model, find_model, load_fitted, model_folder, save_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -355,6 +355,27 @@ def test_export(model: Model, tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     reopened = Model.load(export(model, tmp_path / "to"))
     check_close(reopened.encode(SENTENCES), model.encode(SENTENCES))
+
+
+@pytest.mark.parametrize("name", ["flow", "standardization+flow"])
+def test_log_densities(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Model.load(folder / "run", name)
+    nats = own.log_prob(SENTENCES)
+    assert nats.shape == (len(SENTENCES),)
+    assert nats.dtype == np.float64
+    # Of float32 vectors of other batches.
+    expected = log_density(own.map, own.encoder.encode(SENTENCES))
+    np.testing.assert_allclose(nats, expected, rtol=1e-4)
+    monkeypatch.setattr("flowbert.model._SENTENCES_IN_MEMORY", 2)
+    np.testing.assert_allclose(own.log_prob(SENTENCES), nats, rtol=1e-4)
+    single = own.log_prob(SENTENCES[0])
+    assert isinstance(single, float)
+    assert single == pytest.approx(nats[0], rel=1e-4)
+    for other in ("whitening", "raw"):  # six of more directions, and none
+        with pytest.raises(UserError, match=r"^map: received .* no density"):
+            Model.load(folder / "run", other).log_prob(SENTENCES)
 
 
 OUTPUTS: list[dict[str, Any]] = [

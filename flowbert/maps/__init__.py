@@ -3,6 +3,7 @@
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
 from flowbert.maps.cosines import PERCENTILES, SAMPLED_ROWS, Cosines, RandomPairs
+from flowbert.maps.density import log_density
 from flowbert.maps.flow import Flow
 from flowbert.maps.mean_bias import Centering, MeanRemoval
 from flowbert.maps.precision import (
@@ -53,6 +54,7 @@ __all__ = [
     "digest_state",
     "is_map",
     "load_map",
+    "log_density",
     "make_map",
     "quantize",
     "save_map",

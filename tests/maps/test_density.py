@@ -1,0 +1,137 @@
+"""Log densities: change of variables, integrals, Gaussians, and maps that have none."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from sklearn.covariance import ShrunkCovariance
+from sklearn.decomposition import PCA
+from torch import Tensor
+
+from exports.models import fit_map
+from flowbert.errors import UserError
+from flowbert.maps import (
+    MAPS,
+    Chain,
+    Flow,
+    Map,
+    Standardization,
+    as_map,
+    log_density,
+    make_map,
+)
+from helpers import fit, rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+FLOW = "flow:levels=2:depth=2:width=5"
+DENSITIES = [
+    "whitening",
+    "whitening:shrinkage=0.3",
+    "zca:shrinkage=0.1",
+    "standardization",
+    FLOW,
+    f"{FLOW}:init=whitening:coupling=affine",
+    f"standardization+{FLOW}:coupling=affine",
+    f"whitening:exponent=-0.3+{FLOW}+centering+standardization",
+]
+
+
+def mapped(fitted: Map, x: Tensor) -> Tensor:
+    """A map that autograd sees."""
+    for part in fitted.parts:
+        if isinstance(part, Flow):
+            x = part.flow_(x[None])[0][0]
+        else:
+            weight, bias = part.affine()
+            x = x @ weight + bias
+    return x
+
+
+@pytest.mark.parametrize("text", DENSITIES)
+def test_a_density_is_a_change_of_variables(text: str) -> None:
+    x = rows(120, 6)
+    fitted = fit_map(text, x)
+    z = fitted.transform(x[:9])
+    expected = multivariate_normal(np.zeros(6)).logpdf(z)
+    for number, row in enumerate(torch.from_numpy(x[:9])):
+        jacobian = torch.func.jacrev(partial(mapped, fitted))(row)
+        expected[number] += float(torch.linalg.slogdet(jacobian).logabsdet)
+    # Products of six 6 x 6 matrices in float64, of condition 1e3 at most.
+    np.testing.assert_allclose(log_density(fitted, x[:9]), expected, rtol=1e-10)
+    if isinstance(fitted, Flow):
+        np.testing.assert_allclose(fitted.score_samples(x[:9]), expected, rtol=1e-10)
+
+
+TRAINED = "flow:levels=1:depth=2:width=5:coupling=affine:learning_rate=0.01:steps=40"
+
+
+@pytest.mark.parametrize("text", ["whitening", TRAINED])
+def test_a_density_integrates_to_one(text: str) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    x[:, 1] += 0.3 * x[:, 0] ** 2
+    fitted = make_map(f"standardization+{text}").fit(x)
+    edge, side = 12, 301
+    axis = np.linspace(-edge, edge, side)
+    grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    total = np.exp(log_density(fitted, grid)).sum() * (2 * edge / (side - 1)) ** 2
+    # Where a flow has kinks the sum is off by less than the square of the step, 0.08.
+    assert total == pytest.approx(1, abs=0.006)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.1])
+def test_whitening_is_the_gaussian_of_its_covariance(shrinkage: float) -> None:
+    x, y = rows(200, 5), rows(30, 5, seed=3)
+    covariance = ShrunkCovariance(shrinkage=shrinkage).fit(x).covariance_
+    # scikit-learn divides by N, whitening by N - 1.
+    gaussian = multivariate_normal(x.mean(axis=0), covariance * 200 / 199)
+    fitted = fit_map(f"whitening:shrinkage={shrinkage}", x)
+    np.testing.assert_allclose(log_density(fitted, y), gaussian.logpdf(y), rtol=1e-9)
+
+
+def test_rows_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows(50, 4).astype(np.float32)
+    fitted = fit_map(f"standardization+{FLOW}", x)
+    whole = log_density(fitted, x)
+    monkeypatch.setattr("flowbert.maps.density.BLOCK_ROWS", 7)
+    np.testing.assert_allclose(log_density(fitted, x), whole, rtol=1e-12)
+    assert whole.dtype == np.float64
+
+
+NONE: list[Any] = [
+    None,
+    *("whitening-3", "whitening:exponent=-0.4", f"truncation-3+{FLOW}", "raw"),
+    *("nulling+standardization", f"{FLOW}+centering", "whitening-3+standardization"),
+]
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_a_map_without_a_density(text: str | None) -> None:
+    x = rows(100, 6)
+    with pytest.raises(UserError, match=r"map: received .* which has no density"):
+        log_density(None if text is None else fit_map(text, x), x)
+
+
+def test_transformers_of_scikit_learn_have_no_density() -> None:
+    x = rows(50, 3)
+    pca = as_map(PCA(whiten=True)).fit(x)
+    with pytest.raises(UserError, match=r"PCA.* which has no density"):
+        log_density(pca, x)
+    with pytest.raises(UserError, match="expected an affine map"):
+        log_density(Chain.of(pca, Standardization().fit(x)), x)
+
+
+@pytest.mark.parametrize("name", sorted(set(MAPS) - {"flow"}))
+def test_what_has_a_density_standardizes(name: str) -> None:
+    x = rows(200, 6)
+    fitted = fit(MAPS.make(name), x)
+    try:
+        log_density(fitted, x)
+    except UserError:
+        return
+    z = fitted.transform(x)
+    np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(z.var(axis=0, ddof=1), 1, rtol=1e-9)
