@@ -37,7 +37,10 @@ def main(encoder: str, sentences: str, vectors: str) -> None:
     """Encode twice: for the moments of whitening, and with it. A core reads for two that encode."""
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     texts = ray.data.read_parquet(sentences)
-    actors = {"compute": ray.data.ActorPoolStrategy(size=2), "batch_size": 4096}
+    texts = texts.repartition(
+        target_num_rows_per_block=4096
+    )  # small files are one block else
+    actors = {"compute": ray.data.ActorPoolStrategy(size=2), "batch_size": None}
     raw = Model(load_encoder(encoder))
     model = ray.put(raw)  # kept here, for an actor that starts again
     rows = texts.map_batches(Encode, fn_constructor_args=[model], **actors)

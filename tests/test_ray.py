@@ -18,11 +18,18 @@ from flowbert.data.corpus import load_corpus
 ROOT = Path(__file__).parents[1]
 START = """
 import ray, runpy, sys
+from flowbert.maps import Moments
+merge = Moments.merge
+def counted(parts):
+    parts = list(parts)
+    print("parts", sorted(part.count for part in parts))
+    return merge(parts)
+Moments.merge = counted
 ray.init(num_cpus=4, include_dashboard=False)
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-FILES, ROWS = 6, 1000
+FILES, ROWS, BLOCK = 5, 3000, 4096
 
 
 def kill_an_actor() -> None:
@@ -63,16 +70,29 @@ def test_the_vectors_are_those_of_one_process(killed: bool, tmp_path: Path) -> N
     words = ["start.py", example, "builtin-sample", "in", "out"]
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": paths, "RAY_AUTH_MODE": "disabled"}
-    run = subprocess.Popen([sys.executable, *words], cwd=tmp_path, env=environment)
-    if killed:
-        kill_an_actor()
-    assert run.wait(timeout=300) == 0
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        run = subprocess.Popen(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        if killed:
+            kill_an_actor()
+        assert run.wait(timeout=300) == 0
+    said = log.read_text()
+    print(said)
+    assert "parts [2712, 4096, 4096, 4096]" in said
+    assert "only received 1 input" not in said  # both actors have work
+    assert ("retried" in said) == killed
     files = sorted((tmp_path / "out").glob("*.parquet"))
     table = pa.concat_tables([pq.read_table(file) for file in files])
     assert table["id"].to_pylist() == list(range(len(texts)))
     encoder = SentenceEncoder("builtin-sample")
-    # Of batches of the same sentences: others round differently.
-    raw = [Model(encoder).encode(part) for part in parts]
-    model = Model(encoder, Whitening().fit(np.concatenate(raw)))
-    expected = np.concatenate([model.encode(part) for part in parts])
+    # Batches of other sentences round differently.
+    raw = Model(encoder).encode(texts, batch_size=BLOCK)
+    model = Model(encoder, Whitening().fit(raw))
+    expected = model.encode(texts, batch_size=BLOCK)
     assert np.array_equal(np.stack(table["vector"].to_numpy()), expected)
