@@ -18,6 +18,7 @@ ROWS_PER_SUM = (
     4096  # rows of a sum, of which sums of consecutive rows are made by pairs
 )
 _ROWS_PER_PRODUCT = 1024  # what the caches of a CPU hold
+_PANELS = 4
 ROWS_PER_DIRECTION = 5
 """Distinct rows per direction below which shrinkage is advised (docs/how-it-works.md)."""
 
@@ -259,7 +260,7 @@ class _Sums(NamedTuple):
         """Of rows ``(n, D)``."""
         number, dim = rows.shape
         exact = torch.promote_types(rows.dtype, torch.float32)
-        with threads_for(dim**2):
+        with threads_for(dim * dim // _PANELS):
             # Near the mean is enough: what is left is subtracted from the sums.
             shift = rows.mean(dim=0, dtype=exact).double()
             total, unit_total = shift.new_zeros(dim), shift.new_zeros(dim)
@@ -309,8 +310,8 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _add_products(total: Tensor, rows: Tensor) -> None:
-    """Add the upper triangle of ``rows.T @ rows`` in four panels: three eighths fewer products."""
-    width = -(-rows.shape[1] // 4)
+    """Add the upper triangle of ``rows.T @ rows`` in panels: three eighths fewer products."""
+    width = -(-rows.shape[1] // _PANELS)
     for start in range(0, rows.shape[1], width):
         panel = rows[:, start : start + width]
         total[start : start + width, start:].addmm_(panel.T, rows[:, start:])
