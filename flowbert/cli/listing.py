@@ -97,7 +97,7 @@ def _known_names() -> dict[str, dict[str, Any]]:
     known = {
         registry.kind: {
             name: _described(registry, name)
-            for name in registry
+            for name in sorted(registry)  # whatever was imported first
             # A module of a user's own may have registered further ones in this process.
             if registry.find(name).__module__.startswith("flowbert.")
         }
