@@ -14,9 +14,11 @@ import pytest
 @pytest.mark.parametrize(
     "which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)]
 )
-def test_steps_on_a_simulated_device(which: str) -> None:
+def test_steps_on_a_simulated_device(which: str, pytestconfig: pytest.Config) -> None:
     file = Path(__file__).with_name("device_steps.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    filters = "\n".join(pytestconfig.getini("filterwarnings"))
+    command += ["--override-ini", f"filterwarnings={filters}"]
     done = subprocess.run(
         [*command, "-m", which, str(file)],
         check=False,

@@ -116,7 +116,7 @@ def test_a_model_of_each_map_with_its_output(name: str) -> None:
 def test_a_hook_of_the_users_own_passes_by_cloudpickle_alone() -> None:
     encoder = small_encoder()
     plain = encoder.encode(SENTENCES)
-    layer = encoder.backbone.network.get_submodule("encoder.layer.1")
+    layer = encoder.backbone.network.get_submodule("encoder.layer.1.output.dense")
     layer.register_forward_hook(lambda *values: values[-1] * 2)
     changed = encoder.encode(SENTENCES)
     assert not np.array_equal(plain, changed)

@@ -28,7 +28,7 @@ def served(folder: Path, texts: list[str]) -> NDArray[np.float32]:
     }
     pooling = read(folder / "1_Pooling" / "config.json")
     length = read(folder / "sentence_bert_config.json")["max_seq_length"]
-    network = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    network = AutoModel.from_pretrained(folder).float().eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rows = []
     for text in texts:
