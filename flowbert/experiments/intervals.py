@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
+from flowbert.experiments.candidates import ADVISED
 from flowbert.experiments.columns import RESULT_COLUMNS, UNFITTED, main_aggregation
 from flowbert.experiments.estimates import Estimates, joined
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
@@ -126,7 +127,7 @@ def _comparisons(
         chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
         chosen = chosen[chosen["aggregation"] == main_aggregation(rows, metric)]
         title = f"{name} {metric}"
-        everywhere = _under_every_corpus(chosen)
+        everywhere = _under_every_setting(_under_every_corpus(chosen))
         for names, own in (
             *_compared(everywhere, "method", "encoder", title),
             *_compared(chosen, "encoder", "method", f"{title}, between encoders"),
@@ -144,6 +145,17 @@ def _under_every_corpus(rows: pd.DataFrame) -> pd.DataFrame:
         rows[~fitted | (rows["corpus"] == corpus)].assign(corpus=f"corpus {corpus}")
         for corpus in corpora
     ]
+    return pd.concat(parts).sort_index(kind="stable")
+
+
+def _under_every_setting(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with what is advised, whose layers and pooling are advised too, under all others."""
+    advised = rows["method"].str.startswith(f"{ADVISED}: ")
+    settings = rows[~advised].drop_duplicates(["encoder", "layers", "pooling"])
+    parts = [rows[~advised] if len(settings) else rows]
+    for encoder, layers, pooling in settings[["encoder", "layers", "pooling"]].values:
+        own = rows[advised & (rows["encoder"] == encoder)]
+        parts.append(own.assign(layers=layers, pooling=pooling))
     return pd.concat(parts).sort_index(kind="stable")
 
 

@@ -74,8 +74,8 @@ def check_servable(folder: Path) -> None:
     if left_out := parts_left_out(folder):
         raise UserError(
             "received a model of which text-embeddings-inference and vLLM would leave out "
-            f"{_shown(left_out)}; expected one of encoder.layers -1, encoder.pooling mean "
-            "or cls, no prompt, and a map that is affine, such as whitening",
+            f"{_shown(left_out)}; expected encoder.layers -1, encoder.pooling mean or "
+            "cls, no prompt, and an affine map, such as whitening",
             argument="servable",
         )
 

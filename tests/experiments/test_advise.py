@@ -252,3 +252,14 @@ def test_what_is_not_compare_names_the_way_to_the_advice(tmp_path: Path) -> None
         compare(words, "raw,advised")
     with pytest.raises(UserError, match="expected the method that advise recommends"):
         analyze(methods="raw,advised")
+
+
+def test_a_verdict_compares_what_is_advised_with_other_layers() -> None:
+    results = compare(
+        methods=["raw", "advised"], tasks="SAMPLE", max_sentences=300, bootstrap=20
+    )
+    layers = results.frame.groupby("method")["layers"].first()
+    assert layers.nunique() == 2
+    (verdict,) = results.verdicts
+    assert verdict.startswith("SAMPLE spearman: advised: whitening:shrinkage=0.3 is")
+    assert " raw " in verdict
