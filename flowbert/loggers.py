@@ -3,7 +3,8 @@
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def _wandb_is_online() -> bool:
 
 
 def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
-    """Log the scores, give wandb the files of the results and the model, and end its run."""
+    """Log the scores, and give wandb the files of the results and the model."""
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.log_metrics(_scores(results))
@@ -95,7 +96,30 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
         model.add_dir(str(folder / "model"), policy="immutable")
         run.log_artifact(files)
         run.log_artifact(model)
-        run.finish()
+
+
+@contextmanager
+def wandb_run_ended() -> Iterator[None]:
+    """End the wandb run that is opened meanwhile, as failed after an exception.
+
+    One left open would be that of the next training in the process. A run that was open
+    before is its owner's.
+    """
+    before = _wandb_run()
+    exit_code = 1
+    try:
+        yield
+        exit_code = 0
+    finally:
+        opened = _wandb_run()
+        if opened is not None and opened is not before:
+            opened.finish(exit_code=exit_code)
+
+
+def _wandb_run() -> Any:
+    """The open run of this process; wandb is not imported for it."""
+    wandb: Any = sys.modules.get("wandb")
+    return None if wandb is None else wandb.run
 
 
 def _scores(results: Results) -> dict[str, float]:

@@ -1,8 +1,10 @@
 """Fixtures that all tests share."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,15 @@ def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ.pop("FLOWBERT_CACHE")
     if before is not None:
         os.environ["FLOWBERT_CACHE"] = before
+
+
+@pytest.fixture(autouse=True)
+def _wandb_run_of_test() -> Iterator[None]:
+    """A run that a test leaves open would be that of the next one in the process."""
+    yield
+    wandb: Any = sys.modules.get("wandb")
+    if wandb is not None and wandb.run is not None:
+        wandb.finish()
 
 
 @pytest.fixture(scope="session")

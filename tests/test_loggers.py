@@ -2,16 +2,18 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import wandb
+from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 
 from flowbert.fitting import fit
-from flowbert.loggers import make_loggers
+from flowbert.loggers import make_loggers, wandb_run_ended
 
 
 def test_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,15 +50,18 @@ def test_wandb_without_a_key_is_offline(
     assert ("no API key" in capsys.readouterr().err) == (name == "wandb")
 
 
-def test_a_fit_logs_its_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("WANDB_MODE", "")  # wandb writes it
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
+
+
+@pytest.mark.usefixtures("_wandb_offline")
+def test_a_fit_logs_its_results(tmp_path: Path) -> None:
     run = tmp_path / "run"
     results = fit(
         corpus="builtin-sample",
@@ -89,3 +94,45 @@ def test_a_map_in_closed_form_is_logged(tmp_path: Path) -> None:
     (events,) = tmp_path.glob("tensorboard/events.*")
     name = b"whitening:shrinkage=0.1/SAMPLE/test/spearman_wmean"
     assert name in events.read_bytes()
+
+
+class _Stops(Callback):
+    """Fails, or is interrupted, after some steps."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def on_train_batch_end(self, trainer: Trainer, *_: object) -> None:
+        if trainer.global_step == 3:
+            raise self.error
+
+
+@pytest.mark.usefixtures("_wandb_offline")
+def test_each_fit_has_its_wandb_run(tmp_path: Path) -> None:
+    """One that stops midway leaves no run that the next would write into."""
+    for number, error in enumerate((ValueError(), KeyboardInterrupt(), None)):
+        callbacks = [] if error is None else [_Stops(error)]
+        run = tmp_path / str(number)
+        with nullcontext() if error is None else pytest.raises(type(error)):
+            fit(
+                corpus="builtin-sample",
+                max_sentences=300,
+                baseline="none",
+                trainer={
+                    "max_epochs": 1,
+                    "callbacks": callbacks,
+                    "log_every_n_steps": 1,
+                },
+                log_to="wandb-offline",
+                run_dir=run,
+            )
+        assert wandb.run is None
+        assert len(list(run.glob("wandb/offline-run-*"))) == 1
+
+
+@pytest.mark.usefixtures("_wandb_offline")
+def test_a_wandb_run_of_the_caller_stays_open(tmp_path: Path) -> None:
+    with wandb.init(mode="offline", dir=tmp_path) as run:
+        with wandb_run_ended():
+            pass
+        assert wandb.run is run

@@ -17,7 +17,7 @@ from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, check_choice, check_used
 from flowbert.experiments.compare import check_options
 from flowbert.fitting.closed_form import ClosedForm
-from flowbert.loggers import LOG_TO
+from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, Method
 from flowbert.registry import imports_refused
@@ -174,7 +174,7 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     resumed = options.ckpt_path if command == "fit" else None
     resumable = command == "fit" and kind.module_class is not None
     claimed = RunFolder(folder, resumed, resumable) if run.is_first else nullcontext()
-    with claimed:
+    with claimed, wandb_run_ended():
         # What is given is imported by now; a checkpoint imports nothing.
         with seeded(options.seed), imports_refused():
             _open(run)
