@@ -114,16 +114,18 @@ def test_one_direction_without_variance_is_cut_without_a_word() -> None:
 
 
 def test_variances_far_apart_in_float32_rows() -> None:
-    # Products in float32 would err by 1e-7 of the largest variance, those of float64 by 1e-16;
-    # rounding of the rows is a variance of 1e-14.
+    # Products in float32 would err by 1e-7 of the largest variance, which is 1; rounding of the
+    # rows is a variance of 1e-14. An eigenvalue errs by up to D u of float64 on each side
+    # (Golub and Van Loan, Matrix Computations, 2013, section 8.1).
     rng = np.random.default_rng(0)
     scales = np.ones(64)
     scales[:2] = 5e-5, 0.0  # variances of 2.5e-9, which is kept, and of 0
+    bound = 2 * 64 * 2.0**-53 / 2.5e-9
     rotation = np.linalg.qr(rng.normal(size=(64, 64))).Q
     x = (rng.normal(size=(4000, 64)) * scales @ rotation + 1).astype(np.float32)
     y = Whitening().fit(x).transform(x.astype(np.float64))
     assert y.shape == (4000, 63)
-    np.testing.assert_allclose(np.cov(y.T), np.eye(63), atol=1e-6)
+    np.testing.assert_allclose(np.cov(y.T), np.eye(63), atol=bound)
 
 
 def test_more_directions_without_variance_give_one_warning() -> None:
