@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Whitening,
         make_map,
     )
-    from flowbert.methods.flow import FlowModule
+    from flowbert.maps.flow_module import FlowModule
     from flowbert.model import Model
     from flowbert.reports import report
     from flowbert.tasks import Pairs, load_task
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "EmbeddingCache": "vectors",
     "Flow": "maps",
-    "FlowModule": "methods.flow",
+    "FlowModule": "maps.flow_module",
     "Glow": "flows",
     "LearnedRemoval": "maps",
     "Model": "model",

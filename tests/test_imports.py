@@ -13,7 +13,7 @@ ORDER = (
     *("__init__", "errors", "arrays", "numbers", "progress", "quota", "seeding"),
     *("threads", "spec", "io", "folders", "registry"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
-    *("training", "methods", "maps", "model"),
+    *("training", "maps", "methods", "model"),
     *("analysis", "experiments", "loggers", "reports", "exports"),
     *("encoding", "fitting", "cli", "__main__"),
 )

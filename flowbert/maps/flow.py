@@ -58,7 +58,7 @@ class Flow(FlowOptions, Map):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``, which stays."""
-        from flowbert.methods import FlowModule
+        from flowbert.maps.flow_module import FlowModule
 
         for name, value in self.get_params(deep=False).items():
             self.require(name, not isinstance(value, bool), "a number or a name")
@@ -78,7 +78,7 @@ class Flow(FlowOptions, Map):
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""
-        from flowbert.methods import FlowModule
+        from flowbert.maps.flow_module import FlowModule
         from flowbert.training import RowsDataModule
         from flowbert.training.trainer import quiet_trainer
 

@@ -1,7 +1,8 @@
-"""Methods that a Trainer trains: their LightningModules, losses and examples."""
+"""Methods that a Trainer trains: their LightningModules, heads, losses and examples."""
 
+from flowbert.maps.flow_module import FlowModule
 from flowbert.methods.examples import make_examples
-from flowbert.methods.flow import FlowMethod, FlowModule
+from flowbert.methods.flow import FlowMethod
 from flowbert.methods.method import Method
 from flowbert.methods.mlm import MLMMethod, MLMModule
 from flowbert.methods.sbert import SBERTMethod, SBERTModule

@@ -1,0 +1,219 @@
+"""BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
+from flowbert.flows.coupling import COUPLINGS
+from flowbert.flows.mixing import MIXINGS
+from flowbert.seeding import Stream
+from flowbert.training.base import TrainingModule
+from flowbert.training.optim import BertAdam
+from flowbert.training.rows import RowsDataModule
+from flowbert.vectors import Vectors
+from flowbert.vectors.moments import Moments
+
+RowsBatch = Tensor | NDArray[np.float32]
+
+LIKELIHOOD_SPLITS = ("train", "held_out")
+
+_INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
+
+_USUAL_BATCH = 64  # where a loader does not say its own
+
+# Share of the noise's standard deviation below which a dimension hardly varies.
+_SMALLEST_DEVIATION = 0.1
+
+
+class FlowModule(FullPrecision, TrainingModule):
+    r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
+
+    It trains on batches ``(B, D)`` of a :class:`flowbert.training.RowsDataModule`, or of any
+    DataLoader, whose batches may be lists of one tensor, too. The loss is logged as ``step/nll``
+    (nats) and ``step/bits_per_dim``, the likelihood in validation as ``train/...`` and
+    ``held_out/...``; of other loaders as ``val/...``, ``val_1/...`` and so on.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
+        https://arxiv.org/abs/2011.05864
+
+    Args:
+        dim: Vector size D.
+        seed: Seed of the initialization and the noise.
+        **options: Fields of :class:`flowbert.flows.FlowOptions`.
+
+    Attributes:
+        flow: The :class:`flowbert.flows.Glow`.
+        noise_std: Standard deviation of the noise.
+        invalid_reason: Why the fitted flow is undefined (too few distinct vectors), or None.
+
+    Raises:
+        UserError: If an argument is outside of its limits.
+    """
+
+    name = "flow"
+    noise_std: Tensor
+
+    def __init__(self, dim: int, seed: int = 0, **options: Any) -> None:
+        chosen = FlowOptions(**options)
+        # Lightning takes the hyper-parameters from the arguments as they are now: all of them, and
+        # of two texts for the same layer one.
+        options = chosen.training() | {
+            "mixing": MIXINGS.normalize(chosen.mixing, "mixing"),
+            "coupling": COUPLINGS.normalize(chosen.coupling, "coupling"),
+        }
+        super().__init__()
+        self.flow = Glow(dim, seed=seed, **chosen.glow())
+        self.register_buffer("noise_std", torch.zeros(()))
+        self._last_batch: Tensor | None = None
+
+    def on_fit_start(self) -> None:
+        """Initialize the flow and set the noise, unless the fit is resumed."""
+        if self.flow.initialized:
+            return
+        noise, dim = self.hparams["noise"], self.flow.dim
+        rows = self._fitted_rows()
+        sample = torch.as_tensor(rows.init_sample()).to(self.device, self.flow.dtype)
+        self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
+        if self.hparams["init"] == "whitening":
+            # Whitened is what the flow trains on: the rows with their noise.
+            sample = sample + self._initial_noise(sample)
+            self.flow.initialize(sample, self._moments(rows.rows))
+        else:
+            self.flow.initialize(self._with_noise_where_constant(sample))
+        if self.trainer.world_size > 1:  # machines may round differently
+            self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
+        needed = 2 if noise else dim + 1
+        distinct = rows.rows.count_distinct(needed)
+        if distinct < needed:
+            self.invalid_reason = (
+                f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
+                f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
+            )
+            warnings.warn(self.invalid_reason, FlowbertWarning, stacklevel=2)
+
+    @property
+    def numbers_at_once(self) -> float:
+        """Numbers of a batch."""
+        sources: list[Any] = [self.trainer.datamodule, self.trainer.train_dataloader]  # type: ignore[attr-defined]
+        sizes = [getattr(source, "batch_size", None) for source in sources]
+        return self.flow.dim * next((size for size in sizes if size), _USUAL_BATCH)
+
+    def _fitted_rows(self) -> Any:
+        """The data module, or the first rows of another one: the sample and the count are of it."""
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if hasattr(datamodule, "init_sample"):
+            return datamodule
+        self.trainer.fit_loop.setup_data()
+        batches: list[Tensor] = []
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # the order of the training stays as it is
+            loader: Any = self.trainer.train_dataloader
+            for batch in loader:
+                batches.append(self._rows(batch))
+                if sum(map(len, batches)) >= _INITIAL_ROWS:
+                    break
+        rows = torch.cat(batches).cpu().numpy()
+        return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.hparams["seed"])
+
+    def _with_noise_where_constant(self, sample: Tensor) -> Tensor:
+        """The sample, with the noise of the training in dimensions that hardly vary."""
+        constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
+        return torch.where(constant, sample + self._initial_noise(sample), sample)
+
+    def _initial_noise(self, sample: Tensor) -> Tensor:
+        return self._noise_like(sample, Stream(self.hparams["seed"], "start noise"))
+
+    def _moments(self, rows: Vectors) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of the rows with the noise of the training."""
+        moments = Moments(self.flow.dim).update_blocks(rows.blocks())
+        identity = torch.eye(self.flow.dim, dtype=torch.float64)
+        noise = float(self.noise_std) ** 2 * identity
+        return moments.mean, moments.covariance() + noise
+
+    def _noise_like(self, rows: Tensor, stream: Stream) -> Tensor:
+        generator = stream.generator(rows.device)
+        # Drawn in float32 in every precision: the same noise.
+        noise = torch.randn(
+            rows.shape, generator=generator, device=rows.device, dtype=torch.float32
+        )
+        return self.noise_std * noise.to(rows.dtype)
+
+    def training_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
+        """Mean negative log-likelihood of a batch in bits per dimension."""
+        rows = self._rows(batch)
+        if self.hparams["noise"]:
+            rows = rows + self._noise_like(rows, self.stream("noise"))
+        nll = self.flow.nll(rows).mean()
+        self._last_batch = rows
+        self.check_loss(nll)
+        loss = bits_per_dim(nll, self.flow.dim)
+        self.log_dict(
+            {"step/nll": nll.detach(), "step/bits_per_dim": loss.detach()},
+            sync_dist=True,
+        )
+        return loss
+
+    def check_losses(self) -> None:
+        """Name the parameter or layer that is not finite, too."""
+        try:
+            super().check_losses()
+        except UserError:
+            self.flow.check_finite(self._last_batch)
+            raise
+
+    def validation_step(
+        self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Log the likelihood of fitting or held-out vectors, without noise."""
+        rows = self._rows(batch)
+        nll = self.flow.nll(rows).mean()
+        split = self._split_name(dataloader_idx)
+        self.log_dict(
+            {
+                f"{split}/nll": nll,
+                f"{split}/bits_per_dim": bits_per_dim(nll, self.flow.dim),
+            },
+            on_epoch=True,
+            add_dataloader_idx=False,
+            batch_size=len(rows),
+        )
+
+    test_step = validation_step
+
+    def _split_name(self, number: int) -> str:
+        """Name of a validation loader in metrics."""
+        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
+            return LIKELIHOOD_SPLITS[number]
+        return f"val_{number}" if number else "val"
+
+    def predict_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
+        """Latents of a batch, ``(B, D)``."""
+        return self.flow.latents(self._rows(batch))
+
+    def embed_sentences(self, sentences: Sequence[str], start: Tensor) -> Tensor:
+        """Latents of the embeddings of sentences, ``(N, D)``."""
+        return self.flow.latents(start)
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """BertAdam and the schedule."""
+        rate, decay = self.hparams["learning_rate"], self.hparams["weight_decay"]
+        return self.scheduled(BertAdam(self.parameters(), rate, weight_decay=decay))
+
+    def _rows(self, batch: Any) -> Tensor:
+        if isinstance(batch, list | tuple):
+            if len(batch) != 1:
+                raise ValueError(
+                    f"batch: received {len(batch)} values; expected vectors (B, D) alone"
+                )
+            (batch,) = batch
+        return torch.as_tensor(batch).to(self.device, self.flow.dtype)
