@@ -126,8 +126,10 @@ def make(method: str) -> tuple[Any, Any]:
     columns: tuple[tuple[str, ...], ...] = (tuple(SENTENCES),) * 2
     targets: Any = None
     module: Any
-    if method == "simcse":
-        module = SimCSEModule(make_encoder(), dropout=0.0)
+    if method.startswith("simcse"):
+        _, _, head = method.rpartition(", ")
+        heads: dict[str, Any] = {} if head == method else {"head": head}
+        module = SimCSEModule(make_encoder(), dropout=0.0, **heads)
         module.check_examples = lambda _examples: None  # positives without dropout
     elif method == "sbert":
         module, targets = (
@@ -144,6 +146,7 @@ def make(method: str) -> tuple[Any, Any]:
 WAITS: dict[str, dict[str, str]] = {
     "flow": {},
     "simcse": {},
+    "simcse, whitening:shrinkage=0.3": {},
     "sbert": {"encoders.pooling._weights_on": "once in a training"},
     "mlm": {
         "methods.masking._places": "the number of chosen tokens is a size",
@@ -155,6 +158,7 @@ SLOW = pytest.mark.slow
 STEPS = [
     ("flow", "bf16-true"),
     ("simcse", "bf16-mixed"),
+    ("simcse, whitening:shrinkage=0.3", "bf16-mixed"),
     ("sbert", "32-true"),
     ("mlm", "bf16-mixed"),
     pytest.param("flow", "32-true", marks=SLOW),

@@ -68,6 +68,10 @@ MISTAKES = [
     ("fit --model.noise -1", ["--model.noise: received -1.0"]),
     ("fit --model.coupling afine", ["--model.coupling: received", "'affine'"]),
     ("fit --method simcse --model.loss x", ["--model.loss: received 'x'", "infonce"]),
+    ("fit --method simcse --model.head mpl", ["--model.head: received 'mpl'", "'mlp'"]),
+    ("fit --method simcse --model.head whitening:x=1", ["--model.head: ", "shrinkage"]),
+    ("fit --method simcse --model.head whitening-999", ["--model.head: ", "999"]),
+    ("fit --method simcse --model.head flow", ["--model.head: ", "none, standard"]),
     ("fit --model.coupling no.such.X", ["--model.coupling: ", "cannot be imported"]),
     ("analyze --measures isotropi", ["--measures: ", "did you mean 'isotropy'"]),
     ("fit --model.schedule cosin", ["--model.schedule: ", "did you mean 'cosine'"]),
@@ -318,6 +322,7 @@ def test_the_trainers_options_are_behind_a_word(
         ["compare", "--tasks", "STSX"],
         ["fit", "--model.coupling", "afine"],
         ["fit", "--method", "simcse", "--model.loss", "infonse"],
+        ["fit", "--method", "simcse", "--model.head", "zca+whitning"],
         ["analyze", "--measures", "isotropi"],
         ["advise", "--encoder", "./nowhere"],
     ],
@@ -466,7 +471,7 @@ def test_ctrl_c_in_a_training_leaves_its_handler(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    monkeypatch.setattr("flowbert.methods.flow.FlowModule.training_step", press)
+    monkeypatch.setattr("flowbert.maps.flow_module.FlowModule.training_step", press)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as stopped:
         main([*words.split(), "--max_sentences", "300", "--corpus", "builtin-sample"])

@@ -485,6 +485,7 @@ def test_a_resumed_training_has_the_settings_of_the_first(
         ("model", "mlm_weight", 0.1),
         ("model", "dropout", 0.3),
         ("model", "head", "none"),
+        ("model", "head", "whitening:shrinkage=0.3"),
         ("model", "schedule", "constant"),
         ("trainer", "gradient_clip_val", 0.1),
         ("trainer", "accumulate_grad_batches", 2),

@@ -229,6 +229,7 @@ METHODS: dict[str, Table] = {
         "method": Change("mlm"),
         "model.loss": Change("infonce:temperature=1"),
         "model.head": Change("none"),
+        "model.head_refit_every": Change("1", "--model.head whitening:shrinkage=0.3"),
         "model.mlm_weight": Change("0.5"),
         "model.mask_fraction": Change("0.5", "--model.mlm_weight 0.5"),
         "model.chunk_size": SPEED,

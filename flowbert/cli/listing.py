@@ -26,6 +26,7 @@ from flowbert.encoders.pooling import POOLINGS
 from flowbert.exports.format import EXPORT_FORMATS
 from flowbert.maps import MAPS
 from flowbert.methods import METHODS
+from flowbert.methods.heads import HEADS
 from flowbert.registry import Registry
 
 FILE = Path(__file__).with_name("options.json")
@@ -105,6 +106,7 @@ def _known_names() -> dict[str, dict[str, Any]]:
     }
     plain: dict[str, Any] = {"options": [], "number": None}
     known["measure"]["all"] = plain
+    known["head"] = dict.fromkeys(HEADS, plain)
     known["training"] = dict.fromkeys(METHODS, plain)
     known["layer"] = dict.fromkeys([*LAYER_NAMES, *SIZES], plain)
     known["task"] = dict.fromkeys([*DATA_SETS, SAMPLE_TASK], plain)

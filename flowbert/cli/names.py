@@ -69,9 +69,19 @@ def _check_methods(value: str, argument: str, names: Names) -> None:
 
 def _check_method(value: str, argument: str, names: Names) -> None:
     """Check name and options of the method of a fit."""
-    trainings = names.known["training"]
-    if value not in trainings:
-        _check_chain(value, argument, {**trainings, **names.known["map"]})
+    _check_or_map(value, argument, names, "training")
+
+
+def _check_head(value: str, argument: str, names: Names) -> None:
+    """Check name and options of what is between encoder and loss."""
+    _check_or_map(value, argument, names, "head")
+
+
+def _check_or_map(value: str, argument: str, names: Names, kind: str) -> None:
+    """Check a name of a kind, or name and options of a map."""
+    known = names.known[kind]
+    if value not in known:
+        _check_chain(value, argument, {**known, **names.known["map"]})
 
 
 def _check_baseline(value: str, argument: str, names: Names) -> None:
@@ -165,6 +175,7 @@ _CHECKS: dict[str, Callable[[str, str, Names], None]] = {
     "method": _check_method,
     "methods": _check_methods,
     "model": _check_encoders,
+    "model.head": _check_head,
     "runs": _check_exists,
     "source": _check_exists,
     "tasks": _check_tasks,

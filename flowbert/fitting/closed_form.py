@@ -22,12 +22,12 @@ class ClosedForm(RowsMethod):
     map: Any = None
 
     def __post_init__(self) -> None:
-        self.map = make_map(self.options.method)
+        self.map = make_map(self.options.method, "method")
 
     def open(self) -> None:
         """Load what is fitted on, and check the map for its vectors."""
         super().open()
-        self.map.check(self.dim)
+        self.map.check(self.dim, "method")
 
     def fit(self, pairs: LabelledPairs | None) -> Map:
         """The fitted map.

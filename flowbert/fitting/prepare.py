@@ -115,7 +115,7 @@ def method_class(name: str) -> type[Method]:
         return METHODS[name]
     if name.isalpha():  # no option, no number
         check_choice("method", name, dict.fromkeys([*METHODS, *MAPS]))
-    make_map(name)
+    make_map(name, "method")
     return ClosedForm
 
 
@@ -188,7 +188,7 @@ def _open(run: Prepared) -> None:
         warn_of_bfloat16()
     method.open()
     if run.baseline is not None:
-        run.baseline.map.check(method.dim)
+        run.baseline.map.check(method.dim, "baseline")
     texts = [text for task in run.tasks for text in task.sentences]
     for subset in run.labels:
         texts += [*subset.sentences1, *subset.sentences2]
@@ -267,7 +267,7 @@ def closed_form(text: str) -> Map:
     Raises:
         UserError: If it is none that is fitted in closed form.
     """
-    made = make_map(text)
+    made = make_map(text, "baseline")
     if any(step.seeded or step.name == "raw" for step in made.parts):
         raise UserError(
             argument="baseline",

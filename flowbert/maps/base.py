@@ -82,8 +82,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Why the fitted map is undefined, in one line; None if it is not."""
         return getattr(self, "invalid_reason_", None)
 
-    def check(self, dim: int) -> int:
+    def check(self, dim: int, argument: str = "methods") -> int:
         """Check the parameters of all parts for rows of size ``dim``; the size of mapped rows.
+
+        Args:
+            dim: Size D of the rows.
+            argument: Name of the argument, for messages.
 
         Raises:
             UserError: If one is not allowed; the message names the part.
@@ -92,7 +96,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             try:
                 dim = part.output_dim(dim)
             except (UserError, TypeError) as error:
-                raise UserError(f"{part.text}: {error}", argument="methods") from error
+                raise UserError(f"{part.text}: {error}", argument=argument) from error
         return dim
 
     def output_dim(self, dim: int) -> int:

@@ -204,12 +204,13 @@ def as_map(value: Any) -> Map:
     )
 
 
-def make_map(text: str) -> Map:
+def make_map(text: str, argument: str = "methods") -> Map:
     """A new map from ``name[-NUMBER][:option=value]...``, or a chain of several joined by ``+``.
 
     Args:
         text: Such as ``whitening-128:shrinkage=0.1`` or ``whitening-64+flow:epochs=1``; a name may
             be an import path, ``mypackage.maps.MyMap``.
+        argument: Name of the argument, for messages.
 
     Raises:
         UserError: If a name or option is unknown.
@@ -218,7 +219,7 @@ def make_map(text: str) -> Map:
         >>> make_map("whitening-128:shrinkage=0.1")
         Whitening(n_components=128, shrinkage=0.1)
     """
-    parts = [MAPS.make(part, argument="methods") for part in split_chain(text)]
+    parts = [MAPS.make(part, argument=argument) for part in split_chain(text)]
     return parts[0] if len(parts) == 1 else Chain.of(*parts)
 
 

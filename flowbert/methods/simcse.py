@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_choice, check_used
+from flowbert.errors import UserError, check_used
+from flowbert.maps import SAMPLED_ROWS
 from flowbert.methods.examples import Examples
+from flowbert.methods.heads import HEADS, AffineHead, dense_tanh, normalize_head
 from flowbert.methods.losses import LOSSES, ContrastiveLoss
 from flowbert.methods.masking import (
     predict_masked,
@@ -25,27 +27,7 @@ from flowbert.methods.trained import (
     with_network,
 )
 from flowbert.registry import Registry
-from flowbert.seeding import Stream
-
-HEADS = ("mlp_train_only", "mlp", "none")
-_INIT_STD = 0.02  # as BERT starts its layers
-
-
-def dense_tanh(dim: int, seed: int) -> nn.Sequential:
-    r"""Dense layer and tanh, :math:`y = \tanh(W x + b)`, with the start of BERT's layers.
-
-    Args:
-        dim: Vector size D.
-        seed: Seed of the start, :math:`W \sim N(0, 0.02^2)`, b = 0.
-
-    Shapes:
-        x, y: ``(..., D)``.  D: size of a vector.
-    """
-    dense = nn.Linear(dim, dim)
-    generator = Stream(seed, "head").generator()
-    nn.init.normal_(dense.weight, std=_INIT_STD, generator=generator)
-    nn.init.zeros_(dense.bias)
-    return nn.Sequential(dense, nn.Tanh())
+from flowbert.training.fit_options import FitOptions
 
 
 class SimCSEModule(TrainedModule):
@@ -65,9 +47,14 @@ class SimCSEModule(TrainedModule):
         loss: Loss on anchors, positives and hard negatives, with its options: ``infonce`` (see
             :class:`flowbert.methods.losses.InfoNCE`), ``infonce:temperature=0.1``, or the import
             path of another, as in ``mypackage.losses.MyLoss:margin=0.2``.
-        head: Dense layer and tanh above the encoder: ``mlp_train_only`` (left out of embeddings),
-            ``mlp`` (kept, as the encoder's pooler; it needs pooling ``cls`` of the last layer), or
+        head: What is between encoder and loss. Dense layer and tanh: ``mlp_train_only`` (left out
+            of embeddings), or ``mlp`` (kept, as the encoder's pooler; it needs pooling ``cls`` of
+            the last layer). An affine map, such as ``whitening:shrinkage=0.3`` (left out, too): it
+            is fitted before the first step, on embeddings of 16,384 distinct sentences of the first
+            column that are trained on, or of all if they are fewer, and is not trained. Or
             ``none``.
+        head_refit_every: Optimizer steps after which the map is fitted again, on the same
+            sentences; None for never.
         mlm_weight: Weight of masked language modelling beside the contrastive loss (paper: 0.1).
         mask_fraction: Probability of a token to be predicted there; default 0.15.
         chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
@@ -89,6 +76,7 @@ class SimCSEModule(TrainedModule):
         encoder: SentenceEncoder,
         loss: str = "infonce",
         head: str = "mlp_train_only",
+        head_refit_every: int | None = None,
         mlm_weight: float = 0.0,
         mask_fraction: float | None = None,
         chunk_size: int | None = None,
@@ -97,14 +85,22 @@ class SimCSEModule(TrainedModule):
         warmup: float = 0.0,
         **shared: Any,
     ) -> None:
-        check_choice("head", head, HEADS)
+        # Lightning takes the hyper-parameters from the arguments as they are now.
+        head = normalize_head(head)
         super().__init__(encoder, **shared)
+        if head in HEADS:
+            check_used({"head_refit_every": head_refit_every}, (), f"head {head}")
         if not mlm_weight:
             given = {"mask_fraction": mask_fraction}
             check_used(given, (), "method simcse with mlm_weight 0")
         seed = self.hparams["seed"]
         self.loss: ContrastiveLoss = LOSSES.make(loss, argument="loss")
-        self.head = None if head == "none" else dense_tanh(encoder.dim, seed)
+        self.head: Any = None
+        self._fitted_at = 0  # optimizer steps before the last fit of the head
+        if head not in HEADS:
+            self.head = AffineHead(head, encoder.dim)
+        elif head != "none":
+            self.head = dense_tanh(encoder.dim, seed)
         if head == "mlp":
             _check_pooler(encoder)
         self.predictor: Any = None
@@ -127,6 +123,38 @@ class SimCSEModule(TrainedModule):
                 "0.1, or another positive (crop, word_deletion, ...)",
                 argument="dropout",
             )
+
+    def on_fit_start(self) -> None:
+        """Check the data, and fit a head that is a map, unless the fit is resumed."""
+        super().on_fit_start()
+        if isinstance(self.head, AffineHead) and self.trainer.ckpt_path is None:
+            self._fit_head()
+
+    def on_validation_start(self) -> None:
+        """Fit a head that is a map, unless it was fitted or loaded before."""
+        if isinstance(self.head, AffineHead) and not self.head.is_fitted:
+            self._fit_head()
+
+    on_test_start = on_validation_start
+
+    def _fit_head(self) -> None:
+        """Fit the map on embeddings without dropout, of the same sentences each time."""
+        data = self.text_data()
+        # Sentences are cut as in training.
+        encoder = self.encoder.variant(max_length=data.encoder.max_length)
+        self.head.fit(encoder.encode(data.sample(SAMPLED_ROWS)))
+        if self.trainer.world_size > 1:  # machines may round differently
+            strategy = self.trainer.strategy
+            self.head.load_state_dict(strategy.broadcast(self.head.state_dict()))
+        self._fitted_at = self.global_step
+
+    def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
+        """Fit a head that is a map again, every so many steps."""
+        every, step = self.hparams["head_refit_every"], self.global_step
+        # A fit that resumes while gradients accumulate fits again: the same map.
+        if every is not None and step % every == 0 and step != self._fitted_at:
+            self._fit_head()
+        super().on_train_batch_start(batch, batch_idx)
 
     def on_train_start(self) -> None:
         """Say that prediction layers start at random, unless a fit resumes."""
@@ -203,3 +231,11 @@ class SimCSEMethod(EncoderMethod):
     name = "simcse"
     module_class = SimCSEModule
     registries: ClassVar[Mapping[str, Registry[Any]]] = {"loss": LOSSES}
+
+    @classmethod
+    def model_options(cls, options: FitOptions) -> dict[str, Any]:
+        """The hyper-parameters that are given; of two texts for the same thing one."""
+        given = super().model_options(options)
+        if given.get("head") is not None:
+            given["head"] = normalize_head(given["head"])
+        return given

@@ -141,6 +141,13 @@ class TextDataModule(BatchDataModule):
             batch["targets"] = torch.from_numpy(self.examples.targets[indices])
         return batch
 
+    def sample(self, size: int) -> list[str]:
+        """At most ``size`` distinct sentences of the first column that are trained on, drawn."""
+        column = self.examples.columns[0]
+        distinct = list(dict.fromkeys(column[i] for i in self.fitted))
+        order = Stream(self.seed, "fitted sample").rng().permutation(len(distinct))
+        return [distinct[i] for i in order[:size]]
+
     def val_dataloader(self) -> DataLoader[Any]:
         """Full batches, always the same, of held-out examples, or of fitted ones without any."""
         indices = self.held if len(self.held) > 1 else self.fitted

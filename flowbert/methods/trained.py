@@ -150,16 +150,24 @@ class TrainedModule(TrainingModule):
         Raises:
             UserError: If the examples do not fit, or the Trainer converts the weights.
         """
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        if not hasattr(datamodule, "examples"):
-            raise ValueError("datamodule: expected a TextDataModule")
-        self.check_examples(datamodule.examples)
+        self.check_examples(self.text_data().examples)
         if self.encoder.backbone.dtype != torch.float32:
             raise UserError(
                 f"received {self.trainer.precision}; expected 32-true, bf16-mixed or "
                 "16-mixed where an encoder is trained",
                 argument="precision",
             )
+
+    def text_data(self) -> TextDataModule:
+        """The Trainer's data module.
+
+        Raises:
+            ValueError: If it is none of sentences.
+        """
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if not hasattr(datamodule, "examples"):
+            raise ValueError("datamodule: expected a TextDataModule")
+        return datamodule  # type: ignore[no-any-return]
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Draw the dropout masks of each batch from a stream of its own."""

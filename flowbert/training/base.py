@@ -39,6 +39,7 @@ LIMITS: dict[str, Limit] = {
     "dropout": SHARE_OR_NONE,
     "every_n_minutes": ABOVE_0,
     "every_n_steps": ABOVE_0,
+    "head_refit_every": AT_LEAST_1,
     "held_out": (lambda value: 0 <= value <= 0.5, "0 to 0.5"),
     "learning_rate": ABOVE_0,
     "margin": ABOVE_0,

@@ -10,8 +10,9 @@ from fits import fit
 from flowbert.data.corpus import load_corpus
 from flowbert.errors import UserError
 from flowbert.methods.examples import make_examples
+from flowbert.methods.heads import HEADS
 from flowbert.methods.losses import InfoNCE
-from flowbert.methods.simcse import HEADS, SimCSEModule
+from flowbert.methods.simcse import SimCSEModule
 from flowbert.tasks import load_task
 from texts import examples, step, text_data, trainable
 
@@ -42,7 +43,7 @@ def test_validation_is_the_loss_without_dropout(tmp_path: Path) -> None:
     module.eval()
     with torch.no_grad():
         batches = list(data.val_dataloader())
-        losses = [module.loss(*module.head(module.embed(batch))) for batch in batches]  # type: ignore[misc]
+        losses = [module.loss(*module.head(module.embed(batch))) for batch in batches]
     logged = trainer.callback_metrics["val/loss"]
     torch.testing.assert_close(logged, torch.stack(losses).mean())
 

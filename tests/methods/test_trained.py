@@ -223,7 +223,9 @@ def test_optimizer_and_precision(
     assert len(decayed["params"] + spared["params"]) == len(list(module.parameters()))
 
 
-@pytest.mark.parametrize("head", ["none", "mlp_train_only", "mlp", "sbert", "mlm"])
+@pytest.mark.parametrize(
+    "head", ["none", "mlp_train_only", "mlp", "zca:shrinkage=0.3", "sbert", "mlm"]
+)
 def test_saved_encoder_gives_the_embeddings(head: str, tmp_path: Path) -> None:
     encoder = trainable(pooling="cls", max_length=40, prompt="text: ")
     kind = METHODS.get(head)
@@ -305,6 +307,7 @@ OPTIONS: list[tuple[Any, str, Any]] = [
     (SBERTModule, "schedule", "liner"),
     (SimCSEModule, "chunk_size", 0),
     (SimCSEModule, "head", "mpl"),
+    (SimCSEModule, "head_refit_every", 0),
     (SimCSEModule, "mlm_weight", -1.0),
 ]
 

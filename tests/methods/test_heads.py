@@ -1,0 +1,205 @@
+"""Heads that are maps: fitted before the first step, again where wanted, never trained."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning import Callback, Trainer
+from torch import Tensor
+from transformers import BertConfig, BertModel
+
+from fits import differences, fit, tensors
+from flowbert.arrays import Floats
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.maps import make_map
+from flowbert.methods.heads import AffineHead
+from flowbert.methods.simcse import SimCSEModule
+from flowbert.methods.text import TextDataModule
+from flowbert.training.trainer import quiet_lightning
+from texts import examples, small_network, step, text_data
+
+HEAD = "whitening:shrinkage=0.3"
+
+
+def make(**options: Any) -> tuple[Any, TextDataModule]:
+    """A small encoder's module, and data of five batches an epoch."""
+    encoder = SentenceEncoder(small_network(BertModel, BertConfig), frozen=False)
+    given: dict[str, Any] = {"head": HEAD, "learning_rate": 1e-2} | options
+    module = SimCSEModule(encoder, **given)
+    return module, text_data(encoder, examples(positive="crop", size=20), batch_size=4)
+
+
+def rows(count: int = 300, dim: int = 16) -> Floats:
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(count, dim)) * rng.gamma(2, size=dim) + 3).astype("f4")
+
+
+def test_step_is_the_loss_of_whitened_vectors() -> None:
+    module, data = make(dropout=0.0)
+    x = rows().astype("f8")
+    module.head.fit(x)
+    value, gradients = step(module, data.batch(0, list(range(4))))
+    values, directions = np.linalg.eigh(np.cov(x.T))
+    values = 0.7 * values + 0.3 * values.mean()
+    columns = []
+    for sentences in data.sentences(0, range(4)):
+        centred = module.encoder.encode(sentences) - x.mean(axis=0)
+        whitened = centred @ directions / np.sqrt(values)
+        columns.append(whitened / np.linalg.norm(whitened, axis=1, keepdims=True))
+    logits = columns[0] @ columns[1].T / 0.05
+    losses = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
+    # Cosines in float32 times 20.
+    assert float(value) == pytest.approx(losses.mean(), abs=1e-4)
+    assert {name.split(".")[0] for name in gradients} == {"encoder"}
+
+
+@pytest.mark.parametrize("head", ["whitening-8", "nulling-2+whitening-8+zca"])
+def test_is_the_map_in_float32(head: str) -> None:
+    x, made = rows(), AffineHead(head, 16).fit(rows())
+    fitted = make_map(head).fit(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mapped = made(torch.from_numpy(x).bfloat16().view(2, -1, 16))
+    assert mapped.dtype == torch.float32
+    expected = fitted.transform(torch.from_numpy(x).bfloat16().double())
+    # Sums of products of float32 numbers, around a mean of 3.
+    torch.testing.assert_close(
+        mapped.flatten(0, 1), expected.float(), rtol=1e-3, atol=1e-3
+    )
+
+
+class Record(Callback):
+    """The head in each batch, and the map of the encoder before it."""
+
+    def __init__(self) -> None:
+        self.used: list[Tensor] = []
+        self.fresh: list[Tensor] = []
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]
+        vectors = pl_module.encoder.encode(sorted(data.examples.columns[0]))
+        self.fresh.append(AffineHead(HEAD, 16).fit(vectors).weight)
+
+    def on_train_batch_end(self, _: Trainer, pl_module: Any, *__: Any) -> None:
+        self.used.append(pl_module.head.weight.clone())
+
+
+@pytest.mark.parametrize(
+    ("every", "accumulate", "fits"),
+    [(None, 1, [0] * 5), (2, 1, [0, 0, 2, 2, 4]), (1, 2, [0, 0, 2, 2, 4])],
+)
+def test_is_fitted_before_the_first_step_and_every_so_many(
+    every: int | None, accumulate: int, fits: list[int], tmp_path: Path
+) -> None:
+    module, data = make(head_refit_every=every)
+    record = Record()
+    options: dict[str, Any] = {"accumulate_grad_batches": accumulate}
+    options["limit_val_batches"] = 0
+    fit(tmp_path, record, module=module, data=data, max_epochs=1, **options)  # type: ignore[arg-type]
+    for batch, fitted in enumerate(fits):
+        used, fresh = record.used[batch], record.fresh[fitted]
+        # Eigenvectors of the same sentences in another order.
+        torch.testing.assert_close(used @ used.T, fresh @ fresh.T, rtol=1e-3, atol=1e-3)
+        assert torch.equal(used, record.used[fitted])
+    changed = record.fresh[0] @ record.fresh[0].T - record.fresh[2] @ record.fresh[2].T
+    assert float(changed.abs().max()) > 0.01
+
+
+class EveryBatch(Callback):
+    """A checkpoint at the end of each batch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        number = trainer.fit_loop.total_batch_idx
+        trainer.save_checkpoint(self.folder / f"{number}.ckpt")
+
+
+# The callbacks that write checkpoints are left out in the second part.
+@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
+@pytest.mark.parametrize(("every", "accumulate"), [(None, 1), (1, 2)])
+def test_a_resumed_fit_ends_like_the_whole(
+    every: int | None, accumulate: int, tmp_path: Path
+) -> None:
+    def run(*callbacks: Callback, **options: Any) -> Trainer:
+        module, data = make(head_refit_every=every, schedule="constant", warmup=0.0)
+        options |= {"max_epochs": 1, "limit_val_batches": 0}
+        options |= {"accumulate_grad_batches": accumulate}
+        return fit(tmp_path, *callbacks, module=module, data=data, **options)  # type: ignore[arg-type]
+
+    whole = run(EveryBatch(tmp_path))
+    assert {"head.weight", "head.bias"} < tensors(whole).keys()
+    for batch in (1, 2):  # with accumulation at a step, and between two
+        file = tmp_path / f"{batch}.ckpt"
+        assert differences(whole, run(ckpt_path=file)) == [], batch
+
+
+def test_a_checkpoint_is_validated_with_its_map(tmp_path: Path) -> None:
+    module, data = make()
+    trainer = fit(
+        tmp_path,
+        EveryBatch(tmp_path),
+        module=module,
+        data=data,  # type: ignore[arg-type]
+        max_epochs=1,
+    )
+    expected = float(trainer.callback_metrics["val/loss"])
+    other, data = make()
+    options: dict[str, Any] = {"enable_progress_bar": False, "logger": False}
+    path = tmp_path / "4.ckpt"
+    with quiet_lightning():
+        trainer = Trainer(accelerator="cpu", enable_checkpointing=False, **options)
+        (saved,) = trainer.validate(other, data, path, verbose=False, weights_only=True)
+        (fitted,) = trainer.validate(make()[0], data, verbose=False)
+    # Sentences are packed otherwise outside of a fit.
+    assert saved["val/loss"] == pytest.approx(expected, rel=1e-5)
+    assert torch.equal(other.head.weight, module.head.weight)
+    assert fitted["val/loss"] > 0  # of a map that was fitted for it
+    loaded = SimCSEModule.load_from_checkpoint(
+        path, encoder=make()[0].encoder, weights_only=True
+    )
+    assert torch.equal(loaded.head.weight, module.head.weight)
+
+
+def test_two_texts_of_a_map_are_one_setting() -> None:
+    module, _ = make(head="whitening:n_components=8:exponent=-0.50+zca")
+    assert module.hparams["head"] == "whitening-8+zca"
+
+
+NONE = "expected mlp_train_only, mlp, none, "
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"head": "whitning"}, "head: received 'whitning'; .*did you mean 'whitening'"),
+    ({"head": "whitening:shrink=1"}, "head: whitening:shrink=1: .*did you mean 'shr"),
+    ({"head": "whitening+mlp"}, "head: received 'mlp'; expected "),
+    ({"head": "flow"}, f"head: received 'flow'; {NONE}"),
+    ({"head": "whitening+flow"}, f"head: received 'flow'; {NONE}"),
+    ({"head": "learned-removal"}, f"head: received 'learned-removal'; {NONE}"),
+    ({"head": "raw"}, f"head: received 'raw'; {NONE}"),
+    ({"head": "flowbert.maps.Flow"}, f"head: received 'flowbert.maps.Flow'; {NONE}"),
+    ({"head": "whitening-999"}, "head: whitening-999: n_components: received 999"),
+    ({"head": None}, f"head: received None; {NONE}"),
+    (
+        {"head": "mlp", "head_refit_every": 3},
+        "head_refit_every: received 3, .* head mlp",
+    ),
+    ({"head": HEAD, "head_refit_every": 0}, "head_refit_every: received 0"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_other_heads_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        make(**options)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:whitening. the covariance:flowbert.errors.FlowbertWarning"
+)
+def test_an_undefined_map_is_refused(tmp_path: Path) -> None:
+    module, _ = make(head="whitening")
+    data = text_data(module.encoder, examples(size=8, positive="crop"))
+    with pytest.raises(UserError, match=r"^head: whitening of N=8 distinct sentences"):
+        fit(tmp_path, module=module, data=data, max_epochs=1)  # type: ignore[arg-type]
