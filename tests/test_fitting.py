@@ -25,7 +25,7 @@ from flowbert.exports import export
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
 from flowbert.fitting.prepare import prepared
-from flowbert.maps import Flow, load_map
+from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
@@ -184,6 +184,34 @@ def test_trained_encoders_are_compared_and_saved(
     path = predict(method, **options)
     vectors = SentenceEncoder(str(tmp_path)).encode(sentences)
     np.testing.assert_allclose(np.load(path), vectors, atol=1e-5)
+
+
+def test_an_encoder_trained_through_a_map_is_compared_with_it(tmp_path: Path) -> None:
+    head = "whitening:shrinkage=0.30"
+    trainer = {**TRAINER, "max_epochs": 1}
+    options = {**TEXT, "corpus": BUILTIN, "trainer": trainer, "model": {"head": head}}
+    results = fit("simcse", **options, run_dir=tmp_path)
+    head = "whitening:shrinkage=0.3"
+    through = f"simcse+{head}"
+    assert set(results.frame["method"]) == {"raw", "simcse", head, through}
+    best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
+    assert best["settings"]["model.head"] == head
+    assert best["settings"]["best"]["score"].startswith(f"{through}/SAMPLE/dev/")
+    options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "test"}
+    with prepared("test", FitOptions(method="simcse", **options)) as run:
+        data: Any = run.method.data
+        sentences = data.sample(1000)
+    (task,) = load_tasks("SAMPLE")
+    for name, encoder in (
+        (head, SentenceEncoder()),
+        (through, SentenceEncoder(str(tmp_path))),
+    ):
+        fitted = make_map(head).fit(encoder.encode(sentences))
+        record = task.measure(
+            torch.from_numpy(fitted.transform(encoder.encode(task.sentences)))
+        )
+        expected = record.scores["spearman", "all"]
+        assert results.score(name, "SAMPLE") == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_best_weights_are_compared(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from flowbert.experiments.run import run_experiments
 from flowbert.experiments.transfer import warn_of_transfer
 from flowbert.fitting.prepare import Prepared
 from flowbert.loggers import log_results
-from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale
+from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map
 from flowbert.methods.flow import FlowMethod
 from flowbert.methods.method import RowsMethod
 from flowbert.model import Model, save_models
@@ -48,7 +48,25 @@ def trained(run: Prepared) -> list[Candidate]:
         return candidates
     encoder = method.module.trained_encoder().to(method.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
-    return [Candidate(method.name, raw, True, method.corpus, seed, encoder)]
+    candidates = [Candidate(method.name, raw, True, method.corpus, seed, encoder)]
+    if method.trained_through is not None:
+        candidates += _mapped(run, encoder, method.trained_through)
+    return candidates
+
+
+def _mapped(run: Prepared, trained: SentenceEncoder, text: str) -> list[Candidate]:
+    """A map of the encoder before the training, and of the trained one."""
+    method, seed = run.method, run.options.seed
+    data: Any = method.data
+    sentences = data.sample(SAMPLED_ROWS)
+    candidates = []
+    for name, own, used in (
+        (text, method.encoder, None),
+        (f"{method.name}+{text}", trained, trained),
+    ):
+        fitted = make_map(text).fit(method.cache.rows(own, sentences))
+        candidates.append(Candidate(name, fitted, True, method.corpus, seed, used))
+    return candidates
 
 
 def save(run: Prepared, candidates: Sequence[Candidate]) -> None:

@@ -313,7 +313,10 @@ def _make_trainer(
     monitor = None
     # A frozen encoder's method sees no label.
     if not method.is_frozen and validated:
-        monitor = f"{method.name}/{validated[0].name}/dev/spearman_all"
+        # An encoder that is trained through a map is used through it.
+        through = method.trained_through
+        name = method.name if through is None else f"{method.name}+{through}"
+        monitor = f"{name}/{validated[0].name}/dev/spearman_all"
         decided["best"] = {"score": monitor, "task": validated[0].digest}
         decided |= {
             f"trainer.{name}": describe_trainer_option(name, options.get(name))

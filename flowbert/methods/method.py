@@ -92,6 +92,11 @@ class Method(ABC):
         """Encode what is fitted on and further sentences, and make the data module."""
 
     @property
+    def trained_through(self) -> str | None:
+        """The map between encoder and loss, as a text; None without one."""
+        return None
+
+    @property
     def dim(self) -> int:
         """Size D of a vector."""
         dim: int = self.encoder.dim

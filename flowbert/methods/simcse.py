@@ -183,6 +183,14 @@ class SimCSEModule(TrainedModule):
         return loss
 
     @torch.no_grad()
+    def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
+        """Embeddings after a head that is a map, as ``simcse+MAP``."""
+        if not isinstance(self.head, AffineHead):
+            return {}
+        through = self.head(embeddings.to(self.device)).cpu()
+        return {f"{self.name}+{self.head.text}": through}
+
+    @torch.no_grad()
     def embed_sentences(
         self, sentences: Sequence[str], start: Tensor | None = None
     ) -> Tensor:
@@ -231,6 +239,12 @@ class SimCSEMethod(EncoderMethod):
     name = "simcse"
     module_class = SimCSEModule
     registries: ClassVar[Mapping[str, Registry[Any]]] = {"loss": LOSSES}
+
+    @property
+    def trained_through(self) -> str | None:
+        """The head, if it is a map."""
+        head: str = (self.options.model or {}).get("head", HEADS[0])
+        return None if head in HEADS else head
 
     @classmethod
     def model_options(cls, options: FitOptions) -> dict[str, Any]:

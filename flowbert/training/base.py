@@ -109,6 +109,14 @@ class TrainingModule(LightningModule):
         with imports_refused():
             return super().load_from_checkpoint(*args, **options)
 
+    def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
+        """Embeddings that are measured beside these, by their names in metrics.
+
+        Args:
+            embeddings: Those of sentences with the present weights, ``(N, D)``.
+        """
+        return {}
+
     def configure_callbacks(self) -> list[Callback]:
         """Make training on a CPU fast."""
         return [FastTraining()]

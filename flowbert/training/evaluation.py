@@ -24,8 +24,8 @@ class TaskEvaluation(Callback):
     """Log Spearman, alignment and uniformity of raw, the baseline and the trained method.
 
     The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
-    ``.../mean_cosine``. Every process measures the whole split, so that nothing is gathered and
-    all log the same.
+    ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+MAP``. Every process
+    measures the whole split, so that nothing is gathered and all log the same.
 
     A fit ends with a warning if the likelihood went on rising after the best score of a task, which
     fell by a point, or if the baseline's score is better by one.
@@ -71,7 +71,10 @@ class TaskEvaluation(Callback):
                     scores = _scores(name, task, mapped, fitted.invalid_reason)
                     self._fixed[task] |= scores
             now = pl_module.embed_sentences(task.sentences, start)
-            pl_module.log_dict(self._fixed[task] | _scores(pl_module.name, task, now))
+            figures = self._fixed[task] | _scores(pl_module.name, task, now)
+            for name, mapped in pl_module.mapped(now).items():
+                figures |= _scores(name, task, mapped)
+            pl_module.log_dict(figures)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Keep the correlations and the likelihood."""
