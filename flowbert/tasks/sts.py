@@ -104,9 +104,8 @@ class ScoredPairTask(PairTask):
         return {split: self.data.sentences([split]) for split in self.data.splits}
 
 
-@TASKS.register("sts")
-class STS(ScoredPairTask):
-    """Spearman of cosine and gold score under three aggregations, alignment and uniformity.
+class SimilarityTask(ScoredPairTask):
+    """Spearman of cosine and gold score under three aggregations.
 
     Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
     ``wmean`` the size-weighted average of the subsets' correlations. Data with merged subsets has
@@ -115,42 +114,19 @@ class STS(ScoredPairTask):
     Args:
         data: The data set.
         split: Split to measure.
-        positive_above: Share of the data set's score range, in [0, 1), above which a pair is a
-            positive of the alignment.
-        uniformity_limit: Largest number of sentences for the uniformity, at least 2; None for all.
 
     Raises:
-        UserError: If an argument is wrong.
+        UserError: If the data set has no such split.
     """
 
-    options = (*ScoredPairTask.options, "positive_above", "uniformity_limit")
     metrics = tuple(("spearman", name) for name in AGGREGATIONS)
     headline = "spearman"
-    averaged = True
-    scored_with = ("gold", "subset_names", "positive_score", "uniformity_limit")
+    scored_with: ClassVar[tuple[str, ...]] = ("gold", "subset_names")
 
-    def __init__(
-        self,
-        data: STSData,
-        split: str = "test",
-        positive_above: float = POSITIVE_ABOVE,
-        uniformity_limit: int | None = None,
-    ) -> None:
+    def __init__(self, data: STSData, split: str = "test") -> None:
         super().__init__(data, split)
-        _check_measures(positive_above, uniformity_limit)
         if data.merged:
             self.metrics = (("spearman", "all"),)
-        low, high = data.score_range
-        self.positive_score = low + positive_above * (high - low)
-        self.uniformity_limit = uniformity_limit
-
-    def settings(self) -> dict[str, Any]:
-        """What was measured, in words."""
-        return super().settings() | {
-            "score_range": list(self.data.score_range),
-            "positive_score": self.positive_score,
-            "uniformity_limit": self.uniformity_limit,
-        }
 
     def _split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of the pairs of each subset."""
@@ -170,32 +146,15 @@ class STS(ScoredPairTask):
         return {metric: scores[metric[1]] for metric in self.metrics}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
-        """Alignment, uniformity, mean cosine, and the correlation of each subset."""
-        positive = self.gold > self.positive_score
-        values = {
-            "alignment": alignment(
-                vectors[self.left[positive]], vectors[self.right[positive]]
-            ),
-            "uniformity": uniformity(
-                vectors, limit=self.uniformity_limit, dtype=torch.float32
-            ),
-            "mean_cosine": mean_cosine(vectors),
-        }
-        extras = {(name, "all"): value for name, value in values.items()}
-        if len(self.subset_names) > 1:
-            for name, part in zip(
-                self.subset_names, self._by_subset(items), strict=True
-            ):
-                extras["spearman", name] = spearman(*part)
-        return extras
+        """The correlation of each subset, where there are several."""
+        if len(self.subset_names) == 1:
+            return {}
+        parts = zip(self.subset_names, self._by_subset(items), strict=True)
+        return {("spearman", name): spearman(*part) for name, part in parts}
 
     def reason(self, items: Floats, metric: Metric) -> str:
-        """Of a correlation the first subset without one, and why; of others what is lacking."""
-        name, aggregation = metric
-        if name == "alignment" and not (self.gold > self.positive_score).any():
-            return f"no pair has a score above {self.positive_score:g}"
-        if name != "spearman":
-            return "fewer than two sentences, or a vector without direction"
+        """The first subset without a correlation, and why."""
+        aggregation = metric[1]
         if aggregation == "all":
             return undefined_reason(items, self.gold)
         for subset, part in zip(self.subset_names, self._by_subset(items), strict=True):
@@ -223,6 +182,70 @@ class STS(ScoredPairTask):
             return np.stack([whole(weights), values.mean(axis=0), weighted])
 
         return scores
+
+
+@TASKS.register("sts")
+class STS(SimilarityTask):
+    """:class:`SimilarityTask` with alignment and uniformity.
+
+    Args:
+        data: The data set.
+        split: Split to measure.
+        positive_above: Share of the data set's score range, in [0, 1), above which a pair is a
+            positive of the alignment.
+        uniformity_limit: Largest number of sentences for the uniformity, at least 2; None for all.
+
+    Raises:
+        UserError: If an argument is wrong.
+    """
+
+    options = (*ScoredPairTask.options, "positive_above", "uniformity_limit")
+    averaged = True
+    scored_with = (*SimilarityTask.scored_with, "positive_score", "uniformity_limit")
+
+    def __init__(
+        self,
+        data: STSData,
+        split: str = "test",
+        positive_above: float = POSITIVE_ABOVE,
+        uniformity_limit: int | None = None,
+    ) -> None:
+        super().__init__(data, split)
+        _check_measures(positive_above, uniformity_limit)
+        low, high = data.score_range
+        self.positive_score = low + positive_above * (high - low)
+        self.uniformity_limit = uniformity_limit
+
+    def settings(self) -> dict[str, Any]:
+        """What was measured, in words."""
+        return super().settings() | {
+            "score_range": list(self.data.score_range),
+            "positive_score": self.positive_score,
+            "uniformity_limit": self.uniformity_limit,
+        }
+
+    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+        """Alignment, uniformity, mean cosine, and the correlation of each subset."""
+        positive = self.gold > self.positive_score
+        values = {
+            "alignment": alignment(
+                vectors[self.left[positive]], vectors[self.right[positive]]
+            ),
+            "uniformity": uniformity(
+                vectors, limit=self.uniformity_limit, dtype=torch.float32
+            ),
+            "mean_cosine": mean_cosine(vectors),
+        }
+        geometry = {(name, "all"): value for name, value in values.items()}
+        return geometry | super().extras(vectors, items)
+
+    def reason(self, items: Floats, metric: Metric) -> str:
+        """Of a correlation the first subset without one, and why; of others what is lacking."""
+        if metric[0] == "spearman":
+            return super().reason(items, metric)
+        if metric[0] == "alignment" and not (self.gold > self.positive_score).any():
+            return f"no pair has a score above {self.positive_score:g}"
+        return "fewer than two sentences, or a vector without direction"
 
 
 def _check_measures(positive_above: Any, uniformity_limit: Any) -> None:
