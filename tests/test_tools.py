@@ -1,12 +1,19 @@
-"""The scripts in tools/: the sample's text is reproduced, an incomplete wheel is noticed."""
+"""The scripts in tools/: the sample's text, what a wheel lacks, the scores of words alone."""
 
 import random
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from flowbert import compare
 from flowbert.data import sample
+from flowbert.encoders import EncoderOptions
+from flowbert.tasks import load_task, spearman
+from flowbert.tasks.low_overlap import word_overlap
+from tools import lexical
 from tools.check_wheel import missing_files
 from tools.sample import make, meaning
 from tools.sample.lexicon import inflect, lexicon
@@ -64,3 +71,33 @@ def test_an_incomplete_wheel(tmp_path: Path) -> None:
         archive.write(tmp_path / files[0], files[0])
     missing = missing_files(tmp_path / "some.whl", tmp_path)
     assert missing == ["flowbert/configs/a.yaml", "flowbert/data/words.txt"]
+
+
+@pytest.mark.filterwarnings("ignore:whitening.* few")  # sentences
+def test_the_table_of_words_and_encoders(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    lines = ["\t".join(map(str, pair)) for pair in sample.sample_pairs("test")[:80]]
+    pairs.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]), "utf-8")
+    output, picture = tmp_path / "table.csv", tmp_path / "picture.svg"
+    options = ["--encoders", "builtin-sample", "--tasks", str(pairs)]
+    options += ["--bootstrap", "20", "--output", str(output)]
+    lexical.main([*options, "--picture", str(picture)])
+    frame = pd.read_csv(output).fillna("")
+    frame = frame[frame["aggregation"] == "all"].set_index(["part", "method"])
+    for part, kind in lexical.PARTS.items():
+        task: Any = load_task(f"{kind}{pairs}")
+        words = frame.loc[part, "word overlap"]
+        expected = 100 * spearman(word_overlap(*task.pairs()), task.gold)
+        assert words["value"] == pytest.approx(expected)
+        assert words["encoder"] == ""
+    encoder = EncoderOptions(layers="first_last", pooling="mean")
+    results = compare(encoder, tasks=str(pairs), bootstrap=0)
+    raw, whitening = (results.score(name, "pairs") for name in ("raw", "whitening"))
+    own = frame.loc["all pairs"]
+    own = own[own["layers"] == "first_last"]
+    assert own.loc["whitening", "value"] == pytest.approx(100 * whitening)
+    assert own.loc["whitening", "gain"] == pytest.approx(100 * (whitening - raw))
+    tfidf = frame.loc[("all pairs", "tf-idf"), "value"]
+    assert own.loc["raw", "gain"] == pytest.approx(100 * raw - tfidf)
+    assert (frame["low"] <= frame["high"]).all()
+    assert "builtin-sample" in picture.read_text("utf-8")

@@ -1,0 +1,277 @@
+"""How much of a score do words alone reach? The table and the picture of docs/research/lexical.md.
+
+``python -m tools.lexical --senteval DIR --encoders bert-mini-mlm,minilm-mlm --flow bert-mini-mlm``
+measures word overlap, tf-idf, and each encoder with its layers and maps, on all pairs of each task
+and on those with little and with much word overlap; means over the tasks go into the CSV and SVG.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from flowbert import compare
+from flowbert.arrays import Floats
+from flowbert.data.text_files import as_list
+from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.experiments.estimates import Estimates
+from flowbert.tasks import AGGREGATIONS, Task, load_tasks
+from flowbert.tasks.low_overlap import word_baselines
+from flowbert.vectors import EmbeddingCache
+
+TASKS = "STS12,STS13,STS14,STS15,STS16,STSB,SICKR"
+PARTS = {
+    "all pairs": "",
+    "low overlap": "low-overlap:",
+    "high overlap": "high-overlap:",
+}
+READOUTS = {
+    ("0", "mean"): ("raw", "whitening"),
+    ("first_last", "mean"): ("raw", "whitening"),
+    ("last", "mean"): ("raw", "whitening"),
+    ("embedding_last", "zipf"): ("raw", "whitening:shrinkage=0.3"),
+}
+"""Methods by layers and pooling; the last ones are the recommended recipe."""
+
+FLOW = ("first_last", "mean")
+"""Layers and pooling of the flow."""
+
+_LOOKS = {"raw": "#7f7f7f", "whitening": "#0072b2", "flow": "#d55e00"}
+
+
+class Row(NamedTuple):
+    """A row of the table; words alone have neither encoder nor layers."""
+
+    encoder: str
+    layers: str
+    pooling: str
+    method: str
+
+
+Items = dict[Task, dict[Row, Floats]]
+"""Similarities ``(K,)`` of the pairs of each task by row."""
+
+
+def word_items(tasks: Sequence[Task]) -> Items:
+    """Similarities that know words alone."""
+    found: Items = {}
+    for task in tasks:
+        corpus = chain.from_iterable(task.texts().values())
+        rows = word_baselines(*task.pairs(), corpus)
+        found[task] = {Row("", "", "", name): items for name, items in rows.items()}
+    return found
+
+
+def encoder_items(path: str, tasks: Sequence[Task], flow: bool) -> Iterator[Items]:
+    """Similarities under each layer, pooling and map of an encoder, after a single pass.
+
+    Args:
+        path: The encoder.
+        tasks: The tasks.
+        flow: Whether a flow is fitted, too.
+    """
+    encoder = open_encoder(EncoderOptions(path, layers="last", pooling="mean"))
+    assert isinstance(encoder, SentenceEncoder)
+    variants = {key: encoder.variant(layers=key[0], pooling=key[1]) for key in READOUTS}
+    cache = EmbeddingCache()
+    sentences = [text for task in tasks for text in task.corpus("target").sentences]
+    cache.fill(list(variants.values()), sentences)
+    for key, variant in variants.items():
+        methods = [*READOUTS[key], *(("flow",) if flow and key == FLOW else ())]
+        results = compare(variant, methods, tasks=tasks, cache=cache, bootstrap=0)
+        by_digest = {task.digest: task for task in tasks}
+        found: Items = defaultdict(dict)
+        for record in results.records:
+            if record.columns["encoder"] != "none":  # words, beside the methods
+                row = Row(Path(path).name, *key, record.columns["method"])
+                found[by_digest[record.settings["task"]["digest"]]][row] = record.items
+        yield found
+
+
+def means(tasks: Sequence[Task], items: Items, resamples: int) -> pd.DataFrame:
+    """Mean over the tasks of each row, and its gain over raw vectors of the same layers.
+
+    Args:
+        tasks: Tasks of one part of the pairs.
+        items: Similarities of all rows on each of them.
+        resamples: Resamples of the intervals, which all rows share.
+
+    Returns:
+        Columns of :class:`Row`, aggregation, value, low, high, gain, gain_low and gain_high, x 100;
+        the gain of raw vectors is that over tf-idf.
+    """
+    rows = list(items[tasks[0]])
+    names = dict(zip(rows, map(str, rows), strict=True))
+    drawn = [
+        task.resample({names[row]: items[task][row] for row in rows}, resamples)
+        for task in tasks
+    ]
+    base = [rows.index(_base(row)) for row in rows]
+    frames = []
+    for name in AGGREGATIONS:
+        metric = "spearman", name
+        values = [
+            [task.score(items[task][row])[metric] for row in rows] for task in tasks
+        ]
+        estimates = Estimates(
+            np.mean(values, axis=0), np.mean([each[metric] for each in drawn], axis=0)
+        )
+        gains = estimates - estimates[base]
+        frame = pd.DataFrame(rows).assign(aggregation=name)
+        frame["value"], frame["gain"] = 100 * estimates.values, 100 * gains.values
+        frame[["low", "high"]] = 100 * estimates.intervals
+        frame[["gain_low", "gain_high"]] = 100 * gains.intervals
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _base(row: Row) -> Row:
+    """What the gain of a row is over."""
+    if row.method == "raw" or not row.encoder:
+        return Row("", "", "", "tf-idf")
+    return row._replace(method="raw")
+
+
+def measure(
+    encoders: Sequence[str],
+    flows: Sequence[str],
+    names: Sequence[str],
+    senteval: str | None,
+    resamples: int,
+) -> pd.DataFrame:
+    """The table: a row per part of the pairs, aggregation, encoder, layers, pooling and method.
+
+    Args:
+        encoders: Their paths.
+        flows: Those of them that a flow is fitted for.
+        names: Tasks of scored pairs.
+        senteval: Their folder; None where they need none.
+        resamples: Resamples of the intervals.
+    """
+    kinds = {part: [f"{kind}{name}" for name in names] for part, kind in PARTS.items()}
+    # No uniformity is shown; of two sentences it costs nothing.
+    loaded = load_tasks(list(chain(*kinds.values())), senteval, uniformity_limit=2)
+    items = word_items(loaded)
+    for path in encoders:
+        for found in encoder_items(path, loaded, path in flows):
+            for task, rows in found.items():
+                items[task] |= rows
+    size = len(names)
+    return pd.concat(
+        [
+            means(loaded[size * number :][:size], items, resamples).assign(part=part)
+            for number, part in enumerate(PARTS)
+        ],
+        ignore_index=True,
+    )
+
+
+def draw(frame: pd.DataFrame, path: Path, aggregation: str = "wmean") -> None:
+    """Scores with intervals: an encoder per row of axes, a part of the pairs per column.
+
+    Args:
+        frame: Of :func:`measure`.
+        path: The file, .svg or .png.
+        aggregation: The aggregation that is drawn.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    frame = frame[frame["aggregation"] == aggregation]
+    encoders = [name for name in frame["encoder"].unique() if name]
+    counts = [
+        len(frame[(frame["encoder"] == name) & (frame["part"] == "all pairs")])
+        for name in encoders
+    ]
+    style: Any = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "flowbert",
+        "font.size": 8.5,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+    }
+    with mpl.rc_context(style):
+        size = (10, 0.8 + 0.21 * sum(counts) + 0.3 * len(counts))
+        figure = Figure(size, layout="constrained")
+        grid = figure.subplots(
+            *(len(encoders), len(PARTS)),
+            squeeze=False,
+            sharex=True,
+            sharey="row",
+            height_ratios=counts,
+        )
+        for axes, encoder in zip(grid, encoders, strict=True):
+            for ax, part in zip(axes, PARTS, strict=True):
+                of_part = frame[frame["part"] == part]
+                _draw_rows(ax, of_part[of_part["encoder"] == encoder])
+                for name, look in {"tf-idf": "--", "word overlap": ":"}.items():
+                    words = of_part[of_part["method"] == name]["value"]
+                    ax.axvline(words.item(), ls=look, color="k", lw=1, label=name)
+            axes[0].set_title(encoder, loc="left", fontweight="bold")
+        for ax, part in zip(grid[0], PARTS, strict=True):
+            ax.set_title(part)
+        for ax in grid[-1]:
+            ax.set_xlabel(f"Spearman x 100 ({aggregation})")
+        handles = dict(zip(*grid[0][0].get_legend_handles_labels()[::-1], strict=True))
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=2,
+            frameon=False,
+        )
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _draw_rows(ax: Any, rows: pd.DataFrame) -> None:
+    """Scores of an encoder on a part of the pairs, one below the other."""
+    places = range(len(rows))
+    colours = [_LOOKS[name.split(":")[0]] for name in rows["method"]]
+    ax.hlines(places, rows["low"], rows["high"], colors=colours, lw=2, alpha=0.6)
+    ax.scatter(rows["value"], places, s=22, color=colours, zorder=3)
+    names = [
+        f"{'layer 0' if row.layers == '0' else row.layers}, {row.pooling}: {row.method}"
+        for row in rows.itertuples()
+    ]
+    ax.set_yticks(places, names)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", alpha=0.25)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoders", required=True, help="paths, comma-separated")
+    parser.add_argument("--flow", help="those that a flow is fitted for")
+    parser.add_argument("--tasks", default=TASKS)
+    parser.add_argument("--senteval")
+    parser.add_argument("--bootstrap", type=int, default=1000)
+    parser.add_argument("--output", type=Path, default=Path("lexical.csv"))
+    parser.add_argument("--picture", type=Path, default=Path("lexical.svg"))
+    options = parser.parse_args(arguments)
+    frame = measure(
+        as_list(options.encoders, "encoders", paths=True),
+        as_list(options.flow, "flow", paths=True),
+        as_list(options.tasks, "tasks", paths=True),
+        options.senteval,
+        options.bootstrap,
+    )
+    frame.to_csv(options.output, index=False)
+    table = frame.pivot_table(
+        index=list(Row._fields),
+        columns=["aggregation", "part"],
+        values="value",
+        sort=False,
+    )
+    print(table.round(1).to_string())
+    draw(frame, options.picture)
+
+
+if __name__ == "__main__":
+    main()
