@@ -212,7 +212,7 @@ def draw(frame: pd.DataFrame, path: Path, aggregation: str = "wmean") -> None:
                 for name, look in {"tf-idf": "--", "word overlap": ":"}.items():
                     words = of_part[of_part["method"] == name]["value"]
                     ax.axvline(words.item(), ls=look, color="k", lw=1, label=name)
-            axes[0].set_title(encoder, loc="left", fontweight="bold")
+            axes[0].set_ylabel(encoder, fontweight="bold")
         for ax, part in zip(grid[0], PARTS, strict=True):
             ax.set_title(part)
         for ax in grid[-1]:

@@ -21,8 +21,8 @@ from flowbert.tasks.sts import SimilarityTask
 SHARE = 0.1
 """Share of the pairs that is taken."""
 
-_CHINESE = "\u3400-\u4dbf\u4e00-\u9fff"
-_WORD = re.compile(rf"[{_CHINESE}]|[^\W{_CHINESE}]+")
+_IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff"
+_LOWERED_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+")
 
 
 def words(text: str) -> list[str]:
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
         >>> words("A dog's life."), words("...")
         (['a', 'dog', 's', 'life'], ['...'])
     """
-    return _WORD.findall(text.lower()) or [text]
+    return _LOWERED_WORD.findall(text.lower()) or [text]
 
 
 def word_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
