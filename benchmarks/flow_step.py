@@ -101,6 +101,10 @@ class _NflowsLU(Bijection):
         z, log_det = self.layer(x)
         return z, log_det
 
+    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        x, log_det = self.layer.inverse(z)
+        return x, log_det
+
 
 def _with_nflows(flow: Glow) -> Glow:
     for module in flow.modules():

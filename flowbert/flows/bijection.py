@@ -1,5 +1,6 @@
 """The contract of every flow layer, and the composition of layers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Self, cast
 
@@ -23,20 +24,20 @@ class FullPrecision(nn.Module):
         return self
 
 
-class Bijection(FullPrecision):
+class Bijection(FullPrecision, ABC):
     """An invertible map of vectors.
 
     Shapes:
         x, z: ``(B, D)``; log_det: ``(B,)``, nats.  B: batch, D: embedding size.
     """
 
+    @abstractmethod
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map data ``x`` to ``(z, log |det dz/dx|)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latent ``z`` to ``(x, log |det dx/dz|)``."""
-        raise NotImplementedError
 
 
 class Composition(Bijection):

@@ -3,6 +3,7 @@
 Of an odd number of dimensions the first half, which passes unchanged, has one more.
 """
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import torch
@@ -92,9 +93,9 @@ class Coupling(Bijection):
         changed = dim // 2
         self.net = CouplingNet(dim - changed, hidden_dim, self.outputs * changed, seed)
 
+    @abstractmethod
     def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
         """Shift h, ``(B, D // 2)``, and log-scale s, as h or ``(B, 1)``, from the output."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shift, then scale the second half."""

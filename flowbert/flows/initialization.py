@@ -1,5 +1,6 @@
 """Layers whose first values are those of the data."""
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -26,9 +27,9 @@ class DataInitialized(Bijection):
         self.register_buffer("initialized", torch.tensor(False))
         self._known_initialized = False
 
+    @abstractmethod
     def initialize_from(self, x: Tensor) -> None:
         """Set what depends on the data from a batch ``(B, D)``."""
-        raise NotImplementedError
 
     def restart(self) -> None:
         """Let the next batch in training mode initialize the layer anew."""

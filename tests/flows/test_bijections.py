@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -128,6 +129,16 @@ def test_rows_are_independent(bijection: Bijection, x: Tensor) -> None:
     single, single_log_det = bijection(x[4:5])
     close(single, z[4:5])
     close(single_log_det, log_det[4:5])
+
+
+def test_a_layer_without_its_inverse_is_not_made() -> None:
+    class Half(Bijection):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x / 2, x.new_zeros(len(x))
+
+    made: Any = Half
+    with pytest.raises(TypeError, match=r"abstract .*inverse"):
+        made()
 
 
 @pytest.mark.parametrize(
