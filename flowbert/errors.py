@@ -88,11 +88,13 @@ def choices(allowed: Iterable[str], received: str) -> str:
     return f"{', '.join(names)}{nearest(names, received)}"
 
 
-def check_choice(argument: str, received: str, allowed: Collection[str]) -> None:
+def check_choice(argument: str, received: Any, allowed: Collection[str]) -> None:
     """Raise a UserError for a name that is not allowed."""
     if received not in allowed:
         raise UserError(
-            argument=argument, received=received, expected=choices(allowed, received)
+            argument=argument,
+            received=received,
+            expected=choices(allowed, str(received)),
         )
 
 

@@ -45,9 +45,9 @@ class Spec:
         names = list(allowed)
         for option in self.options:
             if option not in names:
+                expected = choices(names, option) or f"{self.name} without options"
                 raise UserError(
-                    f"{self.text}: received the option {option!r}; "
-                    f"expected {choices(names, option)}",
+                    f"{self.text}: received the option {option!r}; expected {expected}",
                     argument=self.argument,
                 )
         arguments = dict(self.options)

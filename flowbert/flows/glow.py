@@ -17,6 +17,7 @@ from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.flows.whitening import WhiteningLayer
+from flowbert.numbers import is_count
 from flowbert.seeding import Stream
 
 INITS = ("actnorm", "whitening")
@@ -287,8 +288,10 @@ class Glow(Bijection):
 def _check_sizes(dim: int, levels: int, depth: int, width: int) -> None:
     sizes = {"dim": dim, "levels": levels, "depth": depth, "width": width}
     for name, size in sizes.items():
-        if size < 1:
-            raise UserError(argument=name, received=size, expected="at least 1")
+        if not is_count(size, 1, math.inf):
+            raise UserError(
+                argument=name, received=size, expected="a whole number of at least 1"
+            )
     most = max(1, (dim - 1).bit_length())
     if levels > most:
         raise UserError(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -67,9 +68,15 @@ def check_limits(**values: Any) -> None:
     for name, value in values.items():
         if name in LIMITS and value is not None:
             allows, expected = LIMITS[name]
-            infinite = isinstance(value, float) and not math.isfinite(value)
-            if infinite or not allows(value):
+            if not _is_finite(value) or not allows(value):
                 raise UserError(argument=name, received=value, expected=f"{expected}")
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number, not true or false, and not infinite."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return isinstance(value, Integral) or math.isfinite(value)
 
 
 class TrainingModule(LightningModule):

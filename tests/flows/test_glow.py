@@ -204,6 +204,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dim": 8, "coupling": "afine"}, "coupling: received 'afine'; .*'affine'"),
     ({"dim": 8, "mixing_init": "pca"}, "mixing_init: received 'pca'"),
     ({"dim": 8, "init": "whiten"}, "init: received 'whiten'; .*'whitening'"),
+    ({"dim": 8, "init": None}, "init: received None; expected actnorm, whitening"),
+    ({"dim": 8, "depth": None}, "depth: received None; expected a whole number"),
+    ({"dim": 8, "depth": 1.5}, r"depth: received 1\.5; expected a whole number"),
 ]
 
 
