@@ -1,6 +1,7 @@
 """Sentences, a file of them, or vectors to the vectors of a model."""
 
 import itertools
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
+from flowbert.numbers import is_count
 from flowbert.progress import bar
 from flowbert.vectors import (
     VectorFile,
@@ -61,8 +63,8 @@ def encode(
             with the model, or else of what is encoded; ``binary`` or ``ubinary``, a bit per
             dimension.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
-            other columns of a .parquet file of vectors); only a block of vectors is in memory
-            then.
+            other columns of a .parquet file of vectors). For .npy and .parquet only a block of
+            vectors is in memory.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
         devices: Processes with a device each, which Lightning starts; more than one write a .npy
             file in float32.
@@ -100,6 +102,9 @@ def encode(
             argument="encoder", received=encoder, expected="none with vectors"
         )
     processes = {"devices": devices, "num_nodes": num_nodes}
+    for name, number in processes.items():
+        if not is_count(number, 1, math.inf):
+            raise UserError(argument=name, received=number, expected="1 or more")
     several = next((name for name, number in processes.items() if number > 1), None)
     if vectors is not None and several is not None:
         raise UserError(

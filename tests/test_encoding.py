@@ -191,16 +191,29 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"sentences": TEXTS, "method": "flow"}, "method: received 'flow' without"),
     ({"vectors": np.ones((3, 2)), "method": "flow"}, "method: received 'flow' without"),
     ({"sentences": TEXTS, "devices": 2}, "devices: received 2"),
+    ({"sentences": TEXTS, "devices": 0}, "devices: received 0; expected 1 or more"),
     ({"sentences": TEXTS, "num_nodes": 2}, "num_nodes: received 2"),
+    ({"sentences": TEXTS, "num_nodes": -2}, "num_nodes: received -2; expected 1 or"),
+    (
+        {"sentences": TEXTS, "num_nodes": 2, "output": "a.npy", "device": "cpu"},
+        "num_nodes: received 2; expected 1 without torchrun",
+    ),
     ({"sentences": TEXTS, "model": "none"}, "none"),
     ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes(options: dict[str, Any], message: str) -> None:
+def test_mistakes(
+    options: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message):
         encode(**options)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

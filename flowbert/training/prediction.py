@@ -13,7 +13,7 @@ from pytorch_lightning.callbacks import BasePredictionWriter
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from flowbert.training.trainer import check_devices, quiet_lightning
+from flowbert.training.trainer import check_processes, quiet_lightning
 
 _PREDICTED_AT_ONCE = 1024
 
@@ -119,7 +119,7 @@ def predict_vectors(
             enable_progress_bar=False,
             callbacks=[VectorWriter(path, shape)],
         )
-        check_devices(trainer, "devices")
+        check_processes(trainer)
         loader: DataLoader[Any] = DataLoader(sentences, _PREDICTED_AT_ONCE)
         trainer.predict(_ModelModule(model), loader, return_predictions=False)
     return shape

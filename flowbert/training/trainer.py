@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import os
 import random
 import signal
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.accelerators import CPUAccelerator
@@ -33,6 +35,9 @@ _HARMLESS = (
     ".*Checkpoint directory .* exists and is not empty.*",  # a run that is resumed
 )
 
+
+_NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
+"""Variables of the environment that tell a machine its number."""
 
 _LOWEST = {
     "accumulate_grad_batches": 1,
@@ -115,19 +120,21 @@ def make_trainer(
             trainer = Trainer(**settings, **own)
     except Exception as error:
         raise _explained(error, options) from error
-    check_devices(trainer, "trainer.devices")
+    check_processes(trainer, "trainer.")
     return trainer
 
 
-def check_devices(trainer: Trainer, argument: str) -> None:
-    """Refuse more processes on a CPU than it has processors.
+def check_processes(trainer: Trainer, group: str = "") -> None:
+    """Refuse more processes on a CPU than it has processors, and machines that nobody starts.
+
+    Without a launcher Lightning waits for the other machines for half an hour.
 
     Args:
-        trainer: The Trainer, before it starts any.
-        argument: Name of what the number was given as.
+        trainer: The Trainer, before it starts any process.
+        group: What stands before the names of the options, in messages.
 
     Raises:
-        UserError: With the number of processors.
+        UserError: With the number of processors, or the launcher.
     """
     allowed = available_processors()
     if (
@@ -135,9 +142,17 @@ def check_devices(trainer: Trainer, argument: str) -> None:
         and trainer.num_devices > allowed
     ):
         raise UserError(
-            argument=argument,
+            argument=f"{group}devices",
             received=trainer.num_devices,
             expected=f"1 to {allowed} on this CPU, a processor for each process",
+        )
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    is_alone = isinstance(environment, LightningEnvironment)
+    if trainer.num_nodes > 1 and is_alone and not _NODE_RANKS & os.environ.keys():
+        raise UserError(
+            argument=f"{group}num_nodes",
+            received=trainer.num_nodes,
+            expected="1 without torchrun on each machine, or another launcher",
         )
 
 
