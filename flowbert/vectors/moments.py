@@ -1,6 +1,7 @@
 r"""Count, means and covariance of rows that come in chunks, in float64; memory :math:`O(D^2)`."""
 
 import hashlib
+import math
 from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import UserError
+from flowbert.numbers import is_count
 from flowbert.threads import threads_for
 
 ROWS_PER_SUM = (
@@ -39,6 +41,9 @@ class Moments:
         dim: Embedding size D.
         start: Place of the first row among all rows, for a part that is merged with others.
 
+    Raises:
+        ValueError: If a size or a place is none, or rows have another size.
+
     Attributes:
         count: Number of rows.
 
@@ -51,6 +56,11 @@ class Moments:
     """
 
     def __init__(self, dim: int, start: int = 0) -> None:
+        for name, value, least in (("dim", dim, 1), ("start", start, 0)):
+            if not is_count(value, least, math.inf):
+                raise ValueError(
+                    f"{name}: received {value!r}; expected a whole number of at least {least}"
+                )
         self.dim = dim
         self.count = 0
         self._spans = [(start, start)]  # places of the rows, first and last + 1
@@ -117,6 +127,10 @@ class Moments:
 
     def update(self, x: Tensor) -> "Moments":
         """Add rows ``(N, D)`` behind the last ones. Returns self."""
+        if x.ndim != 2 or x.shape[1] != self.dim:
+            raise ValueError(
+                f"x: received the shape {tuple(x.shape)}; expected (N, {self.dim})"
+            )
         x = x.detach()
         if x.device.type == "mps":  # it has no float64
             x = x.cpu()

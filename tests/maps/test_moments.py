@@ -87,3 +87,16 @@ def test_a_part_that_is_missing_or_comes_twice() -> None:
         Moments.merge([])
     with pytest.raises(UserError, match="size 4"):
         Moments.merge([first, Moments(4, 10)])
+
+
+def test_sizes_and_places_that_are_none() -> None:
+    with pytest.raises(ValueError, match="dim: received 0"):
+        Moments(0)
+    for start in (-1, 1.5):
+        with pytest.raises(ValueError, match=f"start: received {start}"):
+            Moments(DIM, start)  # type: ignore[arg-type]
+    moments = Moments(DIM).update(X[:9])
+    for wrong in (X[:, 1:], X[0], X[None]):
+        with pytest.raises(ValueError, match=r"x: received the shape .* \(N, 5\)"):
+            moments.update(wrong)
+    assert moments.count == 9
