@@ -122,10 +122,9 @@ class VectorFile(Vectors):
 
     @cached_property
     def _name(self) -> str:
-        lists = [
-            field.name for field in self._dataset.schema if "list" in str(field.type)
-        ]
-        return _choose(lists, self.column, self.path)
+        fields = self._dataset.schema
+        names = [field.name for field in fields if _holds_vectors(field.type)]
+        return _choose(names, self.column, self.path)
 
     def beside(self) -> "OtherColumns | None":
         """Columns of .parquet files beside the vectors, such as ids; None where there are none."""
@@ -139,7 +138,7 @@ class VectorFile(Vectors):
                 argument="column",
             )
         batches = self._batches([field.name for field in fields])
-        return OtherColumns(fields, batches) if fields else None
+        return OtherColumns(fields, batches, self.path) if fields else None
 
     def _parquet_shape(self) -> tuple[int, int]:
         batches = self._batches([self._name], 1)
@@ -149,6 +148,9 @@ class VectorFile(Vectors):
     def _parquet_blocks(self) -> Iterator[Floats]:
         dim = self.shape[1]
         for batch in self._batches([self._name]):
+            kind = batch[0].type
+            if not _holds_vectors(kind):
+                raise UserError(f"{self.path}: holds {kind}; expected lists of numbers")
             values = batch[0].flatten()
             if batch[0].null_count or len(values) != dim * len(batch):
                 raise UserError(
@@ -179,30 +181,56 @@ class OtherColumns:
     Args:
         fields: Their names and types, as pyarrow has them.
         batches: Their rows in order.
+        path: Where they come from, for messages.
     """
 
-    def __init__(self, fields: Sequence[Any], batches: Iterator[Any]) -> None:
+    def __init__(
+        self, fields: Sequence[Any], batches: Iterator[Any], path: Path | str = ""
+    ) -> None:
         import pyarrow as pa
 
         self.fields = fields
+        self.path = path
         self._batches = batches
         self._next = pa.schema(fields).empty_table()
 
     def take(self, count: int) -> list[Any]:
-        """The next rows of each column."""
+        """The next rows of each column.
+
+        Raises:
+            UserError: If a later file has another type of a column than the first.
+        """
         import pyarrow as pa
 
         tables = [self._next]
         while sum(map(len, tables)) < count:
             table = pa.Table.from_batches([next(self._batches)])
-            tables.append(table.cast(self._next.schema))
+            try:
+                tables.append(table.cast(self._next.schema))
+            except pa.ArrowException as error:
+                raise UserError(
+                    f"{self.path}: a column has another type than in the first file ({error})"
+                ) from error
         joined = pa.concat_tables(tables)
         self._next = joined.slice(count)
         columns: list[Any] = joined.slice(0, count).columns
         return columns
 
 
+def _holds_vectors(kind: Any) -> bool:
+    """Whether a type of pyarrow is one of lists of numbers."""
+    from pyarrow import types
+
+    is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if not any(test(kind) for test in is_list):
+        return False
+    inner = kind.value_type
+    return bool(types.is_floating(inner) or types.is_integer(inner))
+
+
 def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
+    if not names:
+        raise UserError(f"{path}: holds no vectors; expected lists of numbers")
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted is None or wanted not in names:
@@ -248,7 +276,7 @@ def write_vectors(
     dtype: str,
     beside: OtherColumns | None = None,
 ) -> None:
-    """Write vectors block by block, atomically.
+    """Write vectors atomically, block by block; .safetensors at once.
 
     Args:
         path: File ending in .npy, .safetensors or .parquet.

@@ -118,6 +118,39 @@ def test_mistakes_in_columns_beside_the_vectors(tmp_path: Path) -> None:
         list(VectorFile(tmp_path, "x").blocks())
 
 
+def test_files_of_a_folder_with_other_types(tmp_path: Path) -> None:
+    table = pa.table({"id": [1, 2], "x": [[1.0], [2.0]]})
+    others: dict[str, tuple[Any, str]] = {
+        "id": (["a", "b"], "another type than in the first file"),
+        "x": (["a", "b"], "holds string; expected lists of numbers"),
+    }
+    for name, (values, message) in others.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        other = table.set_column(table.column_names.index(name), name, [values])
+        for file, each in (("0", table), ("1", other)):
+            pyarrow.parquet.write_table(each, folder / f"{file}.parquet")
+        opened = VectorFile(folder)
+        with pytest.raises(UserError, match=message):
+            write_vectors(
+                tmp_path / "to.parquet",
+                opened.blocks(),
+                opened.shape,
+                "float32",
+                opened.beside(),
+            )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["id", "x"]
+
+
+def test_lists_of_words_are_no_vectors(tmp_path: Path) -> None:
+    tags, file = [["a", "b"], ["c", "d"]], tmp_path / "x.parquet"
+    pyarrow.parquet.write_table(pa.table({"tags": tags}), file)
+    with pytest.raises(UserError, match=r"x\.parquet: holds no vectors"):
+        VectorFile(file)
+    pyarrow.parquet.write_table(pa.table({"tags": tags, "x": [[1.0], [2.0]]}), file)
+    assert VectorFile(file)[:].tolist() == [[1.0], [2.0]]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8"])
 def test_other_numbers_become_float32(dtype: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X.astype(dtype))
