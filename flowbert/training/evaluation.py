@@ -58,6 +58,12 @@ class TaskEvaluation(Callback):
         self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
         self._history: list[dict[str, float]] = []  # of the validations of a fit
 
+    def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
+        """Begin anew: an earlier fit of this callback had another baseline and other scores."""
+        self._fixed = {}
+        if stage == "fit":
+            self._history = []
+
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Measure and log."""
         for task in self.tasks:
@@ -89,7 +95,9 @@ class TaskEvaluation(Callback):
 
     def on_fit_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Compare the end of the training with its best score, and with the baseline."""
-        for task in self.tasks if trainer.is_global_zero and self._history else ():
+        if not trainer.is_global_zero or not self._history:
+            return
+        for task in self.tasks:
             where = f"{task.name}/{task.split}/spearman_all"
             rival = None if self.baseline is None else f"{self.baseline.name}/{where}"
             messages = fallen(self._history, f"{pl_module.name}/{where}", rival)

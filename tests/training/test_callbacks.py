@@ -151,6 +151,23 @@ def test_a_fit_tells_it_and_a_resumed_one_too(tmp_path: Path) -> None:
         part(max_epochs=3, ckpt_path=tmp_path / "last.ckpt")
 
 
+def test_a_second_fit_is_not_compared_with_the_first(tmp_path: Path) -> None:
+    """Nor has it the baseline of other rows."""
+    sentences = ("a", "b", "c")
+    pairs = Subset("STSB", sentences, sentences[::-1], np.array([0.0, 1.0, 4.0]))
+    task = STS(STSData("STSB", {"dev": [pairs]}), "dev")
+    own = WhiteningBaseline(Standardization())
+    evaluation = TaskEvaluation([task], lambda texts: make_rows(len(texts)), own)
+    name = "standardization/STSB/dev/alignment"
+    alignments = []
+    for seed in (0, 1):
+        data = make_data(rows=make_rows(seed=seed), held_out=0.2)
+        trainer = fit(tmp_path, own, evaluation, data=data, max_epochs=1)
+        alignments.append(float(trainer.callback_metrics[name]))
+        assert len(evaluation.state_dict()["history"]) == 1
+    assert alignments[0] != alignments[1]
+
+
 class Watch(AtomicCheckpointIO):
     """Steps of the checkpoints of a name."""
 
