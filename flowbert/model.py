@@ -43,6 +43,7 @@ from flowbert.seeding import Stream
 ENCODER = "encoder.json"
 _SCALE = ".int8"
 _COSINES = ".cosines"
+_LARGEST_COSINE = 1.01  # in half precision
 _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
 
@@ -185,7 +186,7 @@ class Model:
 
         Raises:
             UserError: If the model does not know the cosines of its corpus, or knows those of other
-                vectors, see :meth:`estimate_cosines`.
+                vectors, see :meth:`estimate_cosines`, or one is no cosine.
 
         Example:
             >>> from flowbert.data.sample import sample_corpus
@@ -203,7 +204,13 @@ class Model:
             )
         output = Output(truncate_dim, precision=precision)
         self.cosines.check_output(output, self.dim)
-        return self.cosines.after.percentile(cosines)
+        values = np.asarray(cosines, dtype=np.float64)
+        wrong = values[~(np.abs(values) <= _LARGEST_COSINE)]
+        if wrong.size:
+            raise UserError(
+                argument="cosines", received=wrong[0], expected="numbers from -1 to 1"
+            )
+        return self.cosines.after.percentile(values)
 
     def estimate_cosines(
         self,
@@ -225,10 +232,11 @@ class Model:
         Raises:
             UserError: If fewer than two sentences are different, or an option does not fit.
         """
+        output = Output(truncate_dim, precision=precision)
+        output.check(self.dim)
         texts = list(dict.fromkeys(as_sentences(sentences)))
         order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
         rows = self.encoder.encode([texts[place] for place in order])
-        output = Output(truncate_dim, precision=precision)
         self.cosines = Cosines.of(rows, self.transform(rows), output, seed)
         return self.cosines
 

@@ -1,6 +1,7 @@
 """A model in memory and in its folder."""
 
 import inspect
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -376,6 +377,27 @@ def test_log_densities(
     for other in ("whitening", "raw"):  # six of more directions, and none
         with pytest.raises(UserError, match=r"^map: received .* no density"):
             Model.load(folder / "run", other).log_prob(SENTENCES)
+
+
+@pytest.mark.parametrize("wrong", [2.0, -80, [0.5, math.nan], [[0.1, math.inf]]])
+def test_what_is_no_cosine(wrong: Any, folder: Path) -> None:
+    own = Model.load(folder / "run", "whitening")
+    own.estimate_cosines(TEXTS)
+    with pytest.raises(
+        UserError, match=r"^cosines: received .*; expected numbers from"
+    ):
+        own.percentile(wrong)
+    assert own.percentile([1.0 + 1e-3, -1.0 - 1e-3]).tolist() == [100.0, 0.0]
+
+
+def test_wrong_options_are_told_before_anything_is_encoded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Model.load(folder / "run", "whitening")
+    monkeypatch.setattr(own.encoder, "encode", lambda _: pytest.fail("encoded"))
+    for options in ({"truncate_dim": 99}, {"precision": "int4"}):
+        with pytest.raises(UserError, match=f"^{next(iter(options))}: received"):
+            own.estimate_cosines(TEXTS, **options)
 
 
 OUTPUTS: list[dict[str, Any]] = [
