@@ -435,6 +435,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
     small = ["--max_sentences", "640", "--corpus", "builtin-sample", "--quiet"]
     steps = ["--trainer.max_epochs", "20", "--checkpoint.every_n_steps", "5"]
+    steps += ["--threads", "1"]
     words = [sys.executable, "-c", "from flowbert.cli import main; main()", "fit"]
     words += [*small, *steps, "--run_dir", "stopped-run"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
@@ -450,6 +451,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     )
     assert "Traceback" not in error
     _, *again = shlex.split(line.partition("resume with: ")[2])
+    assert again[-2:] == ["--threads", "1"]  # another number rounds differently
     main([*again, "--quiet"])
     assert "Spearman x 100" in capsys.readouterr().out
     main(["fit", *small, *steps, "--run_dir", "whole"])

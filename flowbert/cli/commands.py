@@ -146,7 +146,8 @@ def _train(
     try:
         returned = function(**made)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_what_is_kept(command, folder)) from None
+        kept = _what_is_kept(command, folder, line.threads)
+        raise KeyboardInterrupt(kept) from None
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
     if isinstance(returned, Results):
@@ -158,16 +159,18 @@ def _train(
         print(f"written: {returned}")
 
 
-def _what_is_kept(command: str, folder: Path) -> str:
+def _what_is_kept(command: str, folder: Path, threads: int | None) -> str:
     """After Ctrl-C: what is on the disk, and how to resume."""
     last = folder / "checkpoints" / "last.ckpt"
     if command != "fit" or not last.is_file():
         return "no checkpoint was written; the same command with another run_dir starts again"
-    options = {
+    options: dict[str, object] = {
         "--config": folder / "config.yaml",
         "--run_dir": folder,
         "--ckpt_path": "last",
     }
+    if threads is not None:
+        options["--threads"] = threads
     program = ["python", "train.py"] if sys.argv[0].endswith(".py") else ["flowbert"]
     words = [*program, "fit", *(str(word) for pair in options.items() for word in pair)]
     return f"{last} is kept; resume with: {shlex.join(words)}"
