@@ -7,8 +7,8 @@ import numpy as np
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
-from flowbert.io import load_tensors, save_tensors
-from flowbert.maps.precision import Output, normalize
+from flowbert.io import save_tensors
+from flowbert.maps.precision import Output, load_beside_map, normalize
 from flowbert.seeding import Stream
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -210,9 +210,7 @@ class Cosines(NamedTuple):
         Raises:
             UserError: If it is missing, damaged, or belongs to another map than ``of``.
         """
-        tensors, metadata = load_tensors(path, _KIND)
-        if of is not None and metadata.get("of", of) != of:
-            raise UserError(f"{path}: belongs to another map than the one beside it")
+        tensors, metadata = load_beside_map(path, _KIND, of)
         before, after = (
             RandomPairs(tensors[name].numpy(), *metadata["numbers"][name])
             for name in ("before", "after")

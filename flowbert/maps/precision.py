@@ -81,9 +81,7 @@ class Scale(NamedTuple):
         Raises:
             UserError: If it is missing, damaged, or belongs to another map than ``of``.
         """
-        tensors, metadata = load_tensors(path, _KIND)
-        if of is not None and metadata.get("of", of) != of:
-            raise UserError(f"{path}: belongs to another map than the one beside it")
+        tensors, _ = load_beside_map(path, _KIND, of)
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         if "unit_low" not in arrays:
             raise UserError(
@@ -152,6 +150,25 @@ class Output(NamedTuple):
                 argument="precision",
             )
         return scale.unit
+
+
+def load_beside_map(
+    path: str | Path, kind: str, of: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors and metadata of a file that lies beside a map.
+
+    Args:
+        path: The file.
+        kind: What it holds.
+        of: Digest of the map's file; None for any.
+
+    Raises:
+        UserError: If it is missing, damaged, or belongs to another map.
+    """
+    tensors, metadata = load_tensors(path, kind)
+    if of is not None and metadata.get("of", of) != of:
+        raise UserError(f"{path}: belongs to another map than the one beside it")
+    return tensors, metadata
 
 
 def normalize(vectors: Floats) -> Floats:
