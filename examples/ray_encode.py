@@ -3,7 +3,7 @@
 Columns in: id (0, 1, 2, ...) and text. Columns out: id and vector, whitened, in the order of id.
 """
 
-import sys
+import argparse
 from typing import Any
 
 import numpy as np
@@ -52,4 +52,7 @@ def main(encoder: str, sentences: str, vectors: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("encoder", "sentences", "vectors"):
+        parser.add_argument(name)
+    main(**vars(parser.parse_args()))

@@ -99,7 +99,9 @@ def use_threads(count: int) -> Iterator[None]:
         1
     """
     if not is_count(count, 1, math.inf):
-        raise ValueError(f"count: received {count!r}; expected at least 1")
+        raise ValueError(
+            f"count: received {count!r}; expected a whole number of at least 1"
+        )
     before, outer, given = torch.get_num_threads(), _own_thread.outer, _own_thread.given
     _own_thread.outer, _own_thread.given = count, True
     torch.set_num_threads(count)

@@ -82,10 +82,9 @@ def save(run: Prepared, candidates: Sequence[Candidate]) -> None:
     models += [Model(method.encoder, candidate.map) for candidate in candidates]
     for model in models:
         model.scale = Scale.of(model.transform(sample))
+        mapped = model.transform(drawn)
         with suppress(UserError):  # all rows are equal
-            model.cosines = Cosines.of(
-                drawn, model.transform(drawn), seed=run.options.seed
-            )
+            model.cosines = Cosines.of(drawn, mapped, seed=run.options.seed)
     save_models(models, folder)
 
 
