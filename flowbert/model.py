@@ -160,7 +160,7 @@ class Model:
         texts, size = as_sentences(sentences), _SENTENCES_IN_MEMORY
         blocks = (texts[start : start + size] for start in range(0, len(texts), size))
         nats = np.concatenate(
-            [log_density(self.map, self.encoder.encode(block)) for block in blocks]
+            [log_density(self.map, self._encode(block)) for block in blocks]
         )
         return float(nats[0]) if isinstance(sentences, str) else nats
 
@@ -236,19 +236,35 @@ class Model:
         output.check(self.dim)
         texts = list(dict.fromkeys(as_sentences(sentences)))
         order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
-        rows = self.encoder.encode([texts[place] for place in order])
+        rows = self._encode([texts[place] for place in order])
         self.cosines = Cosines.of(rows, self.transform(rows), output, seed)
         return self.cosines
 
     @property
     def dim(self) -> int:
         """Size k of a vector."""
-        size: int = self.encoder.dim
+        size: int = self._with_encoder().dim
         return int(self.transform(np.zeros((1, size))).shape[1])
 
     def embed(self, sentences: Sequence[str]) -> Any:
         """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`."""
-        return self.transform(self.encoder.encode(sentences))
+        return self.transform(self._encode(sentences))
+
+    def _encode(self, sentences: Sequence[str]) -> Any:
+        return self._with_encoder().encode(sentences)
+
+    def _with_encoder(self) -> Any:
+        """The encoder.
+
+        Raises:
+            UserError: If there is none.
+        """
+        if self.encoder is None:
+            raise UserError(
+                "received none; expected one for sentences (transform maps vectors)",
+                argument="encoder",
+            )
+        return self.encoder
 
     def transform(self, rows: Any) -> Any:
         """Map vectors of the encoder, ``(N, D)``, to ``(N, k)``, float32."""

@@ -379,6 +379,14 @@ def test_log_densities(
             Model.load(folder / "run", other).log_prob(SENTENCES)
 
 
+def test_sentences_need_an_encoder() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    model = Model(None, fit_map("whitening", rows))
+    for call in (model.encode, model.embed, model.log_prob, model.estimate_cosines):
+        with pytest.raises(UserError, match=r"^encoder: received none; .*\(transform"):
+            call(SENTENCES)
+
+
 @pytest.mark.parametrize("wrong", [2.0, -80, [0.5, math.nan], [[0.1, math.inf]]])
 def test_what_is_no_cosine(wrong: Any, folder: Path) -> None:
     own = Model.load(folder / "run", "whitening")
