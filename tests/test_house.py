@@ -163,7 +163,7 @@ def names_defined() -> Iterator[tuple[str, str]]:
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
     r"|write_on_batch_end|inverse_transform|log_prob|_format_action_invocation"
-    r"|_get_help_string|main|merge"
+    r"|_get_help_string|main|merge|setup"
 )
 
 
