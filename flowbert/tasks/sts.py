@@ -105,11 +105,7 @@ class ScoredPairTask(PairTask):
 
 
 class SimilarityTask(ScoredPairTask):
-    """Spearman of cosine and gold score under three aggregations.
-
-    Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
-    ``wmean`` the size-weighted average of the subsets' correlations. Data with merged subsets has
-    ``all`` alone.
+    """Spearman of cosine and gold score under the aggregations of :class:`STS`.
 
     Args:
         data: The data set.
@@ -186,7 +182,11 @@ class SimilarityTask(ScoredPairTask):
 
 @TASKS.register("sts")
 class STS(SimilarityTask):
-    """:class:`SimilarityTask` with alignment and uniformity.
+    """Spearman of cosine and gold score under three aggregations, alignment and uniformity.
+
+    Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
+    ``wmean`` the size-weighted average of the subsets' correlations. Data with merged subsets has
+    ``all`` alone.
 
     Args:
         data: The data set.
