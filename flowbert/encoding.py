@@ -48,28 +48,28 @@ def encode(
     devices: int = 1,
     num_nodes: int = 1,
 ) -> Any:
-    """Embed sentences with a fitted model or a frozen encoder, or map vectors from elsewhere.
+    """Embed sentences with a fitted model or a frozen encoder, or map existing vectors.
 
     Args:
         sentences: The sentences; one string is one sentence.
-        input: Text file with a sentence per line, or table, in place of sentences; globs too.
+        input: Text files with a sentence per line, or tables, instead of sentences; may be a glob.
         column: Column of the sentences in a table, or of the vectors in a file.
-        vectors: File of vectors in place of sentences; in Python an array ``(N, D)``, too.
+        vectors: File of vectors instead of sentences; in Python also an array ``(N, D)``.
         model: Run folder of a finished fit, exported folder, or the hub name of one.
         method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
             map.
-        encoder: The encoder without a model; with one, its folder if it has moved.
-        precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, by the ranges saved
-            with the model, or else of what is encoded; ``binary`` or ``ubinary``, a bit per
-            dimension.
+        encoder: The encoder, if no model is given; with a model, its folder if it has moved.
+        precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, scaled by the ranges
+            saved with the model, or else by those of the encoded vectors; ``binary`` or
+            ``ubinary``, a bit per dimension.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
-        devices: Processes with a device each, which Lightning starts; more than one write a .npy
-            file in float32.
-        num_nodes: Machines with so many processes each, which torchrun starts, and a disk that they
-            share.
+        devices: Number of processes with a device each, started by Lightning; more than one require
+            a .npy output in float32.
+        num_nodes: Number of machines with this many processes each, started by torchrun, with a
+            shared disk.
 
     Returns:
         Vectors in the order of the sentences, ``(N, k)``, see :func:`flowbert.maps.quantize`, or

@@ -443,7 +443,7 @@ def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
     no_module: dict[str, Any] = {"hyper_parameters": {}}
     for other in ([1], {"a": 1}, no_module, {**content, "hyper_parameters": 3}):
         torch.save(other, path)
-        refused("ckpt_path: .* is no checkpoint of flowbert", ckpt_path=path)
+        refused("ckpt_path: .* is not a checkpoint of flowbert", ckpt_path=path)
     torch.save({**content, "code": print}, path)
     refused("no code of a checkpoint is run", ckpt_path=path)
     path.write_bytes(last(run).read_bytes()[:5000])

@@ -182,7 +182,7 @@ def test_lists_of_sentences(model: Model) -> None:
     for kind in kinds:
         check_close(model.encode(kind(SENTENCES)), vectors)
     long = "dog " * 5000
-    with pytest.warns(FlowbertWarning, match="cut after 128 tokens"):
+    with pytest.warns(FlowbertWarning, match="truncated to 128 tokens"):
         assert model.encode(long).shape == vectors[0].shape
     np.testing.assert_array_equal(encode(long), encode([long])[0])
 

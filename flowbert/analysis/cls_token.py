@@ -84,8 +84,8 @@ def warn_of_cls(
         return
     if cls_is_informative(encoder, sentences, cache, seed) is False:
         warnings.warn(
-            f"pooling: received {encoder.pooling}, which weighs [CLS]; it is not informative in "
-            "this encoder, and without cls the scores are likely better",
+            f"pooling: received {encoder.pooling}, which includes [CLS]; it is not informative in "
+            "this encoder, and a pooling without cls likely scores better",
             FlowbertWarning,
             stacklevel=2,
         )

@@ -26,6 +26,7 @@ from flowbert.registry import import_own
 from flowbert.reports import (
     analysis_text,
     content_of,
+    next_commands,
     page_of,
     print_results,
     report,
@@ -106,6 +107,8 @@ def _print(command: str, returned: Any, output: str | None) -> None:
     if output is not None:
         drawn = os.environ.get("FLOWBERT_REPORT") != "0"
         print(f"written: {output}{f', {_page(returned, output)}' if drawn else ''}")
+    if isinstance(returned, Results) and returned.verdicts:
+        print("\n".join(["", *returned.verdicts]))
 
 
 def _page(returned: Any, output: str) -> Path:
@@ -155,6 +158,10 @@ def _train(
             print_results(returned)
         names = sorted(path.name for path in folder.iterdir())
         print(f"written to {folder}: {', '.join(names)}")
+        commands = next_commands(folder, returned.record)
+        ending = [*returned.verdicts, *(f"next: {_program()} {x}" for x in commands)]
+        if ending:
+            print("\n".join(["", *ending]))
     else:
         print(f"written: {returned}")
 
@@ -171,9 +178,13 @@ def _what_is_kept(command: str, folder: Path, threads: int | None) -> str:
     }
     if threads is not None:
         options["--threads"] = threads
-    program = ["python", "train.py"] if sys.argv[0].endswith(".py") else ["flowbert"]
-    words = [*program, "fit", *(str(word) for pair in options.items() for word in pair)]
-    return f"{last} is kept; resume with: {shlex.join(words)}"
+    words = ["fit", *(str(word) for pair in options.items() for word in pair)]
+    return f"{last} is kept; resume with: {_program()} {shlex.join(words)}"
+
+
+def _program() -> str:
+    """How the command line was called."""
+    return "python train.py" if sys.argv[0].endswith(".py") else "flowbert"
 
 
 def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:

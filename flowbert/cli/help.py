@@ -10,18 +10,18 @@ from flowbert.errors import UserError
 
 CONFIG = (
     "YAML file of options, or the name of one that comes with flowbert (quickstart). Several are "
-    "allowed, and what stands on the line wins. null stands for an option that is not given."
+    "allowed, and options on the command line win. null unsets an option."
 )
 EXPLAIN = (
-    "Print published rows (ids, beginnings or patterns) with their settings, and stop."
+    "Print published rows (ids, beginnings or patterns) with their settings, and exit."
 )
 IMPORT = (
-    "Modules to import, separated by commas: those of your own classes that a saved model, a "
-    "checkpoint or a file of results names, as a file imports no code."
+    "Modules to import, separated by commas: those that define your classes in a saved model, "
+    "checkpoint or results file. Opening a file never imports code."
 )
 THREADS = (
-    "Threads of each computation, whatever its size. Without it, OMP_NUM_THREADS; without that, as "
-    "many as gain by the size of the work, at most the processors that the container allows."
+    "Number of threads for all work. By default OMP_NUM_THREADS; if that is unset, it depends on "
+    "the size of the work, at most the processors of the container."
 )
 _ONLY_IN_PYTHON = re.compile(
     r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"
@@ -45,9 +45,9 @@ def plain_help(text: str) -> str:
 
 def add_help(parser: argparse.ArgumentParser, with_trainer: bool) -> None:
     """Add ``--help``, which describes the Trainer's options after a word alone."""
-    text = "Show this help and stop"
+    text = "Show this help and exit"
     if with_trainer:
-        text += "; with the word trainer, the options of Lightning's Trainer"
+        text += "; --help trainer shows the options of Lightning's Trainer"
         parser.epilog = (
             "Options of Lightning's Trainer, such as --trainer.accelerator, --trainer.devices and "
             f"--trainer.max_epochs: {parser.prog} --help trainer"

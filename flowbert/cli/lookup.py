@@ -123,7 +123,7 @@ def _check_threads(value: Any) -> int | None:
         raise UserError(
             argument="threads",
             received=value,
-            expected=f"a whole number from 1 to {allowed}, the processors at hand",
+            expected=f"a whole number from 1 to {allowed}, the number of processors",
         )
     return count
 

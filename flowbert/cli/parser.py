@@ -303,7 +303,7 @@ def make_parser(
     parser.add_argument("--import", type=str, default="", help=IMPORT)
     if command not in WITHOUT_THREADS:
         parser.add_argument("--threads", type=int | None, default=None, help=THREADS)
-    parser.add_argument("--quiet", action="store_true", help="Show no progress.")
+    parser.add_argument("--quiet", action="store_true", help="Hide progress bars.")
     add_help(parser, with_trainer=command in METHOD_COMMANDS)
     return parser
 

@@ -28,10 +28,10 @@ class EncoderOptions:
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or hidden states to
             average, ``1,12``; ``singles``, ``pairs``, ``triples`` for all sets of a size.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``.
-        max_length: Tokens after which a sentence is cut; 0 for as many as the network can read.
+        max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
-        prompt: Text before every sentence.
-        max_words: Word vectors to read.
+        prompt: Text prepended to every sentence.
+        max_words: Number of word vectors to read.
     """
 
     path: str | list[str] = "builtin-sample"
@@ -93,7 +93,7 @@ def choose_device(device: torch.device | str) -> torch.device:
         raise UserError(
             argument="device",
             received=str(device),
-            expected=f"one that is here ({first_line(error)})",
+            expected=f"an available device ({first_line(error)})",
         ) from error
 
 

@@ -243,8 +243,8 @@ class SentenceEncoder(nn.Module):
             whole = self.backbone.tokenizer(text, truncation=False, verbose=False)
             if len(whole["input_ids"]) > self.max_length:
                 warnings.warn(
-                    "sentences: some are longer than max_length, and are cut after "
-                    f"{self.max_length} tokens",
+                    "sentences: some are longer than max_length and are truncated "
+                    f"to {self.max_length} tokens",
                     FlowbertWarning,
                     stacklevel=2,
                 )

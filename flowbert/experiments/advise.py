@@ -24,17 +24,17 @@ RECIPE_POOLINGS = {True: "zipf:cls=16", False: "zipf"}
 
 _USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}."
 _RAW_TEXT = """
-Nothing is to be fitted:
+There is nothing to fit:
 
     flowbert encode {encoder} {input} --output vectors.npy
 
-If the training was short, a map gains points. Compare on your own pairs:
+If its training was short, a map may help. Compare on your own pairs:
 
     flowbert compare --methods raw,{recipe} {encoder} {corpus} --tasks PAIRS.csv"""
 _MAP_TEXT = """
-Answers to questions are found better with pooling zipf; a classifier does better with raw vectors,
-and so does an encoder that was trained on much data for similarity. Fit it, and compare it on your
-own pairs:
+For finding answers to questions, pooling zipf is better. Do not whiten encoders trained for
+similarity, or vectors that feed a classifier: both lose accuracy. Fit, and compare on your own
+pairs:
 
     flowbert fit --method {method} {encoder} {corpus}
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
@@ -71,17 +71,17 @@ def advise(
 ) -> Advice:
     """Choose layers, pooling and map for an encoder, without labels.
 
-    An encoder whose folder sentence-transformers wrote keeps its layers and pooling, without a map.
-    Any other gets the recommended recipe, where the pooling includes [CLS] if it is informative on
-    the sentences. docs/choosing-a-method.md measures what the rule is worth, and where it fails.
+    A sentence-transformers folder keeps its layers and pooling, without a map. Any other encoder
+    gets the recommended recipe, whose pooling includes [CLS] if it is informative on the
+    sentences. docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
         encoder: The encoder, its path, or its options without layers and pooling; those of an
-            opened encoder play no role.
+            opened encoder are ignored.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
-        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
@@ -139,8 +139,8 @@ def advise_encoder(
         layers = name_layers(resolve_layers(settings.layers, depth), depth)
         pooling, method = settings.pooling, "raw"
         reason = (
-            "sentence-transformers wrote this folder. Its models are trained for similarity; on "
-            "much data, maps cost points."
+            "This is a sentence-transformers folder. Such models are trained for similarity; with "
+            "much data, a map makes them worse."
         )
     else:
         informative = cls_is_informative(encoder, sentences, cache)
@@ -149,11 +149,11 @@ def advise_encoder(
         found = {
             True: "is informative",
             False: "is not informative",
-            None: "was not examined: fewer than 50 sentences have four words",
+            None: "was not examined, because fewer than 50 sentences have four words",
         }
         reason = (
-            "The folder does not say that the encoder was trained for similarity: the recommended "
-            f"recipe. [CLS] {found[informative]}."
+            "This is not a sentence-transformers folder, so the encoder is treated as "
+            f"not trained for similarity. [CLS] {found[informative]}."
         )
     text = _USE_TEXT.format(
         reason=reason, method=method, layers=layers, pooling=pooling

@@ -92,28 +92,27 @@ def analyze(
 ) -> Analysis:
     """Measure words, sentences and densities of an encoder before and after maps.
 
-    Half of the distinct sentences, at most ``limit``, are held out of the fits; the measures
-    are theirs.
+    Half of the distinct sentences, at most ``limit``, are held out of the fits and measured.
 
     Args:
-        encoder: One encoder, its path or its options; that of models among the methods, too.
+        encoder: One encoder, its path or its options; models among the methods must have the same.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
             of models, separated by commas; in Python also a list, with estimators (a fitted one is
             used as it is) and models.
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
-        limit: Largest number of sentences that are measured.
+        limit: Largest number of sentences to measure.
         tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
             SICKR, SAMPLE, or files; a list, or comma-separated.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Splits of the tasks, such as ``test,dev``.
         measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
-            their options; a list, or comma-separated. ``all`` stands for those that are known.
+            their options; a list, or comma-separated. ``all`` selects the built-in ones.
         map: Map of the corpus in two dimensions: ``pca``, or ``umap``.
         seed: Seed of the sample, the flow and UMAP.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
-        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 

@@ -180,7 +180,7 @@ def _named(text: str) -> Candidate:
         loaded = Model.load(text)
         return replace(_candidate(loaded), name=f"{loaded.map_name} of {text}")
     warnings.warn(
-        f"methods: {text} is taken as the method of that name; the folder is ./{text}",
+        f"methods: {text} is taken as the method of that name; for the folder write ./{text}",
         FlowbertWarning,
         stacklevel=2,
     )

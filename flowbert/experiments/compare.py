@@ -71,32 +71,32 @@ def compare(
             each encoder, and folders of models, separated by commas; in Python also a
             list, or a dict from the names in tables, with estimators (a fitted one is used as it
             is), transformers of scikit-learn, models and SentenceTransformer objects.
-        corpus: What maps are fitted on: ``target`` (all sentences of the task, labels unused),
-            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python
-            sentences in memory, too, see :func:`flowbert.data.corpus.load_corpus`.
+        corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python also
+            sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
-        max_sentences: Fit on a random subset of so many sentences, one for each seed.
+        max_sentences: Fit on a random subset of this many sentences, one for each seed.
         tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR, SAMPLE, files of scored
             pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, ``low-overlap:STSB``, import
             paths; in Python also a list, with pairs in memory as :class:`flowbert.tasks.Pairs` or a
             data frame with the columns sentence1, sentence2 and score.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        split: Splits to measure.
-        columns: Columns of own pair files, of the tasks and of ``labels``.
-        score_range: Lowest and highest score of own pair files.
-        positive_above: Share of the score range above which a pair is a positive of the alignment:
-            0.8 is a score of 4 where scores go from 0 to 5.
+        split: Splits to evaluate on.
+        columns: Columns of your pair files, for tasks and ``labels``: two sentences and the score.
+        score_range: Lowest and highest score of your pair files.
+        positive_above: Share of the score range above which a pair counts as positive for the
+            alignment: 0.8 is a score of 4 if scores go from 0 to 5.
         uniformity_limit: Largest number of sentences for the uniformity.
         labels: Task or file whose labelled pairs supervised maps learn from; None for the train
             split of each task.
-        drop_overlap: Learn without labelled pairs that are measured; otherwise they are an error.
+        drop_overlap: Remove labelled pairs that are also test pairs; otherwise they are an error.
         seeds: Seeds of the flows, and of the subsets of ``max_sentences``.
         bootstrap: Resamples of the confidence intervals; 0 for none.
-        bootstrap_seed: Their seed.
-        output: ``results.json`` to write; finished experiments are kept beside it and not computed
-            again by the same code, versions, device and number of threads.
-        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+        bootstrap_seed: Seed of the resamples.
+        output: ``results.json`` to write. Finished experiments are kept beside it and reused with
+            the same code, versions, device and number of threads.
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
@@ -197,7 +197,7 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
     if counted and corpora > 1:
         warnings.warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
-            "compared or fitted with one of them alone, weights and scores are others",
+            "with one of them alone, weights and scores would differ",
             FlowbertWarning,
             stacklevel=3,
         )

@@ -101,8 +101,20 @@ def difference_table(estimates: Estimates) -> list[list[str]]:
     return table
 
 
+def first_of_best(estimates: Estimates) -> int:
+    """The first row that is the best, or does not differ from it significantly.
+
+    Args:
+        estimates: At least one row, all of which exist, in the order of preference.
+    """
+    best = estimates[[int(estimates.values.argmax())]]
+    is_close = ~(best - estimates).exclude_zero
+    is_close[int(estimates.values.argmax())] = True
+    return int(is_close.argmax())
+
+
 def verdict(names: Sequence[str], estimates: Estimates) -> str:
-    """Which method to use, in one line; others are compared with raw, or else with the first one.
+    """Which method to use and what it gains over raw, or else over the first one, in one line.
 
     Args:
         names: Names of the methods, n of them, in the order of preference at equal merit.
@@ -112,35 +124,24 @@ def verdict(names: Sequence[str], estimates: Estimates) -> str:
         >>> rng = np.random.default_rng(0)
         >>> values = np.array([0.5, 0.7])
         >>> drawn = Estimates(values, values[:, None] + rng.normal(0, 0.01, (2, 99)))
-        >>> verdict(["raw", "whitening"], drawn).split(" by")[0]
-        'whitening is better than raw'
+        >>> verdict(["raw", "whitening"], drawn).split(",")[0]
+        'use whitening'
     """
     names = list(names)
     base = names.index("raw") if "raw" in names else 0
-    best = int(estimates.values.argmax())
-    lead = estimates[[best]] - estimates
-    behind = lead.texts()
-    close = ~lead.exclude_zero
-    close[best] = False
-    loss = estimates[[base]] - estimates
-    if best == base:
-        parts = [f"nothing is better than {names[base]}"]
-    elif close[base]:
-        parts = [
-            f"nothing is better than {names[base]}: the lead of {names[best]} is noise "
-            f"({behind[base]})"
-        ]
+    used = first_of_best(estimates)
+    above, lead = estimates - estimates[[base]], estimates - estimates[[used]]
+    if used == base:
+        parts = [f"use {names[base]}, no method is significantly better"]
     else:
-        parts = [f"{names[best]} is better than {names[base]} by {behind[base]}"]
-    for row in np.flatnonzero(close):
-        if row != base:
-            parts.append(
-                f"{names[best]} and {names[row]} do not differ ({behind[row]})"
-            )
-    for row in np.flatnonzero(loss.intervals[:, 0] > 0):
-        if row != base:
-            parts.append(
-                f"{names[row]} is worse than {names[base]} by {loss.texts()[row]}"
-            )
-    close[best] = True
-    return f"{'; '.join(parts)}. Use: {names[int(close.argmax())]}"
+        parts = [f"use {names[used]}, {above.texts()[used]} above {names[base]}"]
+    others = np.arange(len(names)) != used
+    equal = np.flatnonzero(others & ~lead.exclude_zero)
+    if len(equal):
+        texts = [f"{names[row]} {lead.texts()[row]}" for row in equal]
+        parts.append(f"no significant difference: {', '.join(texts)}")
+    worse = np.flatnonzero(others & (above.intervals[:, 1] < 0))
+    if len(worse):
+        texts = [f"{names[row]} {above.texts()[row]}" for row in worse]
+        parts.append(f"below {names[base]}: {', '.join(texts)}")
+    return "; ".join(parts)

@@ -106,7 +106,7 @@ class KeptRecords:
             )
         if count:
             warnings.warn(
-                f"{self.folder}: {count} finished experiments are computed again, as they were "
+                f"{self.folder}: {count} finished experiments are recomputed, because they were "
                 f"computed with another {', '.join(changed)}",
                 FlowbertWarning,
                 stacklevel=3,

@@ -50,26 +50,26 @@ def reproduce(
 ) -> pd.DataFrame:
     """Measure published rows with their exact settings.
 
-    A row that cannot be run, because there is no such encoder or corpus here, says so in its note;
-    so does a task whose pairs are others than those of SentEval. The tasks of the hub are: of STS12
-    to STS16 they have the aggregation ``all`` alone, and of SICKR all splits in one.
+    If a row cannot run, because its encoder or corpus is missing, its note gives the reason. A note
+    also tells if the pairs of a task differ from those of SentEval, as those of the hub do: STS12
+    to STS16 have the aggregation ``all`` only, and SICKR has all splits in one.
 
     Args:
         rows: Ids of published rows, beginnings of ids (``li2020``, ``li2020-2``) or patterns
             (``*-flow-target``); a list or a comma-separated text. None for all.
-        encoder: Name of a published encoder, for its rows only. A folder, run folder or file of
-            word vectors takes the place of the published encoders; published scores are then
-            no more than context, unless the folder has the name and the sizes of the published
+        encoder: Name of a published encoder, to run only its rows. A folder, run folder or file of
+            word vectors replaces the published encoders; published scores are then context,
+            not targets, unless the folder has the name and the sizes of the published
             encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
-        tasks: Tasks to measure.
-        seeds: Seeds of the flows; of several, the mean is compared.
+        tasks: Tasks to evaluate on.
+        seeds: Seeds of the flows; with several, their mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
-        bootstrap_seed: Their seed.
-        output: FILE.json for all results, and FILE.csv for what is returned; finished experiments
-            are kept beside them and not computed again.
-        cache: Folder of the embedding cache; in Python an ``EmbeddingCache``, too. None for
+        bootstrap_seed: Seed of the resamples.
+        output: FILE.json for all results, and FILE.csv for what is returned. Finished experiments
+            are kept beside them and reused.
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
             one.

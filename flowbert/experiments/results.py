@@ -14,7 +14,12 @@ from flowbert.analysis.table import by_labels
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
-from flowbert.experiments.estimates import Estimates, difference_table, verdict
+from flowbert.experiments.estimates import (
+    Estimates,
+    difference_table,
+    first_of_best,
+    verdict,
+)
 from flowbert.experiments.intervals import estimate_rows, with_averages
 from flowbert.experiments.result_files import (
     read_results,
@@ -163,6 +168,10 @@ class Results:
             "verdicts": [
                 f"{title}: {verdict(*each)}" for title, each in compared.items()
             ],
+            "use": {
+                title: names[first_of_best(each)]
+                for title, (names, each) in compared.items()
+            },
             "differences": {
                 title: {"methods": names, "cells": difference_table(own_estimates)}
                 for title, (names, own_estimates) in compared.items()

@@ -63,8 +63,8 @@ def warn_of_transfer(
         for each in np.flatnonzero(costs).tolist():
             warnings.warn(
                 f"corpus: on the development pairs of {task.name} raw vectors are better than "
-                f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map gains on "
-                "text like the one that it was fitted on",
+                f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map helps "
+                "on text like the text it was fitted on",
                 FlowbertWarning,
                 stacklevel=2,
             )

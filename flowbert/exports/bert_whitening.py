@@ -15,14 +15,14 @@ def import_whitening(
     *,
     scale: float = 1.0,
 ) -> Model:
-    """Save kernel and bias of BERT-whitening as a model that every command opens.
+    """Import kernel and bias of BERT-whitening as a model for all commands.
 
     Args:
         source: An .npz file with ``kernel`` and ``bias``, or a folder with kernel.npy and bias.npy.
-        encoder: The encoder, with the layers and the pooling that they were fitted on.
+        encoder: The encoder, with the layers and the pooling that kernel and bias were fitted on.
         output: New run folder to write.
-        scale: Factor of the rows that they were fitted on: 2 for ``first_last_avg`` and
-            ``last2avg`` of BERT-whitening-pytorch, which add two layers.
+        scale: Factor between the vectors they were fitted on and ours: 2 for ``first_last_avg`` and
+            ``last2avg`` of BERT-whitening-pytorch, which sum two layers.
 
     Returns:
         The model, saved in ``output/model``.

@@ -52,27 +52,27 @@ def export(
 ) -> Path:
     """Write a model as a folder for other programs, with a README.md for the hub.
 
-    A folder of sentence-transformers has stock modules only: ``WeightedLayerPooling`` averages
+    A sentence-transformers folder has stock modules only: ``WeightedLayerPooling`` averages
     layers, ``WordWeights`` holds token weights, an affine map is one ``Dense``, a flow with
-    additive couplings a few. It holds the map as it is, too, for :class:`flowbert.Model`. ONNX is
-    one graph from token ids to embeddings. Before the folder is there, the program that it is for
-    encodes 256 texts: no cosine of two may differ from the model's own by more than 1e-5, or 1e-4
-    in ONNX.
+    additive couplings a few. It also contains the map itself, for :class:`flowbert.Model`. ONNX is
+    one graph from token ids to embeddings. Before the folder is kept, the target program
+    encodes 256 texts with it: no cosine of two may differ from the model's own by more than 1e-5,
+    or 1e-4 in ONNX.
 
     Args:
         model: A model, a run folder, or an encoder.
         to: New folder to write.
-        format: ``sentence-transformers``, ``onnx``, ``onnx-int8`` (the encoder's weights in 8 bits,
-            whose difference the README.md states), or the import path of a format.
-        servable: Refuse a model of which text-embeddings-inference or vLLM would leave out a part:
-            they read the last layer, mean or cls, one affine map, and no prompt.
+        format: ``sentence-transformers``, ``onnx``, ``onnx-int8`` (the encoder's weights in 8 bits;
+            the README.md states the loss), or the import path of a format.
+        servable: Refuse a model that text-embeddings-inference or vLLM would not compute correctly:
+            they support the last layer, mean or cls, one affine map, and no prompt.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
         encoder: Folder of the encoder, if it has moved.
         results: A results.json whose scores the README.md shows; None for that of the run.
-        license: License, as the hub names it.
+        license: License, by its name on the hub.
         push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
             of ``hf auth login`` or HF_TOKEN.
-        private: Make a new repository private; one that exists stays as it is.
+        private: Make a new repository private; an existing one keeps its setting.
 
     Returns:
         The folder.

@@ -2,7 +2,7 @@
 
 Of a folder of sentence-transformers, text-embeddings-inference and vLLM read a ``Transformer``, the
 ``Pooling`` in ``1_Pooling``, one ``Dense`` and ``Normalize``; llama.cpp no ``Dense`` of a BERT.
-Whatever else ``modules.json`` has, they leave out without an error.
+Whatever else ``modules.json`` has, they skip without an error.
 
 References:
     text-embeddings-inference, ``router/src/lib.rs`` and ``backends/src/lib.rs``:
@@ -35,7 +35,7 @@ _PARTS_SHOWN = 3
 
 
 def served_by(folder: Path) -> str:
-    """Programs that compute the vectors of an exported folder, and what others leave out.
+    """Programs that compute the vectors of an exported folder, and what others skip.
 
     Args:
         folder: The folder, of any format.
@@ -49,13 +49,13 @@ def served_by(folder: Path) -> str:
     if left_out := parts_left_out(folder):
         return (
             "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would "
-            f"leave out {_shown(left_out)}"
+            f"skip {_shown(left_out)}"
         )
     layers = [path for kind, path in _modules(folder) if kind == "Dense"]
     if layers:
         return (
             "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would "
-            f"leave out {layers[0]}"
+            f"skip {layers[0]}"
         )
     return "sentence-transformers, text-embeddings-inference, vLLM and llama.cpp"
 
@@ -64,7 +64,7 @@ def check_servable(folder: Path) -> None:
     """Check that text-embeddings-inference and vLLM compute the vectors of a folder.
 
     Raises:
-        UserError: With what they would leave out, and what to fit instead.
+        UserError: With what they would skip, and what to fit instead.
     """
     if not (folder / MODULES).is_file():
         raise UserError(
@@ -73,7 +73,7 @@ def check_servable(folder: Path) -> None:
         )
     if left_out := parts_left_out(folder):
         raise UserError(
-            "received a model of which text-embeddings-inference and vLLM would leave out "
+            "received a model of which text-embeddings-inference and vLLM would skip "
             f"{_shown(left_out)}; expected encoder.layers -1, encoder.pooling mean or "
             "cls, no prompt, and an affine map, such as whitening",
             argument="servable",

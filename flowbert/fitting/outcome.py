@@ -138,7 +138,9 @@ def write_page(run: Prepared, results: Results | None = None) -> None:
         content = content_of(run.folder, results, analysis)
         save_page(content, page_of(run.folder))
     except Exception as error:
-        message = f"{run.folder}: no whole page ({error}); its results are written"
+        message = (
+            f"{run.folder}: the page was not written ({error}); the results are saved"
+        )
         warnings.warn(message, FlowbertWarning, stacklevel=2)
 
 

@@ -42,7 +42,7 @@ class FlowOptions(GlowOptions):
         learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
         weight_decay: Decoupled weight decay.
         schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps in which the learning rate rises.
+        warmup: Share of the steps over which the learning rate rises.
     """
 
     noise: float = 0.05

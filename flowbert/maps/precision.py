@@ -237,7 +237,7 @@ def quantize(
                 argument="precision",
             )
         warnings.warn(
-            f"precision: {precision} without a saved scale takes the ranges of these vectors",
+            f"precision: {precision} without a saved scale uses the ranges of these vectors",
             FlowbertWarning,
             stacklevel=2,
         )

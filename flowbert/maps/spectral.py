@@ -47,7 +47,7 @@ class SpectralMap(AffineMap):
         if rank < wanted - 1:
             warnings.warn(
                 f"{self.name}: the covariance of the embeddings has rank {rank}; the other "
-                f"{wanted - rank} of {wanted} directions are left out",
+                f"{wanted - rank} of {wanted} directions are dropped",
                 FlowbertWarning,
                 stacklevel=2,
             )
@@ -61,7 +61,7 @@ class SpectralMap(AffineMap):
         ):
             warnings.warn(
                 f"{self.name}: N={moments.distinct} distinct sentences for {rank} directions are "
-                f"few; shrinkage is advised ({self.name}:shrinkage=0.1)",
+                f"few; use shrinkage ({self.name}:shrinkage=0.1)",
                 FlowbertWarning,
                 stacklevel=2,
             )

@@ -155,14 +155,14 @@ def make_examples(
             ``entailment`` (of an NLI premise).
         positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change;
             default 0.1.
-        mlm_path: Folder or hub name of the masked language model of the positive ``mlm``.
-        hard_negatives: Of the positive ``entailment``: a premise's contradiction is its hard
-            negative; premises without one are left out. Default true.
-        objective: Of Sentence-BERT: ``softmax`` (the default) takes NLI pairs, ``triplet`` NLI
-            triples, ``cosine`` pairs with scores, of which the cosine to reach is the share of the
-            scores' range: 0 for the lowest, 1 for the highest.
-        drop_overlap: With the objective ``cosine``: leave out labelled pairs that are measured, in
-            place of an error. Default false.
+        mlm_path: Folder or hub name of the masked language model for the positive ``mlm``.
+        hard_negatives: With the positive ``entailment``: use a premise's contradiction as its hard
+            negative, and drop premises without one. Default true.
+        objective: For Sentence-BERT: ``softmax`` (the default) takes NLI pairs, ``triplet`` NLI
+            triples, ``cosine`` pairs with scores. The target cosine is the score scaled to its
+            range: 0 for the lowest, 1 for the highest.
+        drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
+            otherwise they are an error. Default false.
 
     Raises:
         UserError: If an option is unknown or without effect, or the data lack what it needs.
@@ -239,8 +239,8 @@ def _next_sentences(corpus: Corpus) -> Examples:
     indices = corpus.consecutive()
     if not corpus.blank:
         warnings.warn(
-            f"{corpus.name}: has no blank line, which would end a document; each sentence is "
-            "paired with the next one",
+            f"{corpus.name}: has no blank lines between documents; each sentence is paired "
+            "with the next one",
             FlowbertWarning,
             stacklevel=3,
         )

@@ -125,7 +125,7 @@ def warn_of_random_layers(encoder: SentenceEncoder) -> None:
     """Say that prediction layers start at random."""
     warnings.warn(
         f"{encoder.path or 'encoder'}: has no prediction layers; new ones start at random and "
-        "change the network while they learn (head_only trains them first, and keeps it)",
+        "disturb the encoder at first (to avoid it, train them alone first: head_only)",
         FlowbertWarning,
         stacklevel=2,
     )

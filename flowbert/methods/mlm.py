@@ -39,13 +39,13 @@ class MLMModule(TrainedModule):
     Args:
         encoder: The encoder to train.
         mask_fraction: Probability of a token to be predicted.
-        whole_words: Choose words, all pieces of each, in place of tokens.
+        whole_words: Mask whole words instead of single tokens.
         cosreg_weight: Weight :math:`\gamma` of the mean cosine over all pairs of word embeddings
             (paper: 1).
-        head_only: Train the prediction layers above the network as it is, so that another run,
-            with the encoder that this one saves, starts from both.
+        head_only: Train only the prediction layers, on the frozen network. A further run can
+            start from the saved encoder.
         learning_rate: Peak learning rate of AdamW.
-        warmup: Share of the steps in which the learning rate rises.
+        warmup: Share of the steps over which the learning rate rises.
         **shared: Further arguments of :class:`TrainedModule`.
 
     Raises:

@@ -32,7 +32,7 @@ class SBERTModule(TrainedModule):
         encoder: The encoder to train.
         objective: ``softmax``, ``cosine`` or ``triplet``; each needs examples of its own, see
             :func:`flowbert.methods.make_examples`.
-        margin: Distance by which ``triplet`` wants the negative farther away than the positive;
+        margin: Margin of ``triplet``: how much farther the negative must be than the positive;
             default 1.
         chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
             takes a third more time; None for all.

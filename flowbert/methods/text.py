@@ -42,9 +42,9 @@ class TextDataModule(BatchDataModule):
         held_out: Share of the distinct sentences of the first column that is not trained on but
             validated with, in [0, 0.5].
         batch_size: Examples of a batch on one process.
-        max_length: Tokens after which a sentence is cut in training, special ones included.
-        pool: Batches that are sorted by length together, see :class:`BatchSampler`.
-        workers: Processes that make batches ahead; 0 for none.
+        max_length: Tokens after which a sentence is truncated in training, with special tokens.
+        pool: Number of batches to sort by length together, see :class:`BatchSampler`.
+        workers: Processes that prepare batches; 0 for none.
         seed: Seed of the held-out sentences, the order and the edits.
 
     Attributes:

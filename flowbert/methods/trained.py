@@ -104,7 +104,7 @@ class TrainedModule(TrainingModule):
         learning_rate: Peak learning rate of AdamW.
         weight_decay: Decoupled weight decay, not of biases and layer norms.
         schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps in which the learning rate rises.
+        warmup: Share of the steps over which the learning rate rises.
         seed: Seed of dropout, masks and new layers.
 
     Attributes:

@@ -17,10 +17,10 @@ from flowbert.experiments.results import Results
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
-    *("verdicts", "differences", "published", "time", "warnings"),
+    *("verdicts", "use", "differences", "published", "time", "warnings"),
     "training",  # all hyper-parameters; those of the configuration are shown
 )
-_UNFINISHED = "There are no results yet: the run was interrupted, or has not ended."
+_UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
 _T = TypeVar("_T")
 
 
@@ -37,6 +37,7 @@ class PageContent:
         metrics: What was logged, by step.
         analysis: The analysis of the embeddings.
         command: How to run it again, or to resume it.
+        next: Commands that use its model, each after the word for the program.
     """
 
     name: str
@@ -46,6 +47,7 @@ class PageContent:
     metrics: pd.DataFrame = field(default_factory=lambda: read_metrics([]))
     analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
     command: str = ""
+    next: Sequence[str] = ()
 
 
 def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
@@ -55,7 +57,7 @@ def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         warnings.warn(
-            f"{part}: not on the page ({reason})", FlowbertWarning, stacklevel=2
+            f"{part}: left out of the page ({reason})", FlowbertWarning, stacklevel=2
         )
         return default
 
@@ -125,6 +127,7 @@ def content_of(
         attempt(path, lambda: read_metrics(logs), read_metrics([])),
         analysis or Analysis({}, {}),
         command,
+        next_commands(path, results.record),
     )
 
 
@@ -149,13 +152,37 @@ def _command(folder: Path, config: Path) -> str:
     return shlex.join(map(str, parts))
 
 
+def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
+    """How to encode with the method that the first verdict names, and how to export it.
+
+    Args:
+        path: A run folder; others have no model.
+        record: What its results say of the run.
+
+    Returns:
+        Commands after the word for the program; none without a verdict, or where the encoder was
+        trained and the untrained one is better.
+    """
+    used = record.get("use")
+    if not isinstance(used, Mapping) or not used or not (path / "model").is_dir():
+        return []
+    method = str(next(iter(used.values())))
+    is_trained = (path / "model" / "encoder").is_dir()
+    if is_trained and method == "raw":
+        return []
+    which = [] if is_trained else ["--method", method]
+    encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
+    export = ["export", path, *which, "--to", "FOLDER"]
+    return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
+
+
 def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
     """The results of several runs by name, and the settings that differ."""
     frames = [run.frame.assign(run=name) for name, run in runs.items()]
     columns = {name: run.settings["value"] for name, run in runs.items()}
     settings = pd.DataFrame(columns).fillna("")
     verdicts = [
-        "Intervals are of each run alone: for differences, compare the methods in one run."
+        "Intervals are those of each run. For differences, compare the methods in one run."
     ]
     warned = [
         f"{name}: {warning}"

@@ -62,7 +62,7 @@ def report(
         >>> import tempfile
         >>> from flowbert.experiments.results import Results
         >>> path = Path(tempfile.mkdtemp()) / "results.json"
-        >>> Results([], {"verdicts": ["Use: whitening"]}).save(path)
+        >>> Results([], {"verdicts": ["use whitening"]}).save(path)
         >>> report(path).name
         'results.html'
     """
@@ -122,7 +122,7 @@ def _check_own(page: Path) -> None:
     """Refuse to replace a page of something else."""
     if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
         raise UserError(
-            f"received {page}, which is no page of flowbert; expected another file",
+            f"received {page}, which is not a page of flowbert; expected another file",
             argument="output",
         )
 

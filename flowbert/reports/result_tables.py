@@ -184,7 +184,7 @@ def notes(frame: pd.DataFrame) -> list[str]:
         lines.append("*: learned from labelled pairs")
     if SAMPLE_TASK in set(frame["task"]):
         lines.append(
-            f"{SAMPLE_TASK} is generated text: its scores say nothing of real text"
+            f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
         )
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
     for (method, reason), rows in failed:
@@ -193,12 +193,12 @@ def notes(frame: pd.DataFrame) -> list[str]:
 
 
 def print_results(results: Results) -> None:
-    """Print tables, notes and verdicts; in a terminal, wide tables continue below."""
+    """Print tables and notes; in a terminal, wide tables continue below."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for table in result_tables(results.frame):
         if not table.folded:
             print(f"{table.title}\n\n{table_text(table, width)}\n")
-    print("\n".join([*notes(results.frame), *results.verdicts]))
+    print("\n".join(notes(results.frame)))
 
 
 def analysis_text(analysis: Analysis) -> str:

@@ -29,8 +29,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise UserError(
-            f"{path} is damaged, or holds more than tensors and plain values, which "
-            "alone are read: no code of a checkpoint is run",
+            f"{path} is damaged, or holds more than tensors and plain values; "
+            "nothing else is read, because it could run code",
             argument="ckpt_path",
         ) from error
     except Exception as error:
@@ -39,7 +39,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         ) from error
     module = content.get("module") if isinstance(content, dict) else None
     if module is None or not isinstance(content.get("hyper_parameters"), dict):
-        raise UserError(f"{path} is no checkpoint of flowbert", argument="ckpt_path")
+        raise UserError(f"{path} is not a checkpoint of flowbert", argument="ckpt_path")
     return dict(content)
 
 

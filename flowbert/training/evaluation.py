@@ -137,14 +137,14 @@ def fallen(
             messages.append(
                 f"{own}: {100 * last[own]:.2f} at the end and {100 * best[own]:.2f} at step "
                 f"{best['step']}, while the likelihood rose from {best[name]:.3f} to "
-                f"{last[name]:.3f} bits per dimension; a better density is no better "
-                "similarity: fewer steps, or more noise"
+                f"{last[name]:.3f} bits per dimension; a better density is not a "
+                "better similarity: try fewer steps, or more noise"
             )
             break
     if rival is not None and last[rival] - last[own] > _CLEARLY:
         messages.append(
-            f"{own}: {100 * last[own]:.2f}, below {rival}: {100 * last[rival]:.2f}; that map is "
-            "the better one here, or the training was too short or had another noise"
+            f"{own}: {100 * last[own]:.2f}, below {rival}: {100 * last[rival]:.2f}; use that "
+            "map, train longer, or change the noise"
         )
     return messages
 

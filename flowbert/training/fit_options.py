@@ -17,9 +17,9 @@ class FitOptions:
         method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in closed form,
             such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
-        corpus: What is fitted on: ``target`` (the default: all sentences of the first task, labels
-            unused), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python
-            sentences in memory, too, see :func:`flowbert.data.corpus.load_corpus`.
+        corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
+            without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in
+            Python also sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of so many sentences or examples.
@@ -29,21 +29,22 @@ class FitOptions:
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
             ``low-overlap:STSB``.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        columns: Columns of own pair files: two sentences and the score.
-        score_range: Lowest and highest score of own pair files.
-        positive_above: Share of the score range above which a pair is a positive of the alignment.
+        columns: Columns of your pair files: two sentences and the score.
+        score_range: Lowest and highest score of your pair files.
+        positive_above: Share of the score range above which a pair counts as positive for the
+            alignment.
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
-        bootstrap_seed: Their seed.
-        baseline: Closed-form map beside the flow; ``none`` for none.
+        bootstrap_seed: Seed of the resamples.
+        baseline: Closed-form map to compare a flow with; ``none`` for none.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
         checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
         trainer: Options of Lightning's Trainer.
-        log_to: Loggers beside metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
-        seed: Seed of everything random.
-        run_dir: Run folder; None for ``runs/METHOD/TIME``. ``validate``, ``test`` and ``predict``
-            with a checkpoint of the same run write into a folder of their name inside of it.
+        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
+        seed: Seed of all random numbers.
+        run_dir: Run folder; None for ``runs/METHOD/TIME``. With a checkpoint of the same run,
+            ``validate``, ``test`` and ``predict`` write into a folder of their name inside it.
         ckpt_path: Checkpoint to resume from, or to validate, test or predict with: ``last`` or
             ``best`` of ``run_dir``, or a path.
         cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.

@@ -284,7 +284,7 @@ def test_cut_sentences_are_told_wherever_they_are_encoded(
     assert bert.lengths(texts) == [2, 6, 8]
     short.encode(texts[:2])
     for encode in (short.encode, Model(short).encode, partial(fill, short)):
-        with pytest.warns(FlowbertWarning, match="are cut after 6 tokens"):
+        with pytest.warns(FlowbertWarning, match="truncated to 6 tokens"):
             encode(texts)
 
 

@@ -261,5 +261,5 @@ def test_a_verdict_compares_what_is_advised_with_other_layers() -> None:
     layers = results.frame.groupby("method")["layers"].first()
     assert layers.nunique() == 2
     (verdict,) = results.verdicts
-    assert verdict.startswith("SAMPLE spearman: advised: whitening:shrinkage=0.3 is")
+    assert verdict.startswith("SAMPLE spearman: use advised: whitening:shrinkage=0.3, ")
     assert " raw " in verdict

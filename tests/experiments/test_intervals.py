@@ -17,7 +17,7 @@ from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.estimates import Estimates, joined, verdict
+from flowbert.experiments.estimates import Estimates, first_of_best, joined, verdict
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
@@ -75,17 +75,24 @@ def test_rows_of_estimates_do_not_depend_on_each_other(rows: list[int]) -> None:
         np.testing.assert_array_equal(one.intervals[0], interval)
 
 
+RAW = "use raw, no method is significantly better"
+
+
 @pytest.mark.parametrize(
     ("values", "spreads", "expected"),
     [
-        ((0.5, 0.7), (0.1, 0.1), "b is better than raw by 20.0 [20.0, 20.0]. Use: b"),
-        ((0.5, 0.4), (0.1, 0.1), "nothing is better than raw; b is worse than raw by"),
-        ((0.5, 0.52), (0.1, -0.1), "nothing is better than raw: the lead of b is noise"),
-        ((0.5, 0.48), (0.1, -0.1), "nothing is better than raw; raw and b do not differ"),
-        ((0.5, 0.7, 0.7), (0, 0, 0), "b is better than raw by 20.0 [20.0, 20.0]; b and c"),
-        ((0.5, 0.6, 0.7), (0, 0, 0), "c is better than raw by 20.0 [20.0, 20.0]. Use: c"),
+        ((0.5, 0.7), (0.1, 0.1), "use b, 20.0 [20.0, 20.0] above raw"),
+        ((0.5, 0.4), (0.1, 0.1), f"{RAW}; below raw: b -10.0 [-10.0, -10.0]"),
+        ((0.5, 0.52), (0.1, -0.1), f"{RAW}; no significant difference: b 2.0 ["),
+        ((0.5, 0.48), (0.1, -0.1), f"{RAW}; no significant difference: b -2.0 ["),
+        (
+            (0.5, 0.7, 0.7),
+            (0, 0, 0),
+            "use b, 20.0 [20.0, 20.0] above raw; no significant difference: c 0.0 [0.0, 0.0]",
+        ),
+        ((0.5, 0.6, 0.7), (0, 0, 0), "use c, 20.0 [20.0, 20.0] above raw"),
     ],
-)  # fmt: skip
+)
 def test_verdicts(
     values: tuple[float, ...], spreads: tuple[float, ...], expected: str
 ) -> None:
@@ -99,7 +106,8 @@ def test_verdicts(
     # The first of those that are the best within noise.
     best = int(np.argmax(values))
     close = ~(drawn[[best]] - drawn).exclude_zero
-    assert line.endswith(f". Use: {names[int(close.argmax())]}")
+    assert first_of_best(drawn) == int(close.argmax())
+    assert line.startswith(f"use {names[int(close.argmax())]},")
 
 
 def subset(name: str, count: int, seed: int) -> Subset:

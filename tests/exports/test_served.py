@@ -26,10 +26,12 @@ TOLERANCE = SentenceTransformers.tolerance
 LONG = " ".join(["cat", "dog"] * 8)  # is cut
 ALL = "sentence-transformers, text-embeddings-inference, vLLM and llama.cpp"
 ONE_DENSE = (
-    "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would leave "
-    "out 2_Dense"
+    "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would skip "
+    "2_Dense"
 )
-LEFT_OUT = "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would leave out "
+LEFT_OUT = (
+    "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would skip "
+)
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [item for method in METHODS for item in sts_rows(method, "STSB")]
     rows.append(row("flow", "QNLI", "auc", "all", 0.7))
     record = {
-        "verdicts": ["Use: whitening"],
+        "verdicts": ["use whitening"],
         "differences": {
             "STSB": {"methods": ["a", "b"], "cells": [["", "1.0"], ["-1.0", ""]]}
         },

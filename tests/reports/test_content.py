@@ -47,7 +47,7 @@ def test_damaged_parts_are_left_out(folder: Path, tmp_path: Path, name: str) -> 
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / name).write_text("{ no\x00")
-    with pytest.warns(FlowbertWarning, match="not on the page"):
+    with pytest.warns(FlowbertWarning, match="left out of the page"):
         content = read_content(tmp_path)
     assert len(content.frame)
 

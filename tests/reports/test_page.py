@@ -69,7 +69,7 @@ def test_the_page_of_a_run(written: Path, folder: Path) -> None:
     page = Page(written)
     assert page.tags["img"] == len(PLOTS)
     assert page.tags["script"] == 0
-    assert "Use: whitening" in page.texts
+    assert "use whitening" in page.texts
     assert "50.00\n[45.0, 55.0]" in page.texts
     for title in (
         "Results",
@@ -163,7 +163,7 @@ def test_a_part_that_fails_costs_a_warning(
     )
     monkeypatch.setitem(RESULT_PLOTS, "plane", failing)
     monkeypatch.setattr(page_module, "notes", fail)
-    with pytest.warns(FlowbertWarning, match="not on the page") as caught:
+    with pytest.warns(FlowbertWarning, match="left out of the page") as caught:
         page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))
     parts = [str(each.message).split(":")[0] for each in caught]
     assert sorted(parts) == ["Results", "plane"]
