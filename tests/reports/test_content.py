@@ -8,7 +8,12 @@ import pytest
 
 from flowbert.analysis.bands import prepare_cosines
 from flowbert.errors import FlowbertWarning
-from flowbert.reports.content import PageContent, join_contents, read_content
+from flowbert.reports.content import (
+    PageContent,
+    join_contents,
+    next_commands,
+    read_content,
+)
 from flowbert.reports.result_plots import MOST_LABELS, intervals, plane
 from flowbert.reports.training_plots import curve, training
 from reports.rows import results, sts_rows
@@ -50,6 +55,22 @@ def test_damaged_parts_are_left_out(folder: Path, tmp_path: Path, name: str) -> 
     with pytest.warns(FlowbertWarning, match="left out of the page"):
         content = read_content(tmp_path)
     assert len(content.frame)
+
+
+def test_the_next_commands_use_the_method_of_the_verdict(tmp_path: Path) -> None:
+    record = {"use": {"STSB spearman": "raw"}}
+    assert next_commands(tmp_path, record) == []
+    (tmp_path / "model").mkdir()
+    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"use": []}) == []
+    assert next_commands(tmp_path, record) == [
+        f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
+        f"export {tmp_path} --method raw --to FOLDER",
+    ]
+    # The untrained encoder is no model of the run.
+    (tmp_path / "model" / "encoder").mkdir()
+    assert next_commands(tmp_path, record) == []
+    first = next_commands(tmp_path, {"use": {"STSB spearman": "simcse"}})[0]
+    assert "--method" not in first
 
 
 def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
