@@ -153,7 +153,7 @@ def test_its_commands_run(
     commands = run_commands(advice.text)
     assert commands == ["encode" if raw else "fit", "compare"]
     # The sample's encoder never trained its [CLS].
-    assert ("weighs [CLS]" in capsys.readouterr().err) == (not raw)
+    assert ("includes [CLS]" in capsys.readouterr().err) == (not raw)
     if raw:
         encoder = SentenceEncoder(path, layers=advice.layers, **own)
         first = Path(corpus).read_text().splitlines()[0]
@@ -217,7 +217,7 @@ def test_a_weight_of_an_uninformative_cls_is_warned_of(
     pooling: str, sentences: int, warns: bool
 ) -> None:
     encoder = SentenceEncoder(layers="embedding_last", pooling=pooling)
-    message = r"zipf:cls=16, which weighs \[CLS\]"
+    message = r"zipf:cls=16, which includes \[CLS\]"
     with pytest.warns(FlowbertWarning, match=message) if warns else nullcontext():
         warn_of_cls(encoder, SENTENCES[:sentences], EmbeddingCache(False))
 
@@ -262,4 +262,4 @@ def test_a_verdict_compares_what_is_advised_with_other_layers() -> None:
     assert layers.nunique() == 2
     (verdict,) = results.verdicts
     assert verdict.startswith("SAMPLE spearman: use advised: whitening:shrinkage=0.3, ")
-    assert " raw " in verdict
+    assert verdict.endswith(" above raw")

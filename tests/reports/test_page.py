@@ -133,7 +133,7 @@ def test_files_of_the_user_stay(tmp_path: Path) -> None:
         report(path, page)
     assert picture.read_text() == "edited"
     page.write_text("<html>my own page")
-    with pytest.raises(UserError, match=r"output: .*report\.html, which is no page"):
+    with pytest.raises(UserError, match=r"output: .*report\.html, which is not a page"):
         report(path, page)
     assert page.read_text() == "<html>my own page"
 
