@@ -184,7 +184,9 @@ def _what_is_kept(command: str, folder: Path, threads: int | None) -> str:
 
 def _program() -> str:
     """How the command line was called."""
-    return "python train.py" if sys.argv[0].endswith(".py") else "flowbert"
+    name = Path(sys.argv[0]).name
+    known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
+    return known.get(name, "flowbert")
 
 
 def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:
