@@ -31,8 +31,7 @@ class FitOptions:
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
-        positive_above: Share of the score range above which a pair counts as positive for the
-            alignment.
+        positive_above: Share of the score range above which a pair is positive (alignment).
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
@@ -43,8 +42,8 @@ class FitOptions:
         trainer: Options of Lightning's Trainer.
         log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
         seed: Seed of all random numbers.
-        run_dir: Run folder; None for ``runs/METHOD/TIME``. With a checkpoint of the same run,
-            ``validate``, ``test`` and ``predict`` write into a folder of their name inside it.
+        run_dir: Run folder; None for ``runs/METHOD/TIME``. ``validate``, ``test`` and ``predict``
+            of the same run write into a folder of their name inside it.
         ckpt_path: Checkpoint to resume from, or to validate, test or predict with: ``last`` or
             ``best`` of ``run_dir``, or a path.
         cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
