@@ -37,6 +37,7 @@ from flowbert.maps import (
     log_density,
     save_map,
 )
+from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 
@@ -245,6 +246,12 @@ class Model:
         """Size k of a vector."""
         size: int = self._with_encoder().dim
         return int(self.transform(np.zeros((1, size))).shape[1])
+
+    @property
+    def digest(self) -> str:
+        """Digest of what decides the vectors: the identity of the encoder, and the map."""
+        state = None if self.map is None else digest_state(self.map.get_state())
+        return digest(self.encoder.identity, state)
 
     def embed(self, sentences: Sequence[str]) -> Any:
         """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`."""

@@ -19,7 +19,12 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.maps import MAPS, make_map
-from flowbert.methods import MLMModule, SBERTModule, SimCSEModule
+from flowbert.methods import (
+    DistillationModule,
+    MLMModule,
+    SBERTModule,
+    SimCSEModule,
+)
 from flowbert.methods.examples import Examples
 from flowbert.methods.text import TextDataModule
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
@@ -136,6 +141,9 @@ def make(method: str) -> tuple[Any, Any]:
             SBERTModule(make_encoder("zipf"), dropout=0.0),
             np.arange(5) % 3,
         )
+    elif method == "distillation":
+        module = DistillationModule(make_encoder(), "listwise", dropout=0.0)
+        columns, targets = columns[:1], np.eye(5, module.encoder.dim, dtype="float32")
     else:
         module, columns = MLMModule(make_encoder(), dropout=0.0), columns[:1]
     examples = Examples("x", columns, targets)
@@ -148,6 +156,7 @@ WAITS: dict[str, dict[str, str]] = {
     "simcse": {},
     "simcse, whitening:shrinkage=0.3": {},
     "sbert": {"encoders.pooling._weights_on": "once in a training"},
+    "distillation": {},
     "mlm": {
         "methods.masking._places": "the number of chosen tokens is a size",
     },
@@ -161,6 +170,7 @@ STEPS = [
     ("simcse, whitening:shrinkage=0.3", "bf16-mixed"),
     ("sbert", "32-true"),
     ("mlm", "bf16-mixed"),
+    ("distillation", "bf16-mixed"),
     pytest.param("flow", "32-true", marks=SLOW),
     pytest.param("flow", "bf16-mixed", marks=SLOW),
     pytest.param("simcse", "32-true", marks=SLOW),
@@ -179,7 +189,8 @@ def test_steps(method: str, precision: str, device: Device, tmp_path: Path) -> N
     assert {x.device.type for x in steps.batches} == {NAME}
     # Not rounded to the precision of the Trainer, which is not that of a flow.
     floats = {x.dtype for x in steps.batches if x.is_floating_point()}
-    assert floats == ({torch.float32} if method == "flow" else set())
+    has_floats = method in ("flow", "distillation")
+    assert floats == ({torch.float32} if has_floats else set())
     arrived = [how for where, *how in steps.arrived if where.endswith("batch_to")]
     assert arrived == [[True, True]]  # pinned, asynchronous
     expected, data = make(method)

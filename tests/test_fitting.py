@@ -54,6 +54,11 @@ TRAINED: dict[str, dict[str, Any]] = {
     "simcse": {"corpus": BUILTIN, "model": {"mlm_weight": 0.1}},
     "sbert": {"nli": BUILTIN},
     "mlm": {"corpus": BUILTIN},
+    "distillation": {
+        "corpus": BUILTIN,
+        "data": {"batch_size": 8, "teacher": BUILTIN},
+        "model": {"objective": "listwise", "queue_size": 20},
+    },
 }
 
 

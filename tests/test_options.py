@@ -240,6 +240,7 @@ METHODS: dict[str, Table] = {
             "false", "--data.positive entailment --corpus nli --nli ../given/few.jsonl"
         ),
         "data.drop_overlap": Refused("true"),
+        "data.teacher": Refused("builtin-sample"),
     },
     "sbert": {
         **TRAINED_ENCODER,
@@ -255,6 +256,7 @@ METHODS: dict[str, Table] = {
         "data.mlm_path": Refused("builtin-sample"),
         "data.hard_negatives": Refused("false"),
         "data.drop_overlap": Refused("true"),
+        "data.teacher": Refused("builtin-sample"),
     },
     "mlm": {
         **TRAINED_ENCODER,
@@ -270,6 +272,22 @@ METHODS: dict[str, Table] = {
         "data.mlm_path": Refused("builtin-sample"),
         "data.hard_negatives": Refused("false"),
         "data.drop_overlap": Refused("true"),
+        "data.teacher": Refused("builtin-sample"),
+    },
+    "distillation": {
+        **TRAINED_ENCODER,
+        "method": Refused("mlm"),
+        "model.objective": Change("listwise"),
+        "model.student_temperature": Change("0.5", "--model.objective listwise"),
+        "model.teacher_temperature": Change("0.5", "--model.objective listwise"),
+        "model.queue_size": Change("3", "--model.objective listwise"),
+        "model.chunk_size": SPEED,
+        "data.positive": Refused("crop"),
+        "data.positive_rate": Refused("0.5"),
+        "data.mlm_path": Refused("builtin-sample"),
+        "data.hard_negatives": Refused("false"),
+        "data.drop_overlap": Refused("true"),
+        "data.teacher": Change("../given/mlm"),
     },
 }
 _FLOW: Table = {**FIT, **METHODS["flow"]}
@@ -410,7 +428,7 @@ TASK = "--tasks STS-B --senteval ../given --max_sentences 24"
 DATA = f"{TASK} --corpus ../given/corpus.txt"
 EPOCH = "--run_dir run --data.batch_size 8 --trainer.max_epochs 1"
 ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-target"
-METHODS_WITH_A_TRAINER = ("flow", "simcse", "sbert", "mlm")
+METHODS_WITH_A_TRAINER = ("flow", "simcse", "sbert", "mlm", "distillation")
 CASES: dict[str, tuple[str, Table]] = {
     **{
         method: (f"fit --method {method} {EPOCH} {DATA}", {**FIT, **METHODS[method]})
@@ -419,6 +437,10 @@ CASES: dict[str, tuple[str, Table]] = {
     "sbert": (
         f"fit --method sbert {EPOCH} {TASK} --nli ../given/few.jsonl",
         {**FIT, **METHODS["sbert"]},
+    ),
+    "distillation": (
+        f"fit --method distillation {EPOCH} {DATA} --data.teacher ../given/flow",
+        {**FIT, **METHODS["distillation"]},
     ),
     "whitening": (
         f"fit --method whitening:shrinkage=0.1 --run_dir run {DATA}",
@@ -636,7 +658,7 @@ def with_options(line: str, options: str) -> str:
 
 def is_slow(case: str, name: str) -> bool:
     """Whether a pair is left to the slow run: another case has the option, too."""
-    if case in ("simcse", "sbert", "mlm"):
+    if case in METHODS_WITH_A_TRAINER[1:]:
         shared = {**CHECKPOINT, **MODEL, **TEXT, **TRAINER}
         shared["model.dropout"] = TRAINED_ENCODER["model.dropout"]
         return name in shared or not name.startswith(("model.", "data.", "baseline"))

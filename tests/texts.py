@@ -10,6 +10,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.methods.distillation import DistillationModule, teach
 from flowbert.methods.examples import Examples, make_examples, uses
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
@@ -19,7 +20,12 @@ from flowbert.tasks import load_tasks
 
 # Two documents of sentences that follow each other.
 CORPUS = Corpus("sample", sample_corpus()[:200], blank=1, starts=(0, 100))
-METHODS = {"simcse": SimCSEModule, "sbert": SBERTModule, "mlm": MLMModule}
+METHODS = {
+    "simcse": SimCSEModule,
+    "sbert": SBERTModule,
+    "mlm": MLMModule,
+    "distillation": DistillationModule,
+}
 
 
 def trainable(**options: Any) -> SentenceEncoder:
@@ -45,7 +51,12 @@ def examples(method: str = "simcse", size: int = 32, **options: Any) -> Examples
     if options.get("objective") == "cosine":
         given["tasks"] = load_tasks("SAMPLE")
     corpus = CORPUS if "corpus" in used else None
-    return make_examples(method, corpus, **given).sample(size, 0)
+    if method != "distillation":
+        return make_examples(method, corpus, **given).sample(size, 0)
+    made = make_examples(method, corpus, teacher="builtin-sample").sample(size, 0)
+    teacher, student = trainable(layers="first_last"), trainable()
+    sentences = made.columns[0]
+    return teach(made, teacher.encode(sentences), student.encode(sentences))
 
 
 def text_data(encoder: SentenceEncoder, of: Examples, **options: Any) -> TextDataModule:

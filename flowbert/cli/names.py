@@ -169,6 +169,7 @@ def _exists(path: str) -> bool:
 _CHECKS: dict[str, Callable[[str, str, Names], None]] = {
     **dict.fromkeys(("ckpt_path", "corpus", "input", "nli", "vectors"), _check_file),
     "baseline": _check_baseline,
+    "data.teacher": _check_encoders,
     "encoder": _check_encoders,
     "encoder.layers": _check_layers,
     "encoder.path": _check_encoders,

@@ -16,7 +16,7 @@ from flowbert.registry import imports_refused
 from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
-TRAINING = ("simcse", "sbert", "mlm")
+TRAINING = ("simcse", "sbert", "mlm", "distillation")
 """Methods that train the encoder."""
 
 TEXTS = 256

@@ -20,6 +20,7 @@ from flowbert.fitting.closed_form import ClosedForm
 from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, Method
+from flowbert.model import Model
 from flowbert.registry import imports_refused
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.labels import embed_labels, training_labels
@@ -162,7 +163,13 @@ def prepared(command: str, options: FitOptions) -> Iterator[Prepared]:
     labels = _labels(options, kind, baseline, tasks)
     folder = options.run_dir or new_folder(options.method)
     folder = command_folder(command, folder, options.ckpt_path)
-    method = kind(options=options, tasks=tasks, settings=settings, cache=cache)
+    method = kind(
+        options=options,
+        tasks=tasks,
+        settings=settings,
+        cache=cache,
+        load_model=Model.load,
+    )
     trainer, decided = _make_trainer(method, baseline, folder)
     decided |= trainer_settings(trainer, options.trainer or {})
     if command == "fit":

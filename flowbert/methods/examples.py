@@ -33,7 +33,8 @@ class Examples:
         name: Name for messages and checkpoints.
         columns: One, two or three tuples of N sentences: the sentences; their positives, or second
             sentences of pairs; their hard negatives.
-        targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``.
+        targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``; or the vector
+            to reach (float32) of each sentence, ``(N, D)``, which is not part of the digest.
         edit: Changes the positives anew in each epoch.
         options: What they were made with, by the names of :func:`make_examples`.
     """
@@ -50,8 +51,10 @@ class Examples:
     @cached_property
     def digest(self) -> str:
         """Digest of sentences and targets."""
-        targets = [] if self.targets is None else self.targets.tolist()
-        return digest([sentences_digest(column) for column in self.columns], targets)
+        targets = self.targets
+        # Vectors follow from the sentences and a teacher, up to rounding.
+        values = [] if targets is None or targets.ndim > 1 else targets.tolist()
+        return digest([sentences_digest(column) for column in self.columns], values)
 
     @property
     def needs_dropout(self) -> bool:
@@ -80,6 +83,7 @@ _USED: dict[tuple[str, str], tuple[str, ...]] = {
     ("sbert", "cosine"): ("drop_overlap",),
     ("sbert", "triplet"): ("nli",),
     ("mlm", ""): ("corpus",),
+    ("distillation", ""): ("corpus", "teacher"),
 }
 """Options that make the examples of a method with a positive or an objective."""
 
@@ -93,10 +97,11 @@ def uses(
     """Names of the options of :func:`make_examples` that have an effect.
 
     Args:
-        method: ``simcse``, ``sbert`` or ``mlm``.
+        method: ``simcse``, ``sbert``, ``mlm`` or ``distillation``.
         corpus: Name of the corpus; None if it is not given.
         positive: Positive of SimCSE; None for ``dropout``.
-        objective: Objective of Sentence-BERT; None for ``softmax``.
+        objective: Objective of Sentence-BERT; None for ``softmax``. Those of other methods need no
+            other examples.
 
     Returns:
         The names, and what the others have no effect on.
@@ -109,7 +114,6 @@ def uses(
         (('positive', 'corpus', 'positive_rate'), 'method simcse with positive crop')
     """
     check_choice("positive", positive or POSITIVES[0], POSITIVES)
-    check_choice("objective", objective or OBJECTIVES[0], OBJECTIVES)
     used, where = _USED.get((method, ""), ()), f"method {method}"
     if method == "simcse":
         positive = positive or POSITIVES[0]
@@ -117,6 +121,7 @@ def uses(
         where += f" with positive {positive}"
     elif method == "sbert":
         objective = objective or OBJECTIVES[0]
+        check_choice("objective", objective, OBJECTIVES)
         used = ("objective", *_USED[method, objective])
         where += f" with objective {objective}"
     if corpus == "nli" and "corpus" in used:
@@ -138,13 +143,14 @@ def make_examples(
     hard_negatives: bool | None = None,
     objective: str | None = None,
     drop_overlap: bool | None = None,
+    teacher: str | None = None,
 ) -> Examples:
     """Examples for a method that trains an encoder.
 
     An option that is given and has no effect is refused.
 
     Args:
-        method: ``simcse``, ``sbert`` or ``mlm``.
+        method: ``simcse``, ``sbert``, ``mlm`` or ``distillation``.
         corpus: Sentences; none for Sentence-BERT and the positive ``entailment``.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for the objective ``cosine``.
@@ -163,6 +169,8 @@ def make_examples(
             range: 0 for the lowest, 1 for the highest.
         drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
             otherwise they are an error. Default false.
+        teacher: For distillation: the folder of an encoder, a run or a model with its map. Its
+            vectors are the targets, see :func:`flowbert.methods.distillation.teach`.
 
     Raises:
         UserError: If an option is unknown or without effect, or the data lack what it needs.
@@ -180,10 +188,16 @@ def make_examples(
         "hard_negatives": hard_negatives,
         "objective": objective,
         "drop_overlap": drop_overlap,
+        "teacher": teacher,
     }
     name = None if corpus is None else corpus.name
     used, where = uses(method, name, positive, objective)
     check_used({"corpus": name, "nli": nli, **given}, used, where)
+    if method == "distillation" and teacher is None:
+        raise UserError(
+            "received nothing; expected the folder of an encoder, a run or a model to learn from",
+            argument="teacher",
+        )
     options = {
         name: _DEFAULTS.get(name) if value is None else value
         for name, value in given.items()

@@ -167,6 +167,75 @@ def triplet_loss(
         return functional.relu(near - far + margin).mean()
 
 
+def distance_loss(student: Tensor, teacher: Tensor) -> Tensor:
+    r"""Mean of :math:`\lVert u / \lVert u \rVert - t / \lVert t \rVert \rVert^2`, in float32.
+
+    It is :math:`2 - 2 \cos(u, t)`, and D times the mean squared error of unit-length vectors.
+
+    References:
+        Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation (Reimers
+        and Gurevych, 2020), there without unit length. https://arxiv.org/abs/2004.09813
+
+    Args:
+        student: Embeddings u, ``(B, D)``.
+        teacher: The teacher's vectors t, ``(B, D)``.
+
+    Returns:
+        Shape ``()``, in [0, 4].
+
+    Example:
+        >>> distance_loss(torch.eye(2), torch.tensor([[3.0, 0.0], [3.0, 0.0]]))
+        tensor(1.)
+    """
+    with torch.autocast(student.device.type, enabled=False):
+        u = functional.normalize(student.float())
+        t = functional.normalize(teacher.float())
+        return (u - t).square().sum(dim=1).mean()
+
+
+def listwise_loss(
+    student: Tensor,
+    teacher: Tensor,
+    queue: Tensor,
+    student_temperature: float,
+    teacher_temperature: float,
+) -> Tensor:
+    r"""Divergence of the student's distribution over a queue from the teacher's, in float32.
+
+    .. math::
+        \mathrm{KL}(p^T \Vert p^S), \qquad
+        p^T_j = \mathrm{softmax}_j \cos(t, q_j) / \tau_T, \qquad
+        p^S_j = \mathrm{softmax}_j \cos(u, q_j) / \tau_S
+
+    Its gradient is that of the cross-entropy of the paper.
+
+    References:
+        ConGen: Unsupervised Control and Generalization Distillation For Sentence Representation
+        (Limkonchotiwat et al., 2022). https://github.com/KornWtp/ConGen
+
+    Args:
+        student: Embeddings u, ``(B, D)``.
+        teacher: The teacher's vectors t of the same sentences, ``(B, D)``.
+        queue: The teacher's vectors q of further sentences, ``(Q, D)``.
+        student_temperature: :math:`\tau_S`.
+        teacher_temperature: :math:`\tau_T`.
+
+    Returns:
+        Shape ``()``, nats.
+
+    Example:
+        >>> listwise_loss(torch.eye(2), torch.eye(2), torch.eye(2), 0.1, 0.1)
+        tensor(0.)
+    """
+    with torch.autocast(student.device.type, enabled=False):
+        u = functional.normalize(student.float())
+        t = functional.normalize(teacher.float())
+        q = functional.normalize(queue.float())
+        ours = functional.log_softmax(u @ q.T / student_temperature, dim=1)
+        theirs = functional.log_softmax(t @ q.T / teacher_temperature, dim=1)
+        return functional.kl_div(ours, theirs, reduction="batchmean", log_target=True)
+
+
 def mean_pair_cosine(vectors: Tensor) -> Tensor:
     r"""Mean cosine over all pairs of different rows, in O(N D).
 

@@ -1,7 +1,7 @@
 """What ``fit`` needs of a method: its data, its module, and the options that it uses."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -41,6 +41,7 @@ class Method(ABC):
         settings: What decides the training, bound to a checkpoint if one is given.
         cache: The embedding cache.
         device: Device of the encoder.
+        load_model: Opens a folder as a model, which a method that has a teacher needs.
 
     Attributes:
         name: Name of the method in tables.
@@ -71,6 +72,7 @@ class Method(ABC):
     settings: TrainingSettings
     cache: EmbeddingCache
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    load_model: Callable[[str], Any] | None = None
 
     encoder: Any = None
     sentences: Sequence[str] = ()

@@ -56,12 +56,10 @@ class EncoderMethod(Method):
         check_limits(**data)
         names = inspect.signature(make_examples).parameters.keys()
         chosen = {name: data.pop(name) for name in names & data.keys()}
-        if "objective" in model:
-            chosen["objective"] = model["objective"]
         named = None if options.corpus is None else options.corpus_name
-        used, _ = uses(
-            self.name, named, chosen.get("positive"), chosen.get("objective")
-        )
+        used, _ = uses(self.name, named, chosen.get("positive"), model.get("objective"))
+        if "objective" in used and "objective" in model:
+            chosen["objective"] = model["objective"]
         reads = "corpus" in used and chosen.get("positive") != "entailment"
         corpus = self.load_corpus() if reads else None
         examples = make_examples(
@@ -85,11 +83,12 @@ class EncoderMethod(Method):
         )
         self.data = self.data_class(trained, examples, **data | {"seed": options.seed})
         self.module = self.module_class(trained, **model)
-        self.module.check_examples(examples)
         self.settings.add(**self.module.model_settings())
 
     def encode(self, sentences: Sequence[str]) -> None:
-        """Nothing is encoded before the training; the tasks are when they are first measured."""
+        """Check the examples; the tasks are encoded when they are first measured."""
+        assert isinstance(self.data, TextDataModule)
+        self.module.check_examples(self.data.examples)
 
 
 class TrainedModule(TrainingModule):

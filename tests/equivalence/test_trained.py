@@ -24,17 +24,21 @@ from flowbert.encoding import encode
 from flowbert.experiments import Results, compare
 from flowbert.exports import SentenceTransformers, export
 from flowbert.fitting.prepare import TRAINER_DEFAULTS
-from flowbert.methods import METHODS, TextDataModule, make_examples
+from flowbert.methods import METHODS, TextDataModule, make_examples, teach
 from flowbert.model import Model
 from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
 
 TRAINED = [name for name in METHODS if name != "flow"]
 OPTIONS: dict[str, Any] = {"data": {"batch_size": 8}}
-SOURCES = {
+SOURCES: dict[str, dict[str, Any]] = {
     "simcse": {"corpus": "target"},
     "sbert": {"nli": "builtin-sample"},
     "mlm": {"corpus": "target"},
+    "distillation": {
+        "corpus": "target",
+        "data": {"batch_size": 8, "teacher": "builtin-sample"},
+    },
 }
 # One epoch: the last weights are the best ones.
 ONE_EPOCH = TRAINER | {"max_epochs": 1, "limit_val_batches": 0}
@@ -113,11 +117,19 @@ def python(of: Trainings, method: str) -> Any:
     lab = of.lab
     corpus = lab.task.corpus("target") if "corpus" in SOURCES[method] else None
     nli = SOURCES[method].get("nli")
-    examples = make_examples(method, corpus, nli=nli, tasks=[lab.task])
+    teacher = SOURCES[method].get("data", {}).get("teacher")
+    made = make_examples(method, corpus, nli=nli, tasks=[lab.task], teacher=teacher)
+    examples = made.sample(48, 0)
+    if teacher is not None:
+        vectors = [
+            EmbeddingCache().rows(each, examples.columns[0])[:]
+            for each in (SentenceEncoder(), SentenceEncoder(layers=lab.options.layers))
+        ]
+        examples = teach(examples, *vectors)
     encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
     kind: Any = METHODS[method].module_class
     module = kind(encoder)
-    data = TextDataModule(encoder, examples.sample(48, 0), batch_size=8)
+    data = TextDataModule(encoder, examples, batch_size=8)
     seed_everything(0, verbose=False)
     with quiet_lightning():
         options = TRAINER_DEFAULTS | ONE_EPOCH | {"enable_checkpointing": False}

@@ -19,6 +19,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.cpu import fast_training
 from flowbert.errors import UserError
+from flowbert.methods.distillation import DistillationModule
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
@@ -94,7 +95,7 @@ def process(rank: int, folder: str, port: str) -> None:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    for method in ("simcse", "sbert"):
+    for method in ("simcse", "sbert", "distillation"):
         options = {"devices": 2, "strategy": "ddp", "limit_val_batches": 0}
         tensors = joint_step(method, Path(folder), **options)
         torch.save(tensors, f"{folder}/{method}-{rank}.pt")
@@ -105,14 +106,14 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     multiprocessing.spawn(process, (str(tmp_path), port), nprocs=2)  # type: ignore[no-untyped-call, attr-defined]
-    for method in ("simcse", "sbert"):
+    for method in ("simcse", "sbert", "distillation"):
         expected = joint_step(method, tmp_path, limit_val_batches=0)
         results = [
             torch.load(tmp_path / f"{method}-{rank}.pt", weights_only=True)
             for rank in range(2)
         ]
         losses = torch.stack([result.pop("loss") for result in results])
-        # SimCSE has the joint loss on both, Sentence-BERT the mean of its examples on each.
+        # SimCSE has the joint loss on both, the others the mean of their examples on each.
         torch.testing.assert_close(losses.mean(), expected.pop("loss"))
         for result in results:
             assert result.keys() == expected.keys()
@@ -125,7 +126,7 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("method", ["simcse", "sbert"])
+@pytest.mark.parametrize("method", ["simcse", "sbert", "distillation"])
 def test_cached_gradients_are_those_of_the_batch(method: str, packed: bool) -> None:
     results = []
     for chunk_size in (None, 1, 5):
@@ -224,7 +225,11 @@ def test_optimizer_and_precision(
 
 
 @pytest.mark.parametrize(
-    "head", ["none", "mlp_train_only", "mlp", "zca:shrinkage=0.3", "sbert", "mlm"]
+    "head",
+    [
+        *("none", "mlp_train_only", "mlp", "zca:shrinkage=0.3"),
+        *("sbert", "mlm", "distillation"),
+    ],
 )
 def test_saved_encoder_gives_the_embeddings(head: str, tmp_path: Path) -> None:
     encoder = trainable(pooling="cls", max_length=40, prompt="text: ")
@@ -299,6 +304,10 @@ def test_weights_stay_in_full_precision(precision: str, tmp_path: Path) -> None:
 
 
 OPTIONS: list[tuple[Any, str, Any]] = [
+    (DistillationModule, "objective", "l1"),
+    (DistillationModule, "queue_size", 0),
+    (DistillationModule, "student_temperature", 0.0),
+    (DistillationModule, "teacher_temperature", -0.1),
     (MLMModule, "cosreg_weight", -1.0),
     (MLMModule, "dropout", 1.0),
     (MLMModule, "mask_fraction", 0.0),

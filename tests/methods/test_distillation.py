@@ -1,0 +1,230 @@
+"""Distillation: its losses, the targets of a teacher, and fits with teachers of every kind."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+from fits import differences
+from fits import fit as train
+from flowbert.data.sample import sample_corpus
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.fitting import FitOptions, fit
+from flowbert.fitting.prepare import prepared
+from flowbert.maps import make_map
+from flowbert.methods import DistillationModule, make_examples, teach
+from flowbert.methods.distillation import DISTILLATION_OBJECTIVES, compared_rows
+from flowbert.methods.losses import distance_loss, listwise_loss
+from flowbert.model import Model
+from texts import CORPUS, examples, step, text_data, trainable
+
+BUILTIN = "builtin-sample"
+SENTENCES = CORPUS.sentences
+
+pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
+
+
+def test_losses_by_hand() -> None:
+    u = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    t = torch.tensor([[0.0, 5.0], [3.0, 3.0]])
+    # Angles of 90 and 45 degrees: 2 - 2 cos.
+    assert float(distance_loss(u, t)) == pytest.approx((2 + 2 - 2**0.5) / 2)
+    queue = torch.tensor([[1.0, 0.0], [0.0, 4.0]])
+    # Cosines with the queue: of the student (1, 0), of the teacher (0, 1).
+    high, low = 1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))  # the teacher's, at 0.5
+    ours = -np.log1p(np.exp(-1)), -np.log1p(np.exp(1))  # the student's, at 1
+    expected = low * (np.log(low) - ours[0]) + high * (np.log(high) - ours[1])
+    found = float(listwise_loss(u[:1], t[:1], queue, 1.0, 0.5))
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_listwise_is_least_where_the_student_is_the_teacher() -> None:
+    generator = torch.Generator().manual_seed(0)
+    teacher, queue = (torch.randn(n, 6, generator=generator) for n in (5, 30))
+    student = (3 * teacher).requires_grad_()
+    loss = listwise_loss(student, teacher, queue, 0.1, 0.1)
+    (gradient,) = torch.autograd.grad(loss, student)
+    # Sums of 30 float32 terms of at most 1.
+    assert abs(float(loss.detach())) < 1e-5
+    assert float(gradient.abs().max()) < 1e-5
+    other = teacher + 0.1 * torch.randn(5, 6, generator=generator)
+    assert float(listwise_loss(other, teacher, queue, 0.1, 0.1)) > 1e-3
+
+
+@pytest.mark.parametrize("objective", DISTILLATION_OBJECTIVES)
+def test_a_student_that_is_its_teacher_has_nothing_to_learn(objective: str) -> None:
+    encoder = trainable()
+    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(16, 0)
+    rows = encoder.encode(made.columns[0])
+    data = text_data(encoder, teach(made, rows, rows))
+    temperatures: dict[str, Any] = {}
+    if objective == "listwise":
+        temperatures = {"student_temperature": 0.1, "teacher_temperature": 0.1}
+    module = DistillationModule(encoder, objective, dropout=0.0, **temperatures)
+    module.fill_queue(data)
+    loss, gradients = step(module, data.batch(0, list(range(8))))
+    # Vectors of other batches, and 16 rows turned back and forth, in float32.
+    assert abs(float(loss)) < 1e-5
+    assert gradients.keys() == dict(module.named_parameters()).keys()
+
+
+def cosines(rows: Any) -> Any:
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return units @ units.T
+
+
+@pytest.mark.parametrize("size", [3, 8, 20])
+def test_targets_keep_the_cosines(size: int) -> None:
+    rng = np.random.default_rng(0)
+    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(40, 0)
+    vectors = rng.normal(size=(40, size)).astype(np.float32)
+    start = rng.normal(size=(40, 8)).astype(np.float32)
+    targets: Any = teach(made, vectors, start).targets
+    assert targets.shape == (40, 8)
+    assert targets.dtype == np.float32
+    if size <= 8:
+        np.testing.assert_allclose(cosines(targets), cosines(vectors), atol=1e-5)
+    else:  # the best projection to 8 dimensions of unit-length vectors
+        units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        left, values, _ = np.linalg.svd(units, full_matrices=False)
+        kept = left[:, :8] * values[:8]
+        np.testing.assert_allclose(cosines(targets), cosines(kept), atol=1e-4)
+
+
+def test_targets_are_turned_to_the_student() -> None:
+    rng = np.random.default_rng(0)
+    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(40, 0)
+    start = rng.normal(size=(40, 8)).astype(np.float32)
+    rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0].astype(np.float32)
+    targets: Any = teach(made, 2 * start @ rotation, start).targets
+    expected = start / np.linalg.norm(start, axis=1, keepdims=True)
+    np.testing.assert_allclose(targets, expected, atol=1e-5)
+
+
+def test_few_rows_are_compared() -> None:
+    for size in (1, 16384, 16385, 1_000_000):
+        count = len(range(size)[compared_rows(size)])
+        assert min(size, 8192) <= count <= 16384
+
+
+def test_examples_need_targets_of_the_student() -> None:
+    module = DistillationModule(trainable())
+    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(16, 0)
+    with pytest.raises(ValueError, match=r"targets of shape None; expected .16, 128."):
+        module.check_examples(made)
+    rows = np.full((16, 4), np.nan, dtype=np.float32)
+    with pytest.raises(UserError, match=r"teacher: received one .* not finite"):
+        teach(made, rows, rows)
+
+
+@pytest.mark.parametrize("objective", DISTILLATION_OBJECTIVES)
+def test_training_lowers_the_loss(objective: str, tmp_path: Path) -> None:
+    encoder = trainable(pooling="cls")
+    module: Any = DistillationModule(encoder, objective, learning_rate=1e-3)
+    of = examples("distillation", 160)
+    data: Any = text_data(encoder, of, held_out=0.1)
+    losses = []
+    for epochs in (0, 1):
+        trainer = train(tmp_path, module=module, data=data, max_epochs=epochs)
+        (metrics,) = trainer.validate(module, data, verbose=False)
+        losses.append(metrics["val/loss"])
+    assert losses[1] < 0.9 * losses[0]
+
+
+def test_listwise_resumes_like_an_uninterrupted_run(tmp_path: Path) -> None:
+    def run(*callbacks: Any, **options: Any) -> Any:
+        encoder = trainable()
+        module: Any = DistillationModule(encoder, "listwise", queue_size=10)
+        data: Any = text_data(encoder, examples("distillation", 24))
+        return train(tmp_path, *callbacks, module=module, data=data, **options)
+
+    folder = tmp_path / "checkpoints"
+    keep = ModelCheckpoint(folder, "{step}", every_n_train_steps=2, save_top_k=-1)
+    whole = run(keep)
+    assert whole.lightning_module.queue.shape == (10, 128)
+    assert differences(whole, run(ckpt_path=folder / "step=2.ckpt")) == []
+
+
+FIT: dict[str, Any] = {
+    "method": "distillation",
+    "corpus": BUILTIN,
+    "max_sentences": 48,
+    "tasks": "SAMPLE",
+    "bootstrap": 0,
+}
+
+
+def targets_of(teacher: Path | str, folder: Path, **options: Any) -> Any:
+    """Targets of a fit that is prepared."""
+    data = {"teacher": str(teacher), "batch_size": 8}
+    given = FIT | {"data": data, "run_dir": folder / "run"} | options
+    with prepared("fit", FitOptions(**given)) as run:
+        made: Any = run.method.data
+        return made.examples
+
+
+def test_teachers(tmp_path: Path) -> None:
+    encoder = SentenceEncoder(layers="first_last")
+    whitening = make_map("whitening-64:shrinkage=0.1")
+    whitening.fit(encoder.encode(sample_corpus()[:500]))
+    model = Model(encoder, whitening)
+    model.save(tmp_path / "model")
+    encoder.save(tmp_path / "encoder")
+    for name, teacher in (("model", model), ("encoder", Model(encoder))):
+        found = targets_of(tmp_path / name, tmp_path)
+        sentences = found.columns[0]
+        start = SentenceEncoder().encode(sentences)
+        expected: Any = teach(found, teacher.embed(sentences), start).targets
+        np.testing.assert_allclose(found.targets, expected, atol=1e-5)
+
+
+def test_refused_teachers(tmp_path: Path) -> None:
+    def refused(message: str, teacher: Any, **options: Any) -> None:
+        with pytest.raises(UserError, match=message):
+            targets_of(teacher, tmp_path, **options)
+        assert not (tmp_path / "run").exists()
+
+    rows = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    fit("whitening", vectors=rows, run_dir=tmp_path / "vectors")
+    refused("teacher: .* was fitted on vectors", tmp_path / "vectors")
+    refused("teacher: .*none", tmp_path / "none")
+    nothing = {"data": {"batch_size": 8}}
+    refused("teacher: received nothing; expected the folder", "", **nothing)
+    model = Model(SentenceEncoder())
+    model.save(tmp_path / "damaged")
+    file = tmp_path / "damaged" / "encoder.json"
+    file.write_text(file.read_text().replace("builtin-sample", "other"))
+    refused("teacher: .*damaged", tmp_path / "damaged")
+    for option in ("student_temperature", "teacher_temperature", "queue_size"):
+        message = f"{option}: received 1, which has no effect .* objective l2"
+        refused(message, BUILTIN, model={option: 1})
+
+
+def test_a_fit_resumes_with_the_same_teacher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    teacher = tmp_path / "teacher"
+    SentenceEncoder(layers="first_last").save(teacher)
+    options: Any = FIT | {
+        "data": {"teacher": str(teacher), "batch_size": 8},
+        "trainer": {"accelerator": "cpu", "max_steps": 2, "limit_val_batches": 0},
+        "model": {"schedule": "constant", "warmup": 0.0},
+    }
+    fit(**options, run_dir=tmp_path / "first")
+    last = tmp_path / "first" / "checkpoints" / "last.ckpt"
+    saved = torch.load(last, weights_only=True)["settings"]
+    assert saved["teacher"]["name"] == str(teacher)
+    options |= {"ckpt_path": last, "run_dir": tmp_path / "second"}
+    fit(**options | {"trainer": options["trainer"] | {"max_steps": 3}})
+    SentenceEncoder(layers="last2").save(teacher)
+    options["run_dir"] = tmp_path / "third"
+    with pytest.raises(UserError, match=r"teacher: received .* on other sentences or"):
+        fit(**options)
+    options["data"] = {"teacher": BUILTIN, "batch_size": 8}
+    with pytest.raises(UserError, match=r"teacher: received 'builtin-sample' .* saved"):
+        fit(**options)
