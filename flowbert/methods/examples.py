@@ -170,7 +170,7 @@ def make_examples(
         drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
             otherwise they are an error. Default false.
         teacher: For distillation: the folder of an encoder, a run or a model with its map. Its
-            vectors are the targets, see :func:`flowbert.methods.distillation.teach`.
+            vectors are the targets, see :func:`flowbert.methods.teach`.
 
     Raises:
         UserError: If an option is unknown or without effect, or the data lack what it needs.
