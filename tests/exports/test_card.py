@@ -80,7 +80,7 @@ def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
 def test_without_results(model: Model) -> None:
     text = model_card(model, **SETTINGS)
     assert "Scores" not in text
-    assert "Unknown: the model was saved without a corpus" in text
+    assert "Unknown, because the model was saved without a corpus" in text
     assert "model-index" not in text
     for part in (
         "first_last",
