@@ -12,9 +12,12 @@ FITTING = {
     "fitting/__init__.py": "ClosedForm.fit, which calls fit_map",
     "fitting/outcome.py": "raw, of which there is nothing to fit",
     "training/callbacks.py": "the baseline of a Trainer, which knows no experiments",
+    "methods/heads.py": "a map in the loss of a training, which knows no experiments",
+    "methods/simcse.py": "that head",
     "analysis/cls_token.py": "a whitening that is no result, but tells what [CLS] holds",
     "analysis/bits.py": "a covariance of scikit-learn",
     "analysis/nearest.py": "an index of scikit-learn",
+    "tasks/low_overlap.py": "tf-idf of scikit-learn",
     "tasks/probe.py": "a classifier of scikit-learn",
 }
 
