@@ -195,7 +195,7 @@ def first_of_bins(order: Indices, gold: Floats, share: float) -> Indices:
     Example:
         >>> gold = np.array([0.0, 0.0, 1.0, 5.0, 5.0])
         >>> first_of_bins(np.array([4, 3, 2, 1, 0]), gold, 0.5)
-        array([1, 4])
+        array([1, 4, 3])
     """
     bin_of = _bins(gold, 1 / share)[order]
     ends = np.cumsum(np.bincount(bin_of))

@@ -127,7 +127,7 @@ def fallen(
         >>> scores = {1: 0.7, 2: 0.6}
         >>> steps = [{"step": step, "a": score, "b": 0.65} for step, score in scores.items()]
         >>> [message[:29] for message in fallen(steps, "a", "b")]
-        ['a: 60.00, below b: 65.00; tha']
+        ['a: 60.00, below b: 65.00; use']
     """
     last, best = history[-1], max(history, key=lambda each: each[own])
     messages = []
