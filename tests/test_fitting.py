@@ -201,7 +201,7 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(tmp_path: Path) ->
     assert set(results.frame["method"]) == {"raw", "simcse", head, through}
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["settings"]["model.head"] == head
-    assert best["settings"]["best"]["score"].startswith(f"{through}/SAMPLE/dev/")
+    assert best["settings"]["best"]["score"].startswith("simcse+head/SAMPLE/dev/")
     options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "test"}
     with prepared("test", FitOptions(method="simcse", **options)) as run:
         data: Any = run.method.data

@@ -107,9 +107,9 @@ def first_of_best(estimates: Estimates) -> int:
     Args:
         estimates: At least one row, all of which exist, in the order of preference.
     """
-    best = estimates[[int(estimates.values.argmax())]]
-    is_close = ~(best - estimates).exclude_zero
-    is_close[int(estimates.values.argmax())] = True
+    best = int(estimates.values.argmax())
+    is_close = ~(estimates[[best]] - estimates).exclude_zero
+    is_close[best] = True
     return int(is_close.argmax())
 
 

@@ -321,8 +321,8 @@ def _make_trainer(
     # A frozen encoder's method sees no label.
     if not method.is_frozen and validated:
         # An encoder that is trained through a map is used through it.
-        through = method.trained_through
-        name = method.name if through is None else f"{method.name}+{through}"
+        is_mapped = method.trained_through is not None
+        name = f"{method.name}+head" if is_mapped else method.name
         monitor = f"{name}/{validated[0].name}/dev/spearman_all"
         decided["best"] = {"score": monitor, "task": validated[0].digest}
         decided |= {

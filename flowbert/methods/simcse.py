@@ -183,11 +183,11 @@ class SimCSEModule(TrainedModule):
 
     @torch.no_grad()
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
-        """Embeddings after a head that is a map, as ``simcse+MAP``."""
+        """Embeddings after a head that is a map, as ``simcse+head``."""
         if not isinstance(self.head, AffineHead):
             return {}
         through = self.head(embeddings.to(self.device)).cpu()
-        return {f"{self.name}+{self.head.text}": through}
+        return {f"{self.name}+head": through}
 
     @torch.no_grad()
     def embed_sentences(

@@ -14,6 +14,7 @@ from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
+from flowbert.methods import METHODS
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
@@ -161,14 +162,14 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
 
     Returns:
         Commands after the word for the program; none without a verdict, or where the encoder was
-        trained and the untrained one is better.
+        trained and the untrained one or a map is better.
     """
     used = record.get("use")
     if not isinstance(used, Mapping) or not used or not (path / "model").is_dir():
         return []
     method = str(next(iter(used.values())))
     is_trained = (path / "model" / "encoder").is_dir()
-    if is_trained and method == "raw":
+    if is_trained and method not in METHODS:  # the folder has no map
         return []
     which = [] if is_trained else ["--method", method]
     encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]

@@ -24,7 +24,7 @@ class TaskEvaluation(Callback):
     """Log Spearman, alignment and uniformity of raw, the baseline and the trained method.
 
     The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
-    ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+MAP``. Every process
+    ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+head``. Every process
     measures the whole split, so that nothing is gathered and all log the same.
 
     A fit ends with a warning if the likelihood went on rising after the best score of a task, which

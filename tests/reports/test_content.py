@@ -66,9 +66,10 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path: Path) -> None
         f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
         f"export {tmp_path} --method raw --to FOLDER",
     ]
-    # The untrained encoder is no model of the run.
+    # The run's model is the trained encoder, without a map.
     (tmp_path / "model" / "encoder").mkdir()
-    assert next_commands(tmp_path, record) == []
+    for other in ("raw", "whitening", "simcse+whitening"):
+        assert next_commands(tmp_path, {"use": {"STSB spearman": other}}) == []
     first = next_commands(tmp_path, {"use": {"STSB spearman": "simcse"}})[0]
     assert "--method" not in first
 
