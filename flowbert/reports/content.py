@@ -14,7 +14,7 @@ from flowbert.analysis import Analysis
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
-from flowbert.methods import METHODS
+from flowbert.maps import is_map
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
@@ -169,7 +169,7 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         return []
     method = str(next(iter(used.values())))
     is_trained = (path / "model" / "encoder").is_dir()
-    if is_trained and method not in METHODS:  # the folder has no map
+    if is_trained and any(map(is_map, method.split("+"))):  # the folder has no map
         return []
     which = [] if is_trained else ["--method", method]
     encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
