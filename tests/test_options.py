@@ -661,6 +661,9 @@ def is_slow(case: str, name: str) -> bool:
         return name in shared or not name.startswith(("model.", "data.", "baseline"))
     if case in AFTERWARDS:
         return True
+    if case == "whitening":
+        tables = CASES["whitening"][1], CASES["flow"][1]
+        return all(isinstance(table.get(name), Change) for table in tables)
     if case == "export":
         return name in ("to", "license")
     return name.startswith("encoder.") and case != "compare"
