@@ -57,10 +57,10 @@ def reproduce(
     Args:
         rows: Ids of published rows, beginnings of ids (``li2020``, ``li2020-2``) or patterns
             (``*-flow-target``); a list or a comma-separated text. None for all.
-        encoder: Name of a published encoder, to run only its rows. A folder, run folder or file of
-            word vectors replaces the published encoders; published scores are then context,
-            not targets, unless the folder has the name and the sizes of the published
-            encoder.
+        encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
+            rows. Another folder, run folder or file of word vectors replaces the published
+            encoders of all rows; their scores are then context, not targets, as they are where
+            the id of a row is given.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to evaluate on.
@@ -93,8 +93,9 @@ def reproduce(
             raise UserError(
                 argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
             )
-    chosen = _place_encoder(select_rows(rows), encoder)
+    chosen = select_rows(rows)
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
+    chosen = _place_encoder(chosen, encoder)
     names = [name for name in names if chosen[name].notna().any()]
     if not names:
         raise UserError(
@@ -144,16 +145,21 @@ def reproduction_text(comparison: pd.DataFrame) -> str:
         comparison: What :func:`reproduce` returned.
     """
     tables = []
-    for (row, note), lines in comparison.groupby(["row", "note"], sort=False):
+    for row, lines in comparison.groupby("row", sort=False):
         numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
+        numbers["inside"] = numbers["inside"].map({True: "yes", False: "no"})
         numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
         text = numbers.T.to_string(float_format="{:.2f}".format, na_rep="-")
-        tables.append(f"{row}\n{note}\n{text}\n")
+        notes = "\n".join(lines["note"].str.split("; ").explode().unique())
+        tables.append(f"{row}\n{notes}\n{text}\n")
     return "\n".join(tables)
 
 
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
-    """The rows of a published encoder, or all rows with another encoder in its place."""
+    """The rows of a published encoder, or all rows with another encoder in its place.
+
+    A copy of a published encoder replaces others only in rows that are given by their id.
+    """
     rows = rows.assign(opened=rows["path"], context=False, note="")
     if encoder is None:
         return rows
@@ -173,7 +179,9 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
         path: relation_to_published(encoder, path) for path in rows["path"].unique()
     }
     use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
-    return rows.assign(opened=encoder, context=use != IS_COPY, note=f"{encoder} " + use)
+    context = use != IS_COPY
+    placed = rows.assign(opened=encoder, context=context, note=f"{encoder} " + use)
+    return placed if context.all() else placed[~context | placed["by_id"]]
 
 
 @dataclass
@@ -191,14 +199,21 @@ class _Plan:
         return load_corpus("nli", nli=self.nli)
 
     def experiments(self, row: Any) -> list[Experiment]:
-        """Experiments of a row, on the tasks that it has a score of."""
+        """Experiments of a row, on the tasks whose score can stand beside a published one."""
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
         corpora = {}
         for task in self.tasks:
-            if np.isfinite(getattr(row, task.name)):
+            is_published = np.isfinite(getattr(row, task.name))
+            if is_published and ("spearman", row.aggregation) in task.metrics:
                 corpus = self.nli_corpus if fits_nli else task.corpus("target")
                 corpora[task] = [corpus]
+        if not corpora:
+            raise UserError(
+                f"received tasks without the aggregation {row.aggregation}; expected "
+                "tasks with their subsets",
+                argument="senteval",
+            )
         return plan_experiments(
             [encoder],
             parse_candidates([row.map]),
@@ -245,7 +260,11 @@ def _compare(
     """A line for each task of a published row, and for their average."""
     tasks = [task for task in tasks if np.isfinite(getattr(row, task.name))]
     others = {task.name: _other_pairs(task, row.aggregation) for task in tasks}
-    row = row._replace(note="; ".join(filter(None, [row.note, *others.values()])))
+    differences = [
+        f"{', '.join(name for name in others if others[name] == other)}: {other}"
+        for other in dict.fromkeys(filter(None, others.values()))
+    ]
+    row = row._replace(note="; ".join(filter(None, [row.note, *differences])))
     means = []
     for name, other in others.items():
         own = scores[scores["task"] == name]
@@ -268,9 +287,9 @@ def _other_pairs(task: Task, aggregation: str) -> str:
     """How the pairs of a task differ from those of the papers; empty if they do not."""
     expected = PUBLISHED_TASKS[task.name]
     if task.count != expected:
-        return f"{task.name} has {task.count} pairs here, {expected} in SentEval"
+        return f"{task.count} pairs here, {expected} in SentEval"
     if ("spearman", aggregation) not in task.metrics:
-        return f"{task.name} has merged subsets here, and no aggregation {aggregation}"
+        return f"merged subsets here, so no aggregation {aggregation}"
     return ""
 
 

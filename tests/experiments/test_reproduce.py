@@ -217,6 +217,12 @@ def test_another_encoder_makes_scores_context(
     assert text.count("difference") == 1
 
 
+def test_a_copy_of_an_encoder_runs_its_own_rows(
+    run: Callable[..., pd.DataFrame], minilm: str
+) -> None:
+    assert set(run("mteb,su2021-1", encoder=minilm)["row"]) == {MTEB}
+
+
 def write_config(folder: Path, **changed: Any) -> str:
     """A folder that is bert-base-uncased, as far as its config goes."""
     sizes = {"num_hidden_layers": 12, "hidden_size": 768, "vocab_size": 30522}
@@ -302,7 +308,7 @@ def test_merged_subsets_have_no_other_aggregation(
     assert known["ours"].notna().all()
     assert merged.loc[RAW, "ours"].isna().all()
     assert (
-        "STS13 has merged subsets here, and no aggregation wmean"
+        "STS13, STS16: merged subsets here, so no aggregation wmean"
         in (merged.loc[(RAW, "STS16"), "note"])
     )
     pd.testing.assert_series_equal(
@@ -337,7 +343,7 @@ def test_other_pairs_are_no_target(
     assert same["inside"] is not None
     assert other["inside"] is None
     assert np.isnan(other["difference"])
-    assert "STS16 has 300 pairs here, 1186 in SentEval" in other["note"]
+    assert "STS16: 300 pairs here, 1186 in SentEval" in other["note"]
 
 
 def test_seeds_are_averaged(run: Callable[..., pd.DataFrame]) -> None:
