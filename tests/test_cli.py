@@ -55,7 +55,7 @@ MISTAKES = [
     ("fit --corpus mising.txt", ["mising.txt: no such file", "'missing.txt'"]),
     ("fit --corpus empty.txt", ["empty.txt: "]),
     ("fit --corpus binary.txt", ["binary.txt: "]),
-    ("fit --corpus t.csv --column c", ["t.csv: ", "expected c"]),
+    ("fit --corpus t.csv --column c", ["--column: received c", "t.csv: a, b"]),
     ("fit --corpus somewhere", ["--corpus: received 'somewhere'", "target"]),
     ("fit --encoder.path /nowhere/x", ["/nowhere/x"]),
     ("fit --encoder /nowhere/x", ["/nowhere/x"]),
@@ -147,6 +147,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "binary.txt").write_bytes(b"text\n\x00\xff\n")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "wrong.csv").write_text("a,b,c\nx,y,1\nz,u,2\n")
     (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
     (tmp_path / "group.yaml").write_text("data: 5\n")
     (tmp_path / "null.yaml").write_text("seed: null\n")
@@ -324,6 +325,9 @@ def test_the_trainers_options_are_behind_a_word(
         ["fit", "--method", "simcse", "--model.loss", "infonse"],
         ["fit", "--method", "simcse", "--model.head", "zca+whitning"],
         ["analyze", "--measures", "isotropi"],
+        ["fit", "--tasks", "wrong.csv"],
+        ["compare", "--tasks", "lexical:wrong.csv"],
+        ["compare", "--labels", "wrong.csv", "--columns", "a,b,d"],
         ["advise", "--encoder", "./nowhere"],
     ],
 )

@@ -355,6 +355,7 @@ ANALYZE: Table = {
     **{
         name: SOURCES[name] for name in ("corpus", "nli", "column", "tasks", "senteval")
     },
+    "columns": MEASURING["columns"],
     "methods": Change("raw,zca"),
     "limit": Change("59"),
     "split": Change("dev"),

@@ -28,6 +28,7 @@ from flowbert.maps import MAPS
 from flowbert.methods import METHODS
 from flowbert.methods.heads import HEADS
 from flowbert.registry import Registry
+from flowbert.tasks import TASKS
 
 FILE = Path(__file__).with_name("options.json")
 
@@ -110,6 +111,8 @@ def _known_names() -> dict[str, dict[str, Any]]:
     known["training"] = dict.fromkeys(METHODS, plain)
     known["layer"] = dict.fromkeys([*LAYER_NAMES, *SIZES], plain)
     known["task"] = dict.fromkeys([*DATA_SETS, SAMPLE_TASK], plain)
+    kinds = [name for name in sorted(TASKS) if "columns" in TASKS.find(name).options]
+    known["scored"] = dict.fromkeys(kinds, plain)
     return known
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from flowbert.cli.names import Names, check_values
+from flowbert.cli.names import Names, check_pairs, check_values
 from flowbert.data.text_files import check_file
 from flowbert.errors import UserError, choices
 from flowbert.numbers import is_count
@@ -103,7 +103,9 @@ def check(command: str, words: Sequence[str]) -> CommandLine:
     options[positional] = [value for name, value in given if name is None]
     if command not in METHOD_COMMANDS:
         options.pop("method", None)  # a map of a run, of any name
-    check_values(options, Names(**listed()["names"]))
+    known = Names(**listed()["names"])
+    check_values(options, known)
+    check_pairs(options, known)
     threads = _check_threads(options.get("threads"))
     words = [*(f"--config={path}" for path in configs), *rest]
     return CommandLine(words, method, threads)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flowbert.data.hub import fetch_encoder
+from flowbert.data.pair_files import read_pairs, scored_pairs
+from flowbert.data.tables import is_table
 from flowbert.data.text_files import as_list, check_file
 from flowbert.errors import UserError, choices
 from flowbert.numbers import parse_integer
@@ -48,9 +50,37 @@ def check_values(options: Mapping[str, Any], names: Names) -> None:
     for name, given in options.items():
         check = _CHECKS.get(name, _check_kind if name in names.kinds else None)
         for value in given if isinstance(given, list) else [given]:
-            # A list on the line is for the parser.
-            if check and isinstance(value, str) and not value.startswith("["):
+            if check and isinstance(value, str) and not _is_for_parser(value):
                 check(value, name, names)
+
+
+def check_pairs(options: Mapping[str, Any], names: Names) -> None:
+    """Read the files of pairs among tasks and labels, before torch is imported and text encoded.
+
+    Args:
+        options: Values by the names of options.
+        names: Names that values may be; ``scored`` are the kinds of tasks with own files of pairs.
+
+    Raises:
+        UserError: If a file is missing or damaged, or lacks a column.
+    """
+    columns = options.get("columns")
+    if _is_for_parser(columns):
+        return
+    for option in ("tasks", "labels"):
+        given = options.get(option)
+        if given is None or _is_for_parser(given):
+            continue
+        for name in as_list(given, option, paths=True):
+            kind, colon, source = name.partition(":")
+            path = source if colon and kind in names.known["scored"] else name
+            if is_table(path):
+                scored_pairs(read_pairs(path, as_list(columns, "columns")))
+
+
+def _is_for_parser(value: Any) -> bool:
+    """Whether a value on the line is a list in brackets."""
+    return isinstance(value, str) and value.startswith("[")
 
 
 def _check_kind(value: str, argument: str, names: Names) -> None:

@@ -197,7 +197,7 @@ def _load_named(
         return Corpus.of(name, sample_corpus()), False
     if hub_name(name) is not None:
         hub, options = hub_options(name)
-        rows = read_hub(hub, *layouts, **options)
+        rows = read_hub(hub, *layouts, argument="column", **options)
         return Corpus.of_texts(name, [_texts(rows)]), True
     if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(
@@ -212,7 +212,7 @@ def _load_named(
             texts.append([line.strip() for line in read_lines(path)])
         else:
             has_columns = True
-            texts.append(_texts(read_table(path, *layouts)))
+            texts.append(_texts(read_table(path, *layouts, argument="column")))
     return Corpus.of_texts(name, texts), has_columns
 
 

@@ -90,6 +90,7 @@ def read_hub(
     *layouts: Sequence[str],
     config: str | None = None,
     split: str = "train",
+    argument: str | None = None,
     **options: str,
 ) -> list[Row]:
     """Read columns of one split with ``datasets``, which runs no code of the data set.
@@ -99,6 +100,7 @@ def read_hub(
         layouts: As in :func:`flowbert.data.tables.read_table`.
         config: Configuration, where the data set has several.
         split: Split.
+        argument: Name of the argument that chooses the columns, for the message.
         options: ``revision``, or ``data_files`` to read in place of the declared splits.
 
     Raises:
@@ -117,5 +119,5 @@ def read_hub(
             f"hub:{name} (config {config}, split {split}, {options}) cannot be loaded: "
             f"{error or type(error).__name__}; offline, give a local folder in the same layout"
         ) from error
-    columns = choose_columns(data.column_names, layouts, local)
+    columns = choose_columns(data.column_names, layouts, local, argument)
     return rows_of(local, data.select_columns(list(columns)).to_list(), layouts)

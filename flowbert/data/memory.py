@@ -30,7 +30,7 @@ def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], 
     names = _columns(source)
     if names is not None:
         layouts = [] if column is None else [[column]]
-        (column,) = choose_columns(names, layouts, Path("corpus"))
+        (column,) = choose_columns(names, layouts, Path("corpus"), "column")
         if names.count(column) > 1:
             raise UserError(
                 f"has {names.count(column)} columns {column!r}; expected one",

@@ -15,15 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.data.hub import hub_name, read_hub
+from flowbert.data.pair_files import PAIR_COLUMNS, read_pairs, scored_pairs
 from flowbert.data.sample import SPLITS, sample_pairs
-from flowbert.data.tables import (
-    Row,
-    field_records,
-    is_table,
-    read_table,
-    read_tsv,
-    rows_of,
-)
+from flowbert.data.tables import Row, field_records, is_table, read_tsv, rows_of
 from flowbert.data.text_files import read_lines
 from flowbert.errors import FlowbertWarning, UserError, choices
 
@@ -32,8 +26,6 @@ Part = tuple[str, str, list[Row]]
 
 SAMPLE_TASK = "SAMPLE"
 _SENTENCES = ("sentence1", "sentence2")
-PAIR_COLUMNS = (*_SENTENCES, "score")
-"""Columns of a file or data frame of scored pairs."""
 _YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -197,15 +189,9 @@ def load_sts(
     merged = False
     if is_table(name):
         limits = None if score_range is None else _limits(score_range)
-        columns = columns or PAIR_COLUMNS
-        if len(set(columns)) != 3:
-            raise UserError(
-                f"received {', '.join(columns)}; expected 3 different names",
-                argument="columns",
-            )
-        path = Path(name).expanduser()
-        name = path.name.split(".")[0]
-        parts: Iterable[Part] = [("test", name, read_table(path, columns))]
+        rows = read_pairs(name, columns)
+        name = Path(name).name.split(".")[0]
+        parts: Iterable[Part] = [("test", name, rows)]
     elif name not in DATA_SETS:
         allowed = choices([*DATA_SETS, SAMPLE_TASK], name.upper())
         raise UserError(
@@ -251,15 +237,8 @@ def _sample_subset(split: str) -> Subset:
 
 
 def _subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
-    first, second, score = rows[0].values
-    scores = np.array([row.number(score, low, high) for row in rows])
-    if len(np.unique(scores)) < 2:
-        raise UserError(
-            f"{rows[0].path}: {len(rows)} pairs; expected two or more different scores"
-        )
-    first_sentences = tuple(row.sentence(first) for row in rows)
-    second_sentences = tuple(row.sentence(second) for row in rows)
-    return Subset(name, first_sentences, second_sentences, scores)
+    first, second, scores = scored_pairs(rows, low, high)
+    return Subset(name, first, second, np.array(scores))
 
 
 def _read_year(root: Path, name: str) -> Iterator[Part]:

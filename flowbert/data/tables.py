@@ -92,7 +92,9 @@ class Row:
         return meaning[value]
 
 
-def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
+def read_table(
+    path: str | Path, *layouts: Sequence[str], argument: str | None = None
+) -> list[Row]:
     r"""Read columns of a csv, tsv, jsonl or parquet file (``.gz`` for the first three).
 
     A csv file has a header and RFC 4180 quoting; in a tsv file quotes are plain characters (the
@@ -103,6 +105,7 @@ def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
         path: The file.
         layouts: Lists of columns; the first that the file has is read. Without any: the only
             column.
+        argument: Name of the argument that chooses the columns, for the message.
 
     Raises:
         UserError: If the file is missing, damaged, of another format, or lacks the columns.
@@ -124,7 +127,7 @@ def read_table(path: str | Path, *layouts: Sequence[str]) -> list[Row]:
     records = reader(path)
     if not layouts and records and _extension(path) in (".csv", ".tsv"):
         _check_header(path, list(records[0]))
-    return rows_of(path, records, layouts)
+    return rows_of(path, records, layouts, argument)
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
@@ -151,9 +154,18 @@ def _extension(path: Path) -> str:
 
 
 def choose_columns(
-    names: Sequence[str], layouts: Sequence[Sequence[str]], path: Path
+    names: Sequence[str],
+    layouts: Sequence[Sequence[str]],
+    path: Path,
+    argument: str | None = None,
 ) -> Sequence[str]:
     """The first layout that is among ``names``; without any, the only name.
+
+    Args:
+        names: Columns that there are.
+        layouts: Lists of columns.
+        path: What has the columns, for the message.
+        argument: Name of the argument that chooses among them, for the message.
 
     Raises:
         UserError: If there is none.
@@ -163,26 +175,36 @@ def choose_columns(
     for layout in layouts:
         if set(layout) <= set(names):
             return layout
-    expected = (
-        " or ".join(", ".join(layout) for layout in layouts) or "a column to read"
-    )
+    wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
-    received = ", ".join(names)
-    raise UserError(f"{path}: has the columns {received}; expected {expected}{similar}")
+    present = ", ".join(names)
+    if argument is None:
+        expected = wanted or "a column to read"
+        raise UserError(
+            f"{path}: has the columns {present}; expected {expected}{similar}"
+        )
+    raise UserError(
+        f"received {wanted or 'none'}; expected names of the columns of {path}: "
+        f"{present}{similar}",
+        argument=argument,
+    )
 
 
 def rows_of(
-    path: Path, records: Sequence[TableRow], layouts: Sequence[Sequence[str]]
+    path: Path,
+    records: Sequence[TableRow],
+    layouts: Sequence[Sequence[str]],
+    argument: str | None = None,
 ) -> list[Row]:
-    """Rows of records, reduced to the columns of a layout.
+    """Rows of records, reduced to the columns of a layout; arguments as :func:`choose_columns`.
 
     Raises:
         UserError: If there is no record, or no layout fits the first one.
     """
     if not records:
         raise UserError(f"{path}: has no row")
-    columns = choose_columns(list(records[0]), layouts, path)
+    columns = choose_columns(list(records[0]), layouts, path, argument)
     return [
         Row(path, index, {column: record.get(column) for column in columns})
         for index, record in enumerate(records, start=1)

@@ -21,7 +21,7 @@ from flowbert.encoders import (
     choose_device,
     open_encoder,
 )
-from flowbert.errors import UserError
+from flowbert.errors import UserError, check_used
 from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.results import Results
@@ -83,6 +83,7 @@ def analyze(
     tasks: str | Sequence[str] = (),
     senteval: str | None = None,
     split: str | Sequence[str] = "test",
+    columns: str | Sequence[str] | None = None,
     measures: str | Sequence[str] = ALL,
     map: str = "pca",
     seed: int = 0,
@@ -107,6 +108,7 @@ def analyze(
             SICKR, SAMPLE, or files; a list, or comma-separated.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Splits of the tasks, such as ``test,dev``.
+        columns: Columns of your pair files: two sentences and the score.
         measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
             their options; a list, or comma-separated. ``all`` selects the built-in ones.
         map: Map of the corpus in two dimensions: ``pca``, or ``umap``.
@@ -135,7 +137,11 @@ def analyze(
             argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
         )
     chosen = parse_candidates(methods)
-    given = load_tasks(tasks, senteval, split=split) if tasks else []
+    given = []
+    if tasks:
+        given = load_tasks(tasks, senteval, split=split, columns=columns)
+    else:
+        check_used({"columns": columns}, (), "an analysis without tasks")
     scored = [task for task in given if isinstance(task, STS)]
     if len(scored) < len(given):
         raise UserError(

@@ -188,7 +188,12 @@ def notes(frame: pd.DataFrame) -> list[str]:
         )
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
     for (method, reason), rows in failed:
-        lines.append(f"nan: {method} on {', '.join(rows['task'].unique())}: {reason}")
+        tasks = rows["task"].unique()
+        own = frame[frame["method"].eq(method) & frame["task"].isin(tasks)]
+        metrics = rows["metric"].unique()
+        if len(metrics) < own["metric"].nunique():
+            method = f"{', '.join(metrics).replace('_', ' ')} of {method}"
+        lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
     return [line for line in lines if line]
 
 

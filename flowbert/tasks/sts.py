@@ -244,7 +244,10 @@ class STS(SimilarityTask):
         if metric[0] == "spearman":
             return super().reason(items, metric)
         if metric[0] == "alignment" and not (self.gold > self.positive_score).any():
-            return f"no pair has a score above {self.positive_score:g}"
+            return (
+                f"no pair has a score above {self.positive_score:g}, the limit that "
+                "positive_above sets as a share of the score range"
+            )
         return "fewer than two sentences, or a vector without direction"
 
 

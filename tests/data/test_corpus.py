@@ -121,8 +121,12 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "column", "message"),
     [
-        (FRAME, None, "has the columns id, text; expected a column to read"),
-        (FRAME, "txt", r"expected txt \(did you mean 'text'"),
+        (
+            FRAME,
+            None,
+            "column: received none; expected .* columns of corpus: id, text",
+        ),
+        (FRAME, "txt", r"column: received txt; .* id, text \(did you mean 'text'"),
         (FRAME, "id", "sentence 1 is 0; expected text"),
         (pd.Series(["a", None]), None, "sentence 2 is .*; expected text"),
         (pd.concat([FRAME, FRAME], axis=1), "text", "has 2 columns 'text'"),

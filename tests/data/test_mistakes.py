@@ -48,7 +48,6 @@ FILES: list[tuple[str, str, str | bytes | None, str]] = [
     ("corpus", "a.txt.gz", "a line\n", "damaged"),
     ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),
     ("corpus", "a.csv", "text\n\n", "no row"),
-    ("corpus", "a.csv", "x,y\n1,2\n", "the columns x, y; expected a column to read"),
     ("corpus", "a.csv", 'text\na\n"open\nb\n', "row 2: unexpected end of data"),
     ("corpus", "a.csv", 'text\n"a"b\n', "row 1: ',' expected"),
     ("corpus", "a.jsonl", '{"text": "a"}\n\n{"text": \n', "row 2: not JSON"),
@@ -68,7 +67,6 @@ FILES: list[tuple[str, str, str | bytes | None, str]] = [
     ("pairs", "a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": true}', "True"),
     ("pairs", "a.csv", PAIRS, "1 pairs"),
     ("pairs", "a.csv", PAIRS + "c,d,1.0\n", "expected two or more different scores"),
-    ("pairs", "a.csv", PAIRS.replace("1,", "_1,"), "(did you mean 'sentence_1'"),
     ("pairs", "a.csv", PAIRS.replace("1,s", "2,s"), "2 columns 'sentence2'"),
     ("nli", "a.txt", "a\n", "'.txt'"),
     (
@@ -106,6 +104,26 @@ def test_files(
         READERS[reader](path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "message"),
+    [
+        ("corpus", "x,y\n1,2\n", "column: received none; expected .*a.csv: x, y$"),
+        (
+            "pairs",
+            PAIRS.replace("1,", "_1,"),
+            "columns: received sentence1, sentence2, score; expected .*a.csv: sentence_1, "
+            "sentence2, score .did you mean 'sentence_1'",
+        ),
+    ],
+)
+def test_the_option_for_columns_is_named(
+    reader: str, content: str, message: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(UserError, match=f"^{message}"):
+        READERS[reader](path)
 
 
 INPUT, GOLD = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("input", "gs"))

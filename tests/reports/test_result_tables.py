@@ -140,6 +140,9 @@ def test_notes_say_what_is_shared_and_what_failed() -> None:
     lines = notes(frame)
     assert lines[0] == "encoder bert, layers -1, pooling mean, corpus target"
     assert lines[-1] == "nan: zca on STSB, SICKR: no variance"
+    frame = results(sts_rows("raw", "STSB"))
+    frame.loc[frame["metric"] == "alignment", "reason"] = "no positive"
+    assert notes(frame)[-1] == "nan: alignment of raw on STSB: no positive"
 
 
 def test_text_continues_below_in_narrow_terminals() -> None:
