@@ -390,7 +390,9 @@ def test_a_run_is_repeated_by_its_configuration(
 ) -> None:
     small = ["--quiet", "--baseline", "none"]
     options = [*small, *SMALL["trained"], "--log_to", "tensorboard"]
-    main(["fit", "--run_dir", "one", "--model.noise", "0.1", *options])
+    main(["fit", "--run_dir", "one", "--model.init", "whitening", *options])
+    written = yaml.safe_load((folder / "one" / "config.yaml").read_text())
+    assert written["model"]["noise"] == 0.0001  # depends on the initialization
     main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
     checkpoint = ["--ckpt_path", "one/checkpoints/last.ckpt"]
     main(["test", *checkpoint, "--run_dir", "three", "--max_sentences=128", *small])
@@ -407,8 +409,8 @@ def test_a_run_is_repeated_by_its_configuration(
     main(["encode", "--model", "one", "--input", "missing.txt", "--output", "v.npy"])
     assert capsys.readouterr().out == "1 vectors of size 128 written to v.npy\n"
     main(["export", "one", "--to", "exported"])
-    written, served = capsys.readouterr().out.splitlines()
-    assert written == "written: exported"
+    exported, served = capsys.readouterr().out.splitlines()
+    assert exported == "written: exported"
     assert served.startswith("computed by sentence-transformers; ")
     main(["report", "one", "two", "--output", "both.html"])
     assert capsys.readouterr().out == "written: both.html\n"

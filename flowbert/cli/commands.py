@@ -20,7 +20,9 @@ from flowbert.experiments import Results
 from flowbert.experiments.published import explain
 from flowbert.experiments.reproduce import reproduction_text
 from flowbert.fitting.prepare import method_class
+from flowbert.flows import FlowOptions
 from flowbert.methods import METHODS
+from flowbert.methods.flow import FlowMethod
 from flowbert.progress import show_progress
 from flowbert.registry import import_own
 from flowbert.reports import (
@@ -199,5 +201,8 @@ def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:
             options.pop(name)
     for name in ("config", "run_dir", "ckpt_path", "threads"):
         options.pop(name, None)
+    if line.method == FlowMethod.name:  # its default depends on the initialization
+        flow = FlowOptions(**options["model"].as_dict())
+        options["model.noise"] = flow.training()["noise"]
     text: str = parser.dump(options, skip_none=False, skip_validation=True)
     return text

@@ -120,7 +120,7 @@ class Candidate:
 
 def _parameters(step: Map) -> dict[str, Any]:
     """Parameters without those that a fit sets by itself."""
-    parameters = step.get_params(deep=False).items()
+    parameters = step.used_parameters().items()
     return {name: value for name, value in parameters if name not in _SET_BY_FIT}
 
 

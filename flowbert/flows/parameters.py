@@ -38,19 +38,30 @@ class FlowOptions(GlowOptions):
     """A flow and its training.
 
     Args:
-        noise: Variance of the noise on the vectors, as a share of their mean variance.
+        noise: Variance of the noise on the vectors, as a share of their mean variance; None for
+            0.05, or with ``init=whitening`` for 0.0001, which a better density needs.
         learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
         weight_decay: Decoupled weight decay.
         schedule: ``constant``, ``linear`` or ``cosine``.
         warmup: Share of the steps over which the learning rate rises.
     """
 
-    noise: float = 0.05
+    noise: float | None = None
     learning_rate: float = 5e-4
     weight_decay: float = 0.01
     schedule: str = "cosine"
     warmup: float = 0.0
 
+    @property
+    def usual_noise(self) -> float:
+        """The noise where none is given; more than after whitening would cost density."""
+        return 1e-4 if self.init == "whitening" else 0.05
+
     def training(self) -> dict[str, Any]:
         """These options by name, the arguments of :class:`flowbert.methods.FlowModule`."""
-        return {field.name: getattr(self, field.name) for field in fields(FlowOptions)}
+        options = {
+            field.name: getattr(self, field.name) for field in fields(FlowOptions)
+        }
+        if self.noise is None:
+            options["noise"] = self.usual_noise
+        return options

@@ -204,10 +204,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         own = self.get_params(deep=False)
         self.set_params(**{name: decided[name] for name in own if name in decided})
 
-    def saved_parameters(self) -> dict[str, Any]:
-        """The parameters of the loaded map."""
+    def used_parameters(self) -> dict[str, Any]:
+        """The parameters as a fit uses them: what depends on others by default has its value."""
         parameters: dict[str, Any] = self.get_params(deep=False)
         return parameters
+
+    def saved_parameters(self) -> dict[str, Any]:
+        """The parameters of the loaded map."""
+        return self.used_parameters()
 
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""

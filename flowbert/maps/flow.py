@@ -125,6 +125,18 @@ class Flow(FlowOptions, Map):
         self.n_features_in_ = own.dim
         return self
 
+    @property
+    def text(self) -> str:
+        """Name and parameters that are not the default, as :func:`flowbert.make_map` reads them."""
+        parameters = self.get_params(deep=False)
+        if self.noise == self.usual_noise:
+            parameters["noise"] = None
+        return MAPS.write(type(self), parameters)
+
+    def used_parameters(self) -> dict[str, Any]:
+        """The parameters as a fit uses them."""
+        return super().used_parameters() | self.training()
+
     def saved_parameters(self) -> dict[str, Any]:
         """The parameters, with the seed that was drawn from ``random_state``."""
         return super().saved_parameters() | {"random_state": self.seed_}

@@ -197,7 +197,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"warmup": 1.0}, r"warmup: received 1\.0"),
     ({"seed": -1}, "seed: received -1"),
     ({"mixing": "lou"}, "mixing: received 'lou'"),
-    ({"noise": None}, "noise: received None"),
     ({"noise": "low"}, "noise: received 'low'"),
     ({"init": None}, "init: received None"),
     ({"levels": None}, "levels: received None"),

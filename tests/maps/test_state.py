@@ -61,7 +61,7 @@ def attributes(fitted: Any) -> dict[str, Any]:
     return {
         "text": fitted.text,
         "name": fitted.name,
-        "parameters": [part.get_params() for part in fitted.parts],
+        "parameters": [part.used_parameters() for part in fitted.parts],
         "mapped": mapped,
         "tensors": fitted.transform(torch.from_numpy(rows(20, 6, seed=1))),
         "back": fitted.inverse_transform(mapped),

@@ -107,6 +107,6 @@ def test_options_of_a_flow_are_named_once() -> None:
     assert {name: FlowModule(4).hparams[name] for name in FlowOptions().training()} == (
         FlowOptions().training()
     )
-    assert FlowOptions().training().items() <= Flow().get_params().items()
+    assert FlowOptions().training().items() <= Flow().used_parameters().items()
     with pytest.raises(TypeError, match="levls"):
         FlowModule(8, levls=1)
