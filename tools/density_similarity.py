@@ -22,6 +22,7 @@ from pytorch_lightning import Callback, Trainer
 from flowbert.analysis.bits import gaussian_bits
 from flowbert.arrays import Floats
 from flowbert.encoders import EncoderOptions, open_encoder
+from flowbert.errors import UserError
 from flowbert.flows import bits_per_dim
 from flowbert.maps import Whitening
 from flowbert.methods import FlowModule
@@ -35,6 +36,7 @@ ENCODERS = {"minilm-mlm": "first_last", "all-MiniLM-L6-v2": "last"}
 COUPLINGS = ("additive", "affine")
 INITS = ("actnorm", "whitening")
 NOISES = (0.0, 0.05, 1.0, 4.0)
+SEEDS = (0, 1, 2)
 SHRINKAGES = (1e-4, 1e-3, 1e-2, 1e-1)
 EPOCHS = (0.25, 0.5, 1, 2, 4)
 KEYS = ["encoder", "coupling", "init", "noise", "seed", "data"]
@@ -98,8 +100,43 @@ class Points(Callback):
                 self.measure(trainer, epoch)
 
 
+class Distances:
+    """Mahalanobis distances of rows to their mean, and rows that have the same one.
+
+    A row that moves along the line through the mean keeps its cosines with all others under every
+    linear map around the mean, thus under whitening. What a flow makes of such rows shows what the
+    distances do.
+    """
+
+    def __init__(self, rows: Floats) -> None:
+        self.whitening = Whitening(shrinkage=1e-2).fit(rows)
+        self.mean = rows.mean(axis=0)
+        self.common = float(np.median(self.of(rows)))
+
+    def of(self, rows: Floats) -> Floats:
+        """Distances ``(N,)`` of rows ``(N, D)``."""
+        distances: Floats = np.linalg.norm(self.whitening.transform(rows), axis=1)
+        return distances
+
+    def made_equal(self, rows: Floats) -> Floats:
+        """Rows at the median distance, ``(N, D)``."""
+        factors = self.common / self.of(rows)[:, None]
+        moved: Floats = self.mean + factors * (rows - self.mean)
+        return moved
+
+    def kept(self, rows: Floats, latents: Floats) -> dict[str, float]:
+        """Rank correlation of distances before and after, and both standard deviations."""
+        before, after = self.of(rows), np.linalg.norm(latents, axis=1)
+        spread = {
+            name: float(each.std() / each.mean())
+            for name, each in {"before": before, "after": after}.items()
+        }
+        ranks = pd.DataFrame({"before": before, "after": after}).rank()
+        return spread | {"correlation": ranks["before"].corr(ranks["after"])}
+
+
 def train(vectors: Vectors, key: dict[str, Any]) -> dict[str, Any]:
-    """A training, its points, and the affine map that is nearest to the trained flow."""
+    """A training, its points, and what the trained flow does: affine part and distances."""
     seed = key["seed"]
     real = RowsDataModule(vectors.rows, held_out=0.1, seed=seed)
     fitting, held_out = real.rows[:], real.held_out_rows[:]
@@ -119,8 +156,17 @@ def train(vectors: Vectors, key: dict[str, Any]) -> dict[str, Any]:
         accelerator="cpu",
         callbacks=[points],
     ) as trainer:
-        trainer.fit(module, datamodule=data)
-    latents = module.flow.latents(torch.from_numpy(fitting)).numpy()
+        try:
+            trainer.fit(module, datamodule=data)
+        except UserError as error:  # the loss is not finite
+            return {**key, "failed": str(error), "points": points.points}
+
+    def flow(rows: Floats) -> Floats:
+        latents: Floats = module.flow.latents(torch.from_numpy(rows)).numpy()
+        return latents
+
+    distances = Distances(fitting)
+    latents = flow(fitting)
     ones = np.ones((len(fitting), 1))
     weight = np.linalg.lstsq(np.hstack([fitting, ones]), latents, rcond=None)[0]
     explained = np.hstack([fitting, ones]) @ weight
@@ -132,6 +178,8 @@ def train(vectors: Vectors, key: dict[str, Any]) -> dict[str, Any]:
             np.square(latents - explained).sum()
             / np.square(latents - latents.mean(0)).sum()
         ),
+        "one distance": vectors.scores(lambda x: flow(distances.made_equal(x))),
+        "distances": distances.kept(held_out, flow(held_out)),
     }
 
 
@@ -149,19 +197,21 @@ def closed_forms(vectors: Vectors, name: str) -> Iterator[dict[str, Any]]:
 
 
 def trainings() -> list[dict[str, Any]]:
-    """All trainings, those of the first seed first."""
-    every = itertools.product(ENCODERS, NOISES, INITS, COUPLINGS)
-    first = [(e, c, i, n, 0, "sentences") for e, n, i, c in every]
-    gaussian = [
-        (e, c, "actnorm", 0.0, 0, "gaussian") for e in ENCODERS for c in COUPLINGS
+    """All trainings, in the order in which they are wanted."""
+    every = [
+        (encoder, coupling, init, noise, seed, "sentences")
+        for noise, seed, encoder, init, coupling in itertools.product(
+            (0.05, 0.0, 1.0, 4.0), SEEDS, ENCODERS, INITS, COUPLINGS
+        )
     ]
-    seeds = [(*each[:4], seed, each[5]) for seed in (1, 2) for each in first]
-    # What is certain to end first: the pictures need all noises, the others two of them.
-    seeds = [each for each in seeds if each[3] < 1 and each[2] == "actnorm"]
-    low = [each for each in first if each[3] < 1]
-    high = [each for each in first if each[3] >= 1]
-    every_one = [*low, *gaussian, *high, *seeds]
-    return [dict(zip(KEYS, each, strict=True)) for each in every_one]
+    gaussian = [
+        (encoder, coupling, "actnorm", noise, seed, "gaussian")
+        for seed, encoder, noise, coupling in itertools.product(
+            SEEDS, ENCODERS, (0.0, 1e-4), COUPLINGS
+        )
+    ]
+    wanted = [*every[:48], *gaussian, *every[48:]]
+    return [dict(zip(KEYS, each, strict=True)) for each in wanted]
 
 
 def measure(arguments: argparse.Namespace) -> None:
