@@ -18,8 +18,11 @@ from flowbert.seeding import Stream
 from flowbert.tasks.labels import training_labels
 from flowbert.training.base import check_limits
 
-POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment")
+POSITIVES = ("dropout", *WORD_EDITS, "next_sentence", "mlm", "entailment", "hypothesis")
 """Where positives of SimCSE come from."""
+
+NLI_POSITIVES = ("entailment", "hypothesis")
+"""Positives that come from NLI pairs; the others come from a corpus."""
 
 OBJECTIVES = ("softmax", "cosine", "triplet")
 """Objectives of Sentence-BERT."""
@@ -79,6 +82,7 @@ _USED: dict[tuple[str, str], tuple[str, ...]] = {
     ("simcse", "next_sentence"): ("corpus",),
     ("simcse", "mlm"): ("corpus", "positive_rate", "mlm_path"),
     ("simcse", "entailment"): ("nli", "hard_negatives"),
+    ("simcse", "hypothesis"): ("nli",),
     ("sbert", "softmax"): ("nli",),
     ("sbert", "cosine"): ("drop_overlap",),
     ("sbert", "triplet"): ("nli",),
@@ -126,7 +130,7 @@ def uses(
         where += f" with objective {objective}"
     if corpus == "nli" and "corpus" in used:
         used = (*used, "nli")
-    elif corpus == "nli" and positive == "entailment":
+    elif corpus == "nli" and positive in NLI_POSITIVES:
         used = (*used, "corpus")  # another word for the same
     return used, where
 
@@ -151,14 +155,15 @@ def make_examples(
 
     Args:
         method: ``simcse``, ``sbert``, ``mlm`` or ``distillation``.
-        corpus: Sentences; none for Sentence-BERT and the positive ``entailment``.
+        corpus: Sentences; none for Sentence-BERT and the positives of ``NLI_POSITIVES``.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for the objective ``cosine``.
         positive: For SimCSE: ``dropout`` (the default: the sentence again, under another dropout
             mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it); ``mlm`` (words
             replaced by a masked language model); ``next_sentence`` (of the same
             document: a blank line ends one, and corpora that are no text are refused);
-            ``entailment`` (of an NLI premise).
+            ``entailment`` (of an NLI premise); ``hypothesis`` (each of an NLI premise, whatever
+            its label: labels are not used, only which sentences belong together).
         positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change;
             default 0.1.
         mlm_path: Folder or hub name of the masked language model for the positive ``mlm``.
@@ -231,6 +236,9 @@ def _make(
         return _nli_triples(nli) if objective == "triplet" else _nli_pairs(nli)
     if positive == "entailment":
         return _nli_triples(nli) if options["hard_negatives"] else _entailments(nli)
+    if positive == "hypothesis":
+        data = load_nli(nli)
+        return Examples("NLI hypotheses", (data.premises, data.hypotheses))
     if corpus is None:
         raise ValueError("corpus: received None; expected a Corpus")
     if positive == "next_sentence":

@@ -13,7 +13,7 @@ from flowbert.encoders import SentenceEncoder, check_same_encoder, open_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError
-from flowbert.methods.examples import Examples, make_examples, uses
+from flowbert.methods.examples import NLI_POSITIVES, Examples, make_examples, uses
 from flowbert.methods.method import Method
 from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.training.base import TrainingModule, check_limits
@@ -60,7 +60,7 @@ class EncoderMethod(Method):
         used, _ = uses(self.name, named, chosen.get("positive"), model.get("objective"))
         if "objective" in used and "objective" in model:
             chosen["objective"] = model["objective"]
-        reads = "corpus" in used and chosen.get("positive") != "entailment"
+        reads = "corpus" in used and chosen.get("positive") not in NLI_POSITIVES
         corpus = self.load_corpus() if reads else None
         examples = make_examples(
             self.name, corpus, nli=options.nli, tasks=self.tasks, **chosen

@@ -161,16 +161,29 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         record: What its results say of the run.
 
     Returns:
-        Commands after the word for the program; none without a verdict, or where the encoder was
-        trained and the untrained one or a map is better.
+        Commands after the word for the program; to fit the map, where one of a trained encoder is
+        best. None without a verdict, or where the untrained encoder is better.
     """
     used = record.get("use")
     if not isinstance(used, Mapping) or not used or not (path / "model").is_dir():
         return []
     method = str(next(iter(used.values())))
     is_trained = (path / "model" / "encoder").is_dir()
-    if is_trained and any(map(is_map, method.split("+"))):  # the folder has no map
-        return []
+    if is_trained:
+        first, _, mapped = method.partition("+")
+        if is_map(first):  # of the untrained encoder
+            return []
+        if mapped:  # the folder has no map
+            fit = [
+                "fit",
+                "--method",
+                mapped,
+                "--encoder.path",
+                path,
+                "--corpus",
+                "FILE",
+            ]
+            return [shlex.join(map(str, fit))]
     which = [] if is_trained else ["--method", method]
     encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
     export = ["export", path, *which, "--to", "FOLDER"]

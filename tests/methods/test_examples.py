@@ -99,6 +99,9 @@ def test_positives_of_the_data() -> None:
     )
     assert list(zip(*triples.columns, strict=True)) == data.triples()
     assert list(zip(*pairs.columns, strict=True)) == entailed
+    every = make_examples("simcse", positive="hypothesis", **NLI)
+    assert every.columns == (data.premises, data.hypotheses)
+    assert every.targets is None
     assert make_examples("mlm", CORPUS).columns == (SENTENCES,)
 
 
@@ -295,6 +298,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("sbert", {"objective": "soft"}, "objective: received 'soft'; expected softmax"),
     ("simcse", {"positive_rate": 1.0}, "positive_rate: received 1.0"),
     ("simcse", {"positive": "entailment"}, "corpus: received 'sample', which has no"),
+    ("simcse", {"positive": "hypothesis"}, "corpus: received 'sample', which has no"),
     ("mlm", {"corpus": None}, "corpus: received None"),
     (
         "sbert",

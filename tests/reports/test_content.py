@@ -68,10 +68,13 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path: Path) -> None
     ]
     # The run's model is the trained encoder, without a map.
     (tmp_path / "model" / "encoder").mkdir()
-    for other in ("raw", "whitening", "simcse+whitening"):
+    for other in ("raw", "whitening", "nulling-2+whitening"):
         assert next_commands(tmp_path, {"use": {"STSB spearman": other}}) == []
     first = next_commands(tmp_path, {"use": {"STSB spearman": "simcse"}})[0]
     assert "--method" not in first
+    assert next_commands(tmp_path, {"use": {"STSB spearman": "simcse+zca"}}) == [
+        f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
+    ]
 
 
 def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
