@@ -9,7 +9,7 @@ from typing import Any
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave: a file, an option, a value.
+    """A mistake in the user's input: a file, an option, a value.
 
     The message is one line that names the file or option, the value received and what is expected.
     The command line prints it without a stack trace and exits with code 2.
@@ -66,7 +66,7 @@ class FlowbertWarning(UserWarning):
 
 @contextmanager
 def hear_warnings() -> Iterator[list[str]]:
-    """Yield a list of the warnings that are given meanwhile, each once, shown or not."""
+    """Yield a list of the warnings issued inside the block, each once, shown or not."""
     heard: list[str] = []
     _LISTENERS.append(heard)
     try:

@@ -53,14 +53,14 @@ class Model:
 
     A model pickles with the weights of its encoder, so that Ray, joblib and multiprocessing
     carry it to machines without its folder; there it gives the same vectors, bit for bit on equal
-    processors. Classes of your own must be importable there. Files are without pickle:
+    processors. Your own classes must be importable there. Files are written without pickle, by
     :meth:`save`.
 
     Args:
         encoder: The encoder; None for a map that was fitted on vectors.
         map: The fitted map, or a pipeline of maps and transformers of scikit-learn; None for the
             embeddings as they are.
-        scale: What vectors of bytes are scaled by.
+        scale: Ranges that int8 and uint8 vectors are scaled by.
         cosines: Cosines of random pairs of a corpus, see :meth:`percentile`.
 
     Example:
@@ -137,7 +137,7 @@ class Model:
     def log_prob(self, sentences: str | Sequence[str]) -> Any:
         """Log density of the encoder's vectors under the map, in nats: low for unusual sentences.
 
-        Only values of one model compare; see :func:`flowbert.maps.log_density`.
+        Only values of one model are comparable; see :func:`flowbert.maps.log_density`.
 
         Args:
             sentences: One sentence or several.
@@ -174,11 +174,11 @@ class Model:
     ) -> Any:
         """Percent of random pairs of the corpus that have a lower cosine than these.
 
-        Above 99.9, one of a thousand random pairs is as similar.
+        At 99.9, one in a thousand random pairs is at least as similar.
 
         Args:
-            cosines: Cosines of vectors of :meth:`encode`: a number, or an array of any shape. Bytes
-                are restored before, and bits compared as -1 and 1.
+            cosines: Cosines of vectors of :meth:`encode`: a number, or an array of any shape. int8
+                and uint8 vectors are dequantized first, and bits compared as -1 and 1.
             truncate_dim: As it was given to :meth:`encode`.
             precision: As it was given to :meth:`encode`.
 
@@ -249,7 +249,7 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """Digest of what decides the vectors: the identity of the encoder, and the map."""
+        """Digest of what determines the vectors: the identity of the encoder, and the map."""
         state = None if self.map is None else digest_state(self.map.get_state())
         return digest(self.encoder.identity, state)
 

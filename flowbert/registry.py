@@ -57,7 +57,7 @@ class Registry(Generic[Registered]):
         return iter(self._registered)
 
     def normalize(self, text: str, argument: str | None = None) -> str:
-        """The one text of all that mean the same, see :meth:`write`."""
+        """The canonical text of all that mean the same, see :meth:`write`."""
         return self.write(*self.parse(text, argument))
 
     def names(self) -> list[str]:

@@ -136,7 +136,7 @@ class Bits(Measure):
 
     @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """All of it, and by how much each is above the best Gaussian."""
+        """The whole frame, and how far each is above the best Gaussian."""
         best = frame.loc[frame["density"].isin(GAUSSIANS), "bits"].min()
         shown = frame.assign(above_the_best_gaussian=frame["bits"] - best)
         return [number_table("Bits per dimension of held-out sentences", shown)]

@@ -20,7 +20,7 @@ ALL = "all"
 
 
 class Analysis:
-    """What was measured of the vectors of some sentences.
+    """Measurements of the vectors of sentences.
 
     Args:
         setting: JSON values: encoder, layers, pooling and corpus as in a row of results, ``fitted``
@@ -69,7 +69,7 @@ class Analysis:
     def from_json(cls, path: str | Path) -> Self:
         """Read a file of :meth:`to_json`.
 
-        What was measured by a measure of which nothing is known here is left out with a warning.
+        Results of a measure that is unknown here are left out with a warning.
 
         Raises:
             UserError: If the file is missing, damaged, or no analysis.

@@ -91,7 +91,7 @@ def norm_histogram(z: Array) -> pd.DataFrame:
 
 @MEASURES.register("latents")
 class Latents(Measure):
-    """A row per method but raw, see :func:`gaussianity`."""
+    """A row per method except raw, see :func:`gaussianity`."""
 
     columns: ClassVar = {
         "method": str,
@@ -104,12 +104,12 @@ class Latents(Measure):
     }
 
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """Every method but raw against a standard normal distribution."""
+        """Every method except raw against a standard normal distribution."""
         return by_method(sample.latents, lambda z: [gaussianity(z)])
 
     @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """All of it."""
+        """The whole frame."""
         return [number_table("Latents against a standard normal distribution", frame)]
 
 
@@ -139,7 +139,7 @@ def draw_latent_norms(ax: "Axes", frame: pd.DataFrame) -> None:
 
 @MEASURES.register("latent_norms")
 class LatentNorms(Measure):
-    """A row per method but raw and bin of a histogram, see :func:`norm_histogram`."""
+    """A row per method except raw and bin of a histogram, see :func:`norm_histogram`."""
 
     columns: ClassVar = {
         "method": str,
@@ -160,7 +160,7 @@ class LatentNorms(Measure):
     }
 
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """The histogram of every method but raw."""
+        """The histogram of every method except raw."""
         return by_method(sample.latents, norm_histogram)
 
 
@@ -179,7 +179,7 @@ def draw_latent_moments(ax: "Axes", frame: pd.DataFrame) -> None:
 
 @MEASURES.register("latent_moments")
 class LatentMoments(Measure):
-    """A row per method but raw and dimension, at most 256, evenly chosen."""
+    """A row per method except raw and dimension, at most 256, evenly spaced."""
 
     columns: ClassVar = {
         "method": str,
@@ -199,7 +199,7 @@ class LatentMoments(Measure):
     }
 
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """The moments of every method but raw."""
+        """The moments of every method except raw."""
         return by_method(sample.latents, _some_moments)
 
 

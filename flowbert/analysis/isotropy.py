@@ -165,5 +165,5 @@ class Isotropy(Measure):
 
     @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """All of it."""
+        """The whole frame."""
         return [number_table("Isotropy of the vectors", frame)]

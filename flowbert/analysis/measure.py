@@ -43,7 +43,7 @@ class Measure(ABC):
         """What is measured, in long form; empty where the sample has nothing to measure.
 
         Args:
-            sample: Sentences with their vectors, and what is known beside them.
+            sample: Sentences with their vectors, and further inputs.
 
         Returns:
             A frame with at least the columns :attr:`columns`.

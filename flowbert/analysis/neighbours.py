@@ -45,7 +45,7 @@ def sentence_neighbours(
 class Neighbours(Measure):
     """A row per sentence, method and rank, from 1.
 
-    neighbour is the sentence of this rank, moved whether it is not among those under raw.
+    neighbour is the sentence of this rank, moved whether it is not a neighbour under raw.
     """
 
     columns: ClassVar = {

@@ -33,5 +33,5 @@ class RandomPairCosines(Measure):
 
     @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """All of it."""
+        """The whole frame."""
         return [number_table("Cosines of random pairs, by percentile", frame)]

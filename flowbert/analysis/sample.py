@@ -23,9 +23,9 @@ RAW = "raw"
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Sentences with their vectors under every method, and what is known beside them.
+    """Sentences with their vectors under every method, and further inputs of measures.
 
-    What is missing costs the measures that need it, and no others.
+    A measure whose input is missing is left out.
 
     Attributes:
         sentences: N distinct sentences in random order, since the first ones are drawn; N above 10.

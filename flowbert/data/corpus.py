@@ -124,7 +124,7 @@ def load_corpus(
     nli: str = "hub",
     column: str | None = None,
 ) -> Corpus:
-    """Load what to fit on.
+    """Load the corpus that a method is fitted on.
 
     Args:
         source: ``target`` (all splits of ``task``, every occurrence, labels unused), ``train_only``

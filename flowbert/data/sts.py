@@ -84,8 +84,8 @@ class STSData:
     Args:
         name: Name of the task.
         splits: Subsets by split.
-        limits: Lowest and highest score that there may be; None where nobody has said.
-        merged: Whether the task has subsets that this source does not tell apart.
+        limits: Lowest and highest score that there may be; None if not stated.
+        merged: Whether this source merges the subsets of the task.
     """
 
     name: str

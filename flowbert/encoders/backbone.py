@@ -141,7 +141,7 @@ class Backbone(nn.Module):
 
         Args:
             given: What the user gave; 0 for as many as the network can read.
-            usual: In place of None; itself None for what tokenizer and network say.
+            usual: Default; None for the limit of tokenizer and network.
 
         Raises:
             UserError: If a sentence of so many tokens does not fit, or holds no text.
@@ -174,7 +174,7 @@ class Backbone(nn.Module):
 
     @property
     def digests(self) -> dict[str, str]:
-        """What decides the hidden states, as it is now.
+        """What determines the hidden states, in its current state.
 
         Digests of weights, configuration and tokenizer, and ``changed`` where settings of modules
         are not those that the configuration says.

@@ -39,7 +39,7 @@ class Encoder(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """JSON values of what is there now; equal identities give equal vectors, up to rounding."""
+        """JSON values of the current state; equal identities give equal vectors, up to rounding."""
 
     @property
     def pass_key(self) -> str:
@@ -57,7 +57,7 @@ class Encoder(Protocol):
 
 @contextmanager
 def digests_reused() -> Iterator[None]:
-    """Compute the digests of an encoder once inside of the block, in which it does not change."""
+    """Compute the digests of an encoder once inside the block, in which it must not change."""
     if _reused.get() is not None:
         yield
         return

@@ -58,7 +58,7 @@ def open_encoders(
 
     Raises:
         UserError: If an encoder cannot be loaded, an option does not fit it, or the device is not
-            here.
+            available.
     """
     device = choose_device(device)
     if isinstance(options, str):
@@ -76,10 +76,10 @@ def open_encoders(
 
 
 def choose_device(device: torch.device | str) -> torch.device:
-    """A device by its name; ``auto`` for the one that a Trainer chooses by itself.
+    """A device by its name; ``auto`` for the one that a Trainer would choose.
 
     Raises:
-        UserError: If it is not here.
+        UserError: If it is not available.
     """
     if device == "auto":
         here = {"cuda": torch.cuda, "mps": torch.backends.mps}

@@ -149,8 +149,8 @@ def _attend_aligned(
 def fast_training(encoder: Any) -> Iterator[None]:
     """Train a :class:`~flowbert.encoders.SentenceEncoder` on a CPU without computing padding.
 
-    1.2 times as fast for batches of 64 captions, each twice. Nothing happens on other devices and
-    for networks that cannot do it.
+    1.2 times as fast for batches of 64 captions, each twice. It has no effect on other devices, or
+    on networks that are not supported.
 
     Args:
         encoder: The encoder, on its device.

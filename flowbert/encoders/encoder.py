@@ -416,7 +416,7 @@ class SentenceEncoder(nn.Module):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Digests and settings of what is there now.
+        """Digests and settings of the current state.
 
         Equal identities give equal vectors, up to rounding.
         """

@@ -23,7 +23,7 @@ _OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
 
 
 class SentenceTransformerFolder(nn.Module):
-    """A folder of sentence-transformers with modules of its own, such as Dense, as that opens it.
+    """A sentence-transformers folder with further modules, such as Dense, opened by that library.
 
     Args:
         path: Folder or hub name.

@@ -13,10 +13,10 @@ from flowbert.encoders.settings import Carried
 
 
 class LoadedSentenceTransformer:
-    """A SentenceTransformer in memory, which encodes as it does by itself.
+    """A SentenceTransformer in memory, which encodes with its own code.
 
-    Nobody can tell from outside whether its weights or settings have changed, so that its vectors
-    are kept in memory, for one comparison, and in no file.
+    A change of its weights or settings cannot be detected, so its vectors are cached in memory
+    only, for one comparison.
 
     Args:
         model: The model.
@@ -40,7 +40,7 @@ class LoadedSentenceTransformer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """A name of this object alone."""
+        """A name unique to this object."""
         return {"kind": "SentenceTransformer object", "object": self._token}
 
     @property

@@ -33,8 +33,8 @@ class Pooling(ABC):
     scikit-learn does, and defines :meth:`pool`.
 
     Attributes:
-        linear: Whether averaging layers before and after it is the same.
-        counts: Whether it counts the tokens of what is fitted on.
+        linear: Whether it commutes with the average of layers.
+        counts: Whether it counts the tokens of the corpus of the fit.
         weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
         special: Ids of special tokens.
 
@@ -70,11 +70,11 @@ class Pooling(ABC):
         count: Callable[[], TokenCounts],
         weights: Tensor | None = None,
     ) -> None:
-        """Learn what is needed of a vocabulary: the special tokens.
+        """Read what is needed from a vocabulary: the special tokens.
 
         Args:
             tokenizer: The tokenizer.
-            count: Counts the tokens of what is fitted on.
+            count: Counts the tokens of the corpus of the fit.
             weights: Saved :attr:`weights`, in place of counting.
         """
         self.special = special_tokens(tokenizer)

@@ -87,5 +87,5 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 
 def special_tokens(tokenizer: Any) -> list[int]:
-    """Ids of tokens that are no text; the one for unknown text is text."""
+    """Ids of the special tokens, without the one for unknown text."""
     return sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id})

@@ -35,8 +35,8 @@ class WordVectors:
     r"""Mean of word vectors, :math:`\frac{1}{n} \sum_w \frac{a}{a + p(w)} v_w`, or the plain mean.
 
     A word is looked up as it is written, where the file has words with capitals, and else in lower
-    case. Words that the file does not have play no role, neither in the sum nor in n. A sentence
-    without any known word gets the mean of all vectors, with a warning.
+    case. Words that are not in the file are ignored, in the sum and in n. A sentence without any
+    known word gets the mean of all vectors, with a warning.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
@@ -51,7 +51,7 @@ class WordVectors:
             word2vec's header, and the file has as many rows at least; of a repeated word the first
             line counts.
         pooling: ``mean``, or ``sif[:a=0.001]``.
-        count_over: Sentences whose words ``sif`` counts; words they do not have weigh 1.
+        count_over: Sentences whose words ``sif`` counts; other words have weight 1.
         token_weights: Saved :attr:`token_weights`, in place of counting.
         max_words: Read only the first ones, in such files the most frequent.
 

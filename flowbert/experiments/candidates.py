@@ -49,8 +49,8 @@ class Candidate:
         corpus: What a fitted map was fitted on; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
-        token: Name of this object alone, where the settings do not tell it from others: a
-            transformer of another library.
+        token: Name unique to this object, where its settings do not identify it: a transformer of
+            another library.
         advised: Whether the advice for each encoder chooses map, layers and pooling.
     """
 
@@ -96,7 +96,7 @@ class Candidate:
 
     @property
     def lasting(self) -> bool:
-        """Whether the parameters and the code of flowbert tell what it does, in any process."""
+        """Whether its parameters and flowbert's code determine what it does, in any process."""
         own = all(type(step).__module__.startswith(_OURS) for step in self.map.parts)
         return own and self.token is None
 

@@ -39,7 +39,7 @@ class Experiment:
 
     @cached_property
     def fit_key(self) -> str:
-        """Digest of what decides the fitted map."""
+        """Digest of what determines the fitted map."""
         corpus = None if self.corpus is None else self.corpus.digest
         return digest(
             self.identity, self.candidate.key, corpus, self._labels, self.seed
@@ -47,7 +47,7 @@ class Experiment:
 
     @cached_property
     def key(self) -> str:
-        """Digest of all settings that decide the scores."""
+        """Digest of all settings that determine the scores."""
         return digest(self.fit_key, self.task.digest)
 
     @cached_property
@@ -61,7 +61,7 @@ class Experiment:
 
     @property
     def lasting(self) -> bool:
-        """Whether the settings tell it from all others, also those of other processes."""
+        """Whether its settings identify it, also among those of other processes."""
         own = type(self.task).__module__.startswith("flowbert.")
         return own and self.candidate.lasting and getattr(self.encoder, "lasting", True)
 

@@ -51,8 +51,8 @@ def reproduce(
     """Measure published rows with their exact settings.
 
     If a row cannot run, because its encoder or corpus is missing, its note gives the reason. A note
-    also tells if the pairs of a task differ from those of SentEval, as those of the hub do: STS12
-    to STS16 have the aggregation ``all`` only, and SICKR has all splits in one.
+    also states whether the pairs of a task differ from those of SentEval, as those of the hub do:
+    STS12 to STS16 have the aggregation ``all`` only, and SICKR has all splits in one.
 
     Args:
         rows: Ids of published rows, beginnings of ids (``li2020``, ``li2020-2``) or patterns

@@ -38,8 +38,8 @@ class Results:
 
     Args:
         rows: Scores, with the keys of :data:`flowbert.experiments.columns.RESULT_COLUMNS`.
-        record: What the run says of itself: versions, device, settings, verdicts, differences.
-        records: Records of the experiments, and of what stands beside them in tables.
+        record: Metadata of the run: versions, device, settings, verdicts, differences.
+        records: Records of the experiments, and of the reference rows of tables.
         tasks: The tasks, as they are or as states of :meth:`flowbert.tasks.Task.state`.
         sentences: The sentences whose vectors records have.
 
@@ -87,7 +87,7 @@ class Results:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """The tasks; of a file, what scores are made with.
+        """The tasks; of results from a file, only what scoring needs.
 
         Raises:
             UserError: If one is of a class that is not imported.

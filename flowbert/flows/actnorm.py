@@ -15,9 +15,9 @@ STD_FLOOR = 1e-6
 class ActNorm(DataInitialized):
     r"""Activation normalization: :math:`z = (x + b) e^{3 s}`, :math:`\log|\det| = 3 \sum_d s_d`.
 
-    It is initialized so that the output of one batch has mean 0 and deviation 1: b = -mean,
-    :math:`3 s = -\log(\mathrm{std} + 10^{-6})`, with the std of the population. In training mode
-    that is the first batch; in eval mode a layer that was not initialized is the identity.
+    It is initialized so that the output of one batch has mean 0 and standard deviation 1: b =
+    -mean, :math:`3 s = -\log(\mathrm{std} + 10^{-6})`, with the std of the population. In training
+    mode that is the first batch; in eval mode a layer that was not initialized is the identity.
 
     References:
         Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018).

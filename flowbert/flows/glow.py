@@ -149,7 +149,7 @@ class Glow(Bijection):
 
     @property
     def initialized(self) -> bool:
-        """Whether every layer that data initialize was."""
+        """Whether every data-dependent layer is initialized."""
         return all(bool(layer.initialized) for layer in self._data_initialized())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -214,7 +214,7 @@ class Glow(Bijection):
     def initialize(
         self, x: Tensor, moments: tuple[Tensor, Tensor] | None = None
     ) -> None:
-        """Initialize every layer that data initialize, whether that was done before or not.
+        """Initialize every data-dependent layer, whether it was initialized before or not.
 
         Args:
             x: Embeddings, ``(N, D)``, N at least 2.
@@ -241,7 +241,7 @@ class Glow(Bijection):
 
     @torch.no_grad()
     def check_finite(self, x: Tensor | None = None) -> None:
-        """Look for what is not finite.
+        """Check that parameters and outputs are finite.
 
         Args:
             x: Embeddings, ``(B, D)``, to find the first layer whose output is not finite.

@@ -115,7 +115,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
 
     def check_pairs(self, pairs: LabelledPairs | None) -> None:
-        """Raise a UserError where labelled pairs are learned from and there are none."""
+        """Raise a UserError if the map learns from labelled pairs and none are given."""
         if self.supervised and pairs is None:
             raise UserError(
                 f"{self.name}: received no labelled pairs; expected some to learn from "
@@ -199,7 +199,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ]
 
     def set_run_parameters(self, seed: int, accelerator: str) -> None:
-        """Set what a run decides, ``random_state`` and ``accelerator``, where it is a parameter."""
+        """Set ``random_state`` and ``accelerator`` of a run, where they are parameters."""
         decided = {"random_state": seed, "accelerator": accelerator}
         own = self.get_params(deep=False)
         self.set_params(**{name: decided[name] for name in own if name in decided})
@@ -355,7 +355,7 @@ class AffineMap(Map):
                 delattr(self, name)
 
     def check_not_loaded(self) -> None:
-        """Raise a UserError for a map of a file, which has no moments to add to."""
+        """Raise a UserError for a loaded map, which has no moments to update."""
         if hasattr(self, "weight_") and not hasattr(self, "moments_"):
             raise UserError(
                 f"{self.name}: received further rows for a loaded map, which does not know those "

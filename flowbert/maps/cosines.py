@@ -33,9 +33,9 @@ class RandomPairs(NamedTuple):
         quantiles: Cosines at the percentiles 0 to 100, in steps of 0.1, and of 0.01 above 99.8.
         pairs: Number of pairs.
         effective_dim: :math:`D_{\mathrm{eff}} = 1 / \overline{c^2}`, c the cosines. It is the
-            participation ratio of the second moment of the vectors at length 1: D if they point
-            anywhere, 1 if all point the same way. Cosines of a Gaussian around 0 are about
-            :math:`N(0, 1 / D_{\mathrm{eff}})`.
+            participation ratio of the second moment of the unit-length vectors: D if their
+            directions are uniform, 1 if they are all equal. Cosines of a Gaussian around 0 are
+            about :math:`N(0, 1 / D_{\mathrm{eff}})`.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(400, 64))
@@ -139,12 +139,13 @@ class Cosines(NamedTuple):
     ) -> Self:
         """The cosines of vectors before and after a map.
 
-        Equal rows count once. Length changes no cosine; bytes change it by less than its error.
+        Equal rows count once. Normalization does not change a cosine; int8 and uint8 change it by
+        less than its standard error.
 
         Args:
             rows: Vectors of the encoder, ``(N, D)``.
             mapped: The same after the map, ``(N, k)``.
-            output: What becomes of the mapped vectors; None for nothing.
+            output: Post-processing of the mapped vectors; None for none.
             seed: Seed of the pairs.
 
         Raises:
@@ -162,14 +163,14 @@ class Cosines(NamedTuple):
         return cls(before, RandomPairs.of(after, seed), output.truncate_dim, bits)
 
     def check_output(self, output: Output, dim: int) -> None:
-        """Check that these are the cosines of vectors of an output.
+        """Check that these are cosines of vectors with a given post-processing.
 
         Args:
-            output: What becomes of the vectors.
+            output: Post-processing of the vectors.
             dim: Size of the vectors before.
 
         Raises:
-            UserError: If they are of another one.
+            UserError: If they are those of another one.
         """
         output.check(dim)
         received = _compared(output.truncate_dim or dim, output.precision in _BITS)

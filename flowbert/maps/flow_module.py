@@ -107,7 +107,7 @@ class FlowModule(FullPrecision, TrainingModule):
 
     @property
     def numbers_at_once(self) -> float:
-        """Numbers of a batch."""
+        """Number of values in a batch."""
         sources: list[Any] = [self.trainer.datamodule, self.trainer.train_dataloader]  # type: ignore[attr-defined]
         sizes = [getattr(source, "batch_size", None) for source in sources]
         return self.flow.dim * next((size for size in sizes if size), _USUAL_BATCH)
@@ -169,7 +169,7 @@ class FlowModule(FullPrecision, TrainingModule):
         return loss
 
     def check_losses(self) -> None:
-        """Name the parameter or layer that is not finite, too."""
+        """Check the losses; the error also names the parameter or layer that is not finite."""
         try:
             super().check_losses()
         except UserError:

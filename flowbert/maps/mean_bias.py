@@ -11,7 +11,7 @@ from flowbert.vectors.moments import Moments
 class Centering(AffineMap):
     r"""Mean 0: :math:`y = x - \mu`.
 
-    R1 of the paper, whose rows have length 1; here they stay as long as they are.
+    R1 of the paper, which first normalizes the rows to unit length; here they keep their norms.
 
     References:
         Correcting Mean Bias in Text Embeddings (Ren et al., 2025).
@@ -28,8 +28,8 @@ class Centering(AffineMap):
 class MeanRemoval(AffineMap):
     r"""Removal of the mean direction :math:`y = x - (x^T m)\, m`.
 
-    R2 of the paper: :math:`m` is the mean of the rows at length 1, scaled to length 1. Nothing is
-    subtracted, so that cosines are those of rows at length 1.
+    R2 of the paper: :math:`m` is the normalized mean of the unit-length rows. Nothing is
+    subtracted, so the cosines are those of unit-length rows.
 
     References:
         Correcting Mean Bias in Text Embeddings (Ren et al., 2025).

@@ -48,11 +48,11 @@ class Ranges(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Ranges that bytes are scaled by, from a sample of a model's vectors.
+    """Ranges that int8 and uint8 vectors are scaled by, from a sample of a model's vectors.
 
     Args:
         plain: Ranges of the vectors.
-        unit: Ranges of the vectors at length 1.
+        unit: Ranges of the unit-length vectors.
     """
 
     plain: Ranges
@@ -92,7 +92,7 @@ class Scale(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What becomes of vectors, always in this order, which is that of sentence-transformers.
+    """Post-processing of vectors, in this order, which is that of sentence-transformers.
 
     Args:
         truncate_dim: First dimensions to keep; None for all.
@@ -179,7 +179,7 @@ def normalize(vectors: Floats) -> Floats:
 
 
 def check_precision(precision: str) -> None:
-    """Raise a UserError for a precision that there is not."""
+    """Raise a UserError for an unknown precision."""
     if precision not in PRECISIONS:
         raise UserError(
             argument="precision",

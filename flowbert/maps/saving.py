@@ -26,7 +26,7 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
         encoder: Digest of the identity of the encoder whose vectors it was fitted on, if known.
 
     Raises:
-        UserError: If it cannot be saved whole, or could not be loaded.
+        UserError: If it cannot be saved completely, or could not be loaded again.
     """
     parts = as_map(fitted).parts
     state = Chain.of(*parts).get_state()

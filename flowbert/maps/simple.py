@@ -21,7 +21,7 @@ _SMALLEST_STD = (
 
 @MAPS.register("raw")
 class Raw(AffineMap):
-    """The embeddings as they are: what every map is compared with."""
+    """The embeddings unchanged: the baseline of every map."""
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The identity."""
@@ -66,7 +66,7 @@ def standard_deviations(moments: Moments) -> Tensor:
 @MAPS.register("truncation")
 @dataclass(eq=False, repr=False)
 class Truncation(AffineMap):
-    """The first k dimensions as they are: what a reduction gives up without any fit.
+    """The first k dimensions, unchanged: a reduction that needs no fit.
 
     Args:
         n_components: Number of dimensions k; None for all.
@@ -91,7 +91,7 @@ class Truncation(AffineMap):
 class KernelMap(AffineMap):
     r"""The map :math:`y = (x + b) K` of a kernel and a bias that BERT-whitening's code fitted.
 
-    It is read, never fitted.
+    It is read from a file, never fitted.
 
     References:
         https://github.com/bojone/BERT-whitening,
@@ -100,7 +100,7 @@ class KernelMap(AffineMap):
 
     @property
     def name(self) -> str:
-        """``kernel``; nothing makes a kernel of its name."""
+        """``kernel``; no map can be made from this name."""
         return "kernel"
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:

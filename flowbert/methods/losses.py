@@ -11,7 +11,7 @@ from flowbert.registry import Registry
 
 
 class ContrastiveLoss(nn.Module, ABC):
-    """A loss of B sentences and their positives; the rest of the batch are negatives.
+    """A loss of B sentences and their positives; the rest of the batch serves as negatives.
 
     Shapes:
         first, second, hard: ``(B, D)``; result: ``()``.  B: batch, D: size of a vector.
@@ -150,7 +150,7 @@ def triplet_loss(
         anchor: Embeddings a, ``(B, D)``.
         positive: Embeddings p, ``(B, D)``.
         negative: Embeddings n, ``(B, D)``.
-        margin: m.
+        margin: Margin m.
 
     Returns:
         Shape ``()``.

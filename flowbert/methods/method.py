@@ -30,7 +30,7 @@ _MEASURING = (
 
 @dataclass(kw_only=True)
 class Method(ABC):
-    """A method in one run: what it is fitted on, and what a Trainer gets of it.
+    """A method in one run: its data, and the module for the Trainer.
 
     :meth:`open` comes first and encodes nothing, so that mistakes are told at once; then
     :meth:`encode`.
@@ -38,7 +38,7 @@ class Method(ABC):
     Args:
         options: The options of the run.
         tasks: The tasks that are measured.
-        settings: What decides the training, bound to a checkpoint if one is given.
+        settings: What determines the training, bound to a checkpoint if one is given.
         cache: The embedding cache.
         device: Device of the encoder.
         load_model: Opens a folder as a model, which a method that has a teacher needs.
@@ -46,7 +46,7 @@ class Method(ABC):
     Attributes:
         name: Name of the method in tables.
         module_class: The LightningModule; None where no Trainer is needed.
-        options_class: What names the options that the module takes as ``**options``, if any.
+        options_class: Class whose fields are the ``**options`` of the module, if it takes any.
         data_class: Its data module.
         without_effect: Patterns of options that the method does not use.
         is_frozen: Whether the encoder stays as it is.
@@ -111,7 +111,7 @@ class Method(ABC):
 
     @classmethod
     def model_options(cls, options: FitOptions) -> dict[str, Any]:
-        """The hyper-parameters that are given; of two texts for the same thing one.
+        """The hyper-parameters that are given, with texts in their canonical form.
 
         Raises:
             UserError: If a text names nothing.
@@ -124,7 +124,7 @@ class Method(ABC):
 
     @classmethod
     def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:
-        """Patterns of options without effect, by what they have none on."""
+        """Patterns of options without effect, by what ignores them."""
         unused = {f"method {options.method}": cls.without_effect}
         name = options.corpus_name
         if options.vectors is not None:
@@ -167,7 +167,7 @@ class RowsMethod(Method):
 
     @classmethod
     def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:
-        """Patterns of options without effect, by what they have none on."""
+        """Patterns of options without effect, by what ignores them."""
         name = options.corpus_name
         nli = {} if name == "nli" else {f"the corpus {name}": ("nli",)}
         return {**super().unused(options), **nli}

@@ -247,7 +247,7 @@ class SimCSEMethod(EncoderMethod):
 
     @classmethod
     def model_options(cls, options: FitOptions) -> dict[str, Any]:
-        """The hyper-parameters that are given; of two texts for the same thing one."""
+        """The hyper-parameters that are given, with texts in their canonical form."""
         given = super().model_options(options)
         if given.get("head") is not None:
             given["head"] = normalize_head(given["head"])

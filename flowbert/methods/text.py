@@ -112,7 +112,7 @@ class TextDataModule(BatchDataModule):
         return {"name": name, "digest": digest, "fitted": len(self.fitted)}
 
     def settings(self) -> dict[str, Any]:
-        """What decides the batches, with the options and the edit of the examples."""
+        """What determines the batches, with the options and the edit of the examples."""
         options = {f"data.{name}": x for name, x in self.examples.options.items()}
         edit = {"edit": describe(self.examples.edit)}
         return {**super().settings(), **options, **edit}

@@ -1,4 +1,4 @@
-"""Tasks that embeddings are measured on, by name."""
+"""Tasks that embeddings are evaluated on, by name."""
 
 from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, TASKS, Record, Task

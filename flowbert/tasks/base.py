@@ -40,13 +40,13 @@ _BLOCK_VALUES = 1 << 16  # resampled at a time: they stay in the processor's cac
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What an experiment measured, and all that decides it.
+    """Measurements of an experiment, and the settings that determine them.
 
     Attributes:
         items: A number per pair or question, ``(K,)``.
         scores: Scores by metric.
         reasons: Why scores are NaN, for each that is.
-        key: Digest of what decides the scores.
+        key: Digest of what determines the scores.
         columns: Encoder, method, task and so on, as in a table of results.
         settings: All settings in words.
         environment: Versions, source, device and threads.
@@ -195,7 +195,7 @@ class Task(ABC):
         return Corpus.of(name, texts["train"])
 
     def settings(self) -> dict[str, Any]:
-        """What was measured, in words."""
+        """The settings of the measurement in words."""
         return {
             "kind": self.kind,
             "name": self.name,

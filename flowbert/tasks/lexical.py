@@ -34,7 +34,7 @@ class Lexical(ScoredPairTask):
     _units: ClassVar[Callable[[str], Sequence[str]]] = str.split
 
     def settings(self) -> dict[str, Any]:
-        """What was measured, in words."""
+        """The settings of the measurement in words."""
         return super().settings() | {"unit": self.unit}
 
     @cached_property

@@ -82,12 +82,12 @@ def word_baselines(
 
 @TASKS.register("low-overlap")
 class LowOverlap(SimilarityTask):
-    """Spearman on a tenth of the pairs, whose word overlap is low and as high at every gold score.
+    """Spearman on a tenth of the pairs, whose low word overlap does not depend on the gold score.
 
     In each subset, adjacent gold scores form bins of 1 / ``share`` pairs or more, so that a score
     which many pairs have is a bin of its own. The ``share`` of each bin whose word overlap
     (:func:`word_overlap`) is nearest to one level is taken: the gold scores are distributed as
-    those of all pairs, and the overlap hardly tells them apart. Equally near ones are taken in the
+    those of all pairs, and the overlap hardly predicts them. Equally near ones are taken in the
     order of a digest of their texts. Maps are fitted on all sentences of the task. Rows of
     :func:`word_baselines` stand beside the methods.
 
@@ -133,7 +133,7 @@ class LowOverlap(SimilarityTask):
         self.data = data  # corpora and labels are those of the whole task
 
     def settings(self) -> dict[str, Any]:
-        """What was measured, in words."""
+        """The settings of the measurement in words."""
         return super().settings() | {"share": self.share, "level": self.level}
 
     @property

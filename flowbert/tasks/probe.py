@@ -60,7 +60,7 @@ class Probe(Task):
 
     @cached_property
     def digest(self) -> str:
-        """Identity, of the splits that are trained on, too."""
+        """Identity, which includes the splits that are trained on."""
         texts = [sentences_digest(split) for split in self.texts().values()]
         labels = [split.labels for split in self.data.splits.values()]
         return digest(self.kind, self.name, texts, labels)

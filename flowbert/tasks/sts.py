@@ -217,7 +217,7 @@ class STS(SimilarityTask):
         self.uniformity_limit = uniformity_limit
 
     def settings(self) -> dict[str, Any]:
-        """What was measured, in words."""
+        """The settings of the measurement in words."""
         return super().settings() | {
             "score_range": list(self.data.score_range),
             "positive_score": self.positive_score,

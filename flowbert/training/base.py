@@ -90,9 +90,9 @@ class TrainingModule(LightningModule):
 
     Attributes:
         invalid_reason: Why what was trained is undefined, in one line; None if it is not.
-        run_settings: What else decides the training, such as the encoder, as JSON values by name;
-            written into checkpoints and compared when a fit resumes.
-        trainer_options: Arguments that the Trainer was made with, as far as they are known.
+        run_settings: Other settings that determine the training, such as the encoder, as JSON
+            values by name; written into checkpoints and compared when a fit resumes.
+        trainer_options: Arguments of the Trainer, as far as they are known.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -133,7 +133,7 @@ class TrainingModule(LightningModule):
 
     @property
     def numbers_at_once(self) -> float:
-        """Numbers of a typical tensor of a training step, which decide on how many threads it runs.
+        """Number of values in a typical tensor of a training step; it sets the number of threads.
 
         Infinity for an encoder: hidden states of all tokens of a batch.
         """
@@ -170,13 +170,13 @@ class TrainingModule(LightningModule):
         return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
 
     def model_settings(self) -> dict[str, Any]:
-        """What decides the module, as JSON values by names such as ``model.schedule``."""
+        """What determines the module, as JSON values by names such as ``model.schedule``."""
         return {
             f"model.{name}": describe(value) for name, value in self.hparams.items()
         }
 
     def settings(self) -> dict[str, Any]:
-        """All that decides the training, as JSON values by name."""
+        """All that determines the training, as JSON values by name."""
         trainer = trainer_settings(self.trainer, self.trainer_options)
         return {**self.model_settings(), **trainer, **self.run_settings}
 
@@ -302,7 +302,7 @@ class TrainingModule(LightningModule):
             counted["current"] = dict.fromkeys(counted["current"], 0)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore these.
+        """Restore what a checkpoint holds.
 
         Raises:
             UserError: If the checkpoint is one of another module or training, or a fit cannot

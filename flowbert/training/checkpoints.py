@@ -44,7 +44,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Checkpoints that are on the disk when they appear, and are read without unpickling."""
+    """Checkpoints that are written atomically, and read without unpickling."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
@@ -136,8 +136,8 @@ def checkpoint_callbacks(
         folder: Where to write.
         monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
         mode: ``max`` or ``min``.
-        every_n_steps: Write ``last.ckpt`` after so many optimizer steps, too.
-        every_n_minutes: And after so many minutes; None for the ends of epochs alone.
+        every_n_steps: Also write ``last.ckpt`` every so many optimizer steps.
+        every_n_minutes: Also write it after so many minutes; None for the ends of epochs only.
 
     Raises:
         UserError: If a number is not above 0.

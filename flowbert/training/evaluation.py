@@ -27,8 +27,8 @@ class TaskEvaluation(Callback):
     ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+head``. Every process
     measures the whole split, so that nothing is gathered and all log the same.
 
-    A fit ends with a warning if the likelihood went on rising after the best score of a task, which
-    fell by a point, or if the baseline's score is better by one.
+    A fit ends with a warning if the score of a task fell by a point from its best while the
+    likelihood kept rising, or if the baseline's score is a point higher.
 
     Args:
         tasks: Tasks of the development split.

@@ -22,7 +22,7 @@ class FitOptions:
             Python also sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
-        max_sentences: Fit on a random subset of so many sentences or examples.
+        max_sentences: Fit on a random subset of this many sentences or examples.
         vectors: File of vectors in place of encoder and corpus; nothing is measured then. In Python
             an array or tensor ``(N, D)``, too.
         tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,

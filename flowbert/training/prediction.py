@@ -21,7 +21,7 @@ _PREDICTED_AT_ONCE = 1024
 class VectorWriter(BasePredictionWriter):
     """Write the vectors of ``Trainer.predict`` in the order of the data, ``(N, k)``, float32.
 
-    Every process writes its rows into one file, which all of them reach: that of the first one.
+    Every process writes its rows into one file, on a disk that all of them share.
 
     Args:
         path: The file, ending in .npy.
@@ -70,7 +70,7 @@ class VectorWriter(BasePredictionWriter):
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
-        """Leave no part of a file."""
+        """Remove the unfinished file."""
         self._temporary.unlink(missing_ok=True)
 
 

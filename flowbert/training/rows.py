@@ -21,7 +21,7 @@ _LIKELIHOOD_SAMPLE = (
 
 
 class RowsDataModule(BatchDataModule):
-    """Batches of vectors, and samples of them for the start and the likelihood of a flow.
+    """Batches of vectors, and samples for the initialization and the likelihood of a flow.
 
     Loaders give numpy arrays ``(B, D)``, as a Trainer in half precision rounds tensors; a module
     gets tensors in float32, which are copied to an accelerator while the step before runs.
@@ -100,7 +100,7 @@ class RowsDataModule(BatchDataModule):
         return self.rows[indices]
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Tensor:
-        """A batch as a tensor that Lightning need not wait for when it moves it."""
+        """A batch as a tensor that Lightning copies without waiting."""
         rows = torch.as_tensor(batch)
         return rows.pin_memory() if self.pins else rows
 

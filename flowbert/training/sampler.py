@@ -230,7 +230,7 @@ class BatchDataModule(LightningDataModule):
         return self._loader.sampler.start if begun else 0
 
     def settings(self) -> dict[str, Any]:
-        """What decides the batches, as JSON values by name; options as ``data.held_out``."""
+        """What determines the batches, as JSON values by name; options as ``data.held_out``."""
         options = {
             f"data.{name}": describe(value) for name, value in self.hparams.items()
         }
@@ -238,7 +238,7 @@ class BatchDataModule(LightningDataModule):
         return {**options, "corpus": self.describe(), "trainer.devices": processes}
 
     def state_dict(self) -> dict[str, Any]:
-        """Number of batches used, and what decides them."""
+        """Number of batches used, and what determines them."""
         if self._loader is None:
             return {}
         return {**self._loader.state_dict(), "settings": self.settings()}

@@ -60,7 +60,7 @@ class EmbeddingCache:
     def fill(self, encoders: Sequence[Encoder], sentences: Sequence[str]) -> None:
         """Encode sentences that are missing, in one pass for all encoders of a backbone.
 
-        What another process encodes at the moment is waited for.
+        It waits for sentences that another process is encoding.
 
         Args:
             encoders: The encoders.

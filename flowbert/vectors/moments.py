@@ -218,7 +218,7 @@ class Moments:
 
     @property
     def mean_direction(self) -> Tensor:
-        """Direction of the mean of the rows at length 1, ``(D,)``, float64; zero without one."""
+        """Direction of the mean of the unit-length rows, ``(D,)``, float64; zero without one."""
         return torch.nn.functional.normalize(self._all().unit_mean.cpu(), dim=0)
 
     def covariance(self) -> Tensor:

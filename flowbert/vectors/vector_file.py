@@ -242,7 +242,7 @@ def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
 
 
 def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
-    """Vectors of a file, an array or a tensor; those that are some already as they are.
+    """Vectors of a file, an array or a tensor; ``Vectors`` are returned unchanged.
 
     Args:
         vectors: Path, array or tensor ``(N, D)``, or :class:`Vectors`.

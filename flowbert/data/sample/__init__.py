@@ -1,4 +1,4 @@
-"""A small English-like sample for running the real path fast, and a tiny encoder pretrained on it.
+"""A small English-like sample that runs every step quickly, and a tiny encoder pretrained on it.
 
 It exercises every step of a real run in seconds and needs no download. Its scores, and which
 method wins on it, say nothing about real text. ``tools/sample/`` made it: a meaning is drawn (who
