@@ -138,7 +138,7 @@ def draw_buckets(ax: "Axes", frame: pd.DataFrame) -> None:
     ranks, label = frame["ranks"], "distance to 3 neighbours"
     ax.plot(ranks, frame["norm"], "o-", color=INK, label="norm")
     ax.plot(ranks, frame["distance_3"], "s--", color=ORDINAL[2], label=label)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
     ax.set(xlabel="frequency rank", ylabel="mean")
 
 
