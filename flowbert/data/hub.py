@@ -117,7 +117,8 @@ def read_hub(
     except Exception as error:
         raise UserError(
             f"hub:{name} (config {config}, split {split}, {options}) cannot be loaded: "
-            f"{error or type(error).__name__}; offline, give a local folder in the same layout"
+            f"{error or type(error).__name__}; offline, give hub:FOLDER, a local folder in the "
+            "same layout"
         ) from error
     columns = choose_columns(data.column_names, layouts, local, argument)
     return rows_of(local, data.select_columns(list(columns)).to_list(), layouts)
