@@ -3,7 +3,7 @@
 ``python -m tools.density_similarity measure`` trains flows on the sentences of STS-B and appends a
 line to the output for each training: bits per dimension of a tenth of the sentences, which is held
 out, and Spearman on the development split, at several points of the training. A training that the
-output has is left out. ``draw`` makes the picture and the tables of the page.
+output has is left out. ``draw`` makes the picture of the page, ``tabulate`` its figures.
 """
 
 import argparse
@@ -39,13 +39,19 @@ NOISES = (0.0, 0.05, 1.0, 4.0)
 SEEDS = (0, 1, 2)
 SHRINKAGES = (1e-4, 1e-3, 1e-2, 1e-1)
 EPOCHS = (0.25, 0.5, 1, 2, 4)
+HARDLY_VARIES = 1e-6  # standard deviation of a dimension
 KEYS = ["encoder", "coupling", "init", "noise", "seed", "data"]
 
 
 class Vectors:
-    """Vectors of an encoder: of all sentences of STS-B, and of two of its splits."""
+    """Vectors of an encoder: of all sentences of STS-B, and of two of its splits.
 
-    def __init__(self, models: Path, senteval: Path, name: str) -> None:
+    With ``varying``, of the dimensions alone that vary: three of all-MiniLM-L6-v2 do not.
+    """
+
+    def __init__(
+        self, models: Path, senteval: Path, name: str, varying: bool = False
+    ) -> None:
         options = EncoderOptions(str(models / name), layers=ENCODERS[name])
         encoder = open_encoder(options)
         tasks = [load_task("STSB", senteval, split=split) for split in ("dev", "test")]
@@ -54,6 +60,10 @@ class Vectors:
         cache = EmbeddingCache()
         self.rows: Floats = cache.rows(encoder, corpus)[:]
         self.of_task = [cache.rows(encoder, task.sentences)[:] for task in self.tasks]
+        if varying:
+            kept = self.rows.std(axis=0) > HARDLY_VARIES
+            self.rows = self.rows[:, kept]
+            self.of_task = [rows[:, kept] for rows in self.of_task]
 
     def scores(self, mapped: Any) -> dict[str, float]:
         """Spearman x 100 of both splits, and of pairs by gold score, under a map of rows."""
@@ -140,7 +150,7 @@ def train(vectors: Vectors, key: dict[str, Any]) -> dict[str, Any]:
     seed = key["seed"]
     real = RowsDataModule(vectors.rows, held_out=0.1, seed=seed)
     fitting, held_out = real.rows[:], real.held_out_rows[:]
-    if key["data"] == "gaussian":  # as many rows of the same mean and covariance
+    if "gaussian" in key["data"]:  # as many rows of the same mean and covariance
         rng = Stream(seed, "gaussian").rng()
         mean, covariance = fitting.mean(axis=0), np.cov(fitting.T)
         drawn = rng.multivariate_normal(mean, covariance, len(fitting))
@@ -188,7 +198,9 @@ def closed_forms(vectors: Vectors, name: str) -> Iterator[dict[str, Any]]:
     data = RowsDataModule(vectors.rows, held_out=0.1, seed=0)
     x, y = (part[:].astype(np.float64) for part in (data.rows, data.held_out_rows))
     found = {"encoder": name, "data": "closed form"}
-    yield found | {"shrinkage": None, **vectors.scores(lambda rows: rows)}
+    smallest = np.sort(x.std(axis=0))[:4].tolist()
+    raw = vectors.scores(lambda rows: rows)
+    yield found | {"shrinkage": None, "smallest deviations": smallest, **raw}
     for shrinkage in SHRINKAGES:
         whitening = Whitening(shrinkage=shrinkage).fit(x)
         scores = vectors.scores(whitening.transform)
@@ -204,13 +216,14 @@ def trainings() -> list[dict[str, Any]]:
             (0.05, 0.0, 1.0, 4.0), SEEDS, ENCODERS, INITS, COUPLINGS
         )
     ]
-    gaussian = [
-        (encoder, coupling, "actnorm", noise, seed, "gaussian")
-        for seed, encoder, noise, coupling in itertools.product(
-            SEEDS, ENCODERS, (0.0, 1e-4), COUPLINGS
+    whys = ("varying sentences", "gaussian", "varying gaussian")
+    explained = [
+        (encoder, coupling, "actnorm", 0.0, seed, data)
+        for seed, encoder, data, coupling in itertools.product(
+            SEEDS, ENCODERS, whys, COUPLINGS
         )
     ]
-    wanted = [*every[:48], *gaussian, *every[48:]]
+    wanted = [*every[:48], *explained, *every[48:]]
     return [dict(zip(KEYS, each, strict=True)) for each in wanted]
 
 
@@ -220,12 +233,13 @@ def measure(arguments: argparse.Namespace) -> None:
     lines = output.read_text().splitlines() if output.exists() else []
     known = [json.loads(line) for line in lines]
     done = {tuple(each.get(name) for name in KEYS) for each in known}
-    opened: dict[str, Vectors] = {}
+    opened: dict[tuple[str, bool], Vectors] = {}
 
-    def vectors(name: str) -> Vectors:
-        if name not in opened:
-            opened[name] = Vectors(arguments.models, arguments.senteval, name)
-        return opened[name]
+    def vectors(name: str, varying: bool = False) -> Vectors:
+        if (name, varying) not in opened:
+            folders = arguments.models, arguments.senteval
+            opened[name, varying] = Vectors(*folders, name, varying)
+        return opened[name, varying]
 
     with output.open("a") as file:
         for name in ENCODERS:
@@ -239,13 +253,24 @@ def measure(arguments: argparse.Namespace) -> None:
             if time.monotonic() - began > arguments.seconds:
                 return
             if tuple(key.values()) not in done:
-                row = train(vectors(key["encoder"]), key)
+                row = train(vectors(key["encoder"], "varying" in key["data"]), key)
                 file.write(f"{json.dumps(row)}\n")
                 file.flush()
 
 
+def read(output: Path) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """All lines, and the points of all trainings with what names each."""
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    frames = [
+        pd.DataFrame(row["points"]).assign(**{name: row[name] for name in KEYS})
+        for row in rows
+        if "points" in row and "failed" not in row
+    ]
+    return rows, pd.concat(frames)
+
+
 def draw(arguments: argparse.Namespace) -> None:
-    """The picture, and a table: epochs chosen on the development split, then the test split."""
+    """The picture: a thin line for each seed, a line with markers for their mean."""
     import matplotlib as mpl
     from matplotlib.lines import Line2D
 
@@ -255,7 +280,8 @@ def draw(arguments: argparse.Namespace) -> None:
     )
     from matplotlib import pyplot as plt
 
-    rows = [json.loads(line) for line in arguments.output.read_text().splitlines()]
+    rows, points = read(arguments.output)
+    points = points[(points["epoch"] > 0) & (points["data"] == "sentences")]
     colours = dict(
         zip(NOISES, ("#0d0887", "#9c179e", "#d8576b", "#f0a030"), strict=True)
     )
@@ -263,16 +289,17 @@ def draw(arguments: argparse.Namespace) -> None:
     markers = {"actnorm": "o", "whitening": "^"}
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
     for ax, name in zip(axes, ENCODERS, strict=True):
-        own = [row for row in rows if row["encoder"] == name]
-        for row in own:
-            if row.get("seed") == 0 and row["data"] == "sentences":
-                points = pd.DataFrame(row["points"])
-                points = points[points["epoch"] > 0]
-                look: dict[str, Any] = {"color": colours[row["noise"]]}
-                look |= {"ls": styles[row["coupling"]]}
-                look |= {"marker": markers[row["init"]], "ms": 4, "lw": 1.2}
-                ax.plot(points["bits"], points["dev"], **look)
-        whitening = pd.DataFrame([row for row in own if row.get("shrinkage")])
+        own = points[points["encoder"] == name]
+        for key, group in own.groupby(["noise", "coupling", "init"]):
+            noise, coupling, init = key
+            look: dict[str, Any] = {"color": colours[noise], "ls": styles[coupling]}
+            for _, run in group.groupby("seed"):
+                ax.plot(run["bits"], run["dev"], lw=0.6, alpha=0.35, **look)
+            mean = group.groupby("epoch")[["bits", "dev"]].mean()
+            look |= {"marker": markers[init], "ms": 4, "lw": 1.2}
+            ax.plot(mean["bits"], mean["dev"], **look)
+        closed = [row for row in rows if row["encoder"] == name]
+        whitening = pd.DataFrame([row for row in closed if row.get("shrinkage")])
         ax.plot(whitening["bits"], whitening["dev"], "k*-", ms=8, lw=1.2)
         ax.set(
             title=name,
@@ -294,36 +321,74 @@ def draw(arguments: argparse.Namespace) -> None:
     lines = [Line2D([], [], label=label, **look) for label, look in entries]
     figure.legend(handles=lines, loc="outside lower center", ncols=5, frameon=False)
     figure.savefig(arguments.picture, metadata={"Date": None})
-    trained = [row for row in rows if "points" in row]
-    chosen = []
-    for row in trained:
-        points = pd.DataFrame(row["points"])
-        best = points[points["epoch"] > 0].sort_values("dev").iloc[-1]
-        last = points.iloc[-1]
-        found = {name: row[name] for name in KEYS}
-        found |= {"epoch": best["epoch"], "bits": best["bits"], "dev": best["dev"]}
-        found |= {"test": best["test"], "start": points.iloc[0]["dev"]}
-        found |= {"last bits": last["bits"], "last dev": last["dev"]}
-        chosen.append(
-            found | {"affine": row["affine"]["dev"], "rest": row["not affine"]}
-        )
-    print(pd.DataFrame(chosen).round(4).to_string(index=False))
+
+
+def tabulate(arguments: argparse.Namespace) -> None:
+    """The figures of the page: mean and range over the seeds."""
+    rows, points = read(arguments.output)
+    group = [name for name in KEYS if name != "seed"]
+    means = points.groupby([*group, "epoch"])["dev"].mean().drop(0, level="epoch")
+    best = means.groupby(group).idxmax()  # chosen on the development split
+    ends = points.drop_duplicates(KEYS, keep="last")
+    trained = pd.DataFrame(
+        [
+            {name: row[name] for name in KEYS}
+            | {"affine": row["affine"]["dev"], "not affine": 100 * row["not affine"]}
+            | {"one distance": row["one distance"]["dev"], **row["distances"]}
+            for row in rows
+            if "distances" in row
+        ]
+    )
+    ends = ends.merge(trained, on=KEYS)
+    for name in ("affine", "one distance"):
+        ends[f"{name} - dev"] = ends[name] - ends["dev"]
+    chosen = points.set_index([*group, "epoch"]).loc[list(best)].reset_index()
+    beginnings = points[points["epoch"] == 0]
+    tables = {
+        "At the start": (beginnings, ["bits", "dev"]),
+        "The epoch with the best mean on the development split": (
+            chosen,
+            ["bits", "dev", "test"],
+        ),
+        "After the last epoch": (ends, ["bits", "dev", "below 2", "above 3"]),
+        "The last flow: its affine part, all vectors at one distance to the mean": (
+            ends,
+            ["affine - dev", "not affine", "one distance - dev"],
+        ),
+        "Distances to the mean: standard deviation by mean, rank correlation": (
+            ends,
+            ["before", "after", "correlation"],
+        ),
+    }
+    for title, (frame, columns) in tables.items():
+        by = [*group, "epoch"]
+        counts = frame.groupby(by)["seed"].nunique().rename("seeds")
+        cells = {name: frame.groupby(by)[name].apply(over_seeds) for name in columns}
+        print(f"\n{title}\n{pd.DataFrame({'seeds': counts, **cells}).to_string()}")
+    for row in rows:
+        if "failed" in row:
+            print({name: row[name] for name in [*KEYS, "failed"]})
+        elif row["data"] == "closed form":
+            print(row)
+
+
+def over_seeds(values: "pd.Series[float]") -> str:
+    """Mean and range."""
+    return f"{values.mean():.3f} [{values.min():.3f}, {values.max():.3f}]"
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["measure", "draw"])
+    commands = {"measure": measure, "draw": draw, "tabulate": tabulate}
+    parser.add_argument("command", choices=commands)
     parser.add_argument("--output", type=Path, default=Path("density.jsonl"))
     parser.add_argument("--models", type=Path, default=Path())
     parser.add_argument("--senteval", type=Path, default=Path("senteval"))
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--picture", type=Path, default=Path("flow-density.svg"))
     arguments = parser.parse_args()
-    if arguments.command == "measure":
-        measure(arguments)
-    else:
-        draw(arguments)
+    commands[arguments.command](arguments)
 
 
 if __name__ == "__main__":
