@@ -127,7 +127,7 @@ class Flow(FlowOptions, Map):
 
     @property
     def text(self) -> str:
-        """Name and parameters that are not the default, as :func:`flowbert.make_map` reads them."""
+        """Name and parameters that are not the default, as ``make_map`` reads them."""
         parameters = self.get_params(deep=False)
         if self.noise == self.usual_noise:
             parameters["noise"] = None
