@@ -140,7 +140,7 @@ def advise_encoder(
         pooling, method = settings.pooling, "raw"
         reason = (
             "This is a sentence-transformers folder. Such models are trained for similarity; with "
-            "much data, a map makes them worse."
+            "much data, a map or a training without labels makes them worse."
         )
     else:
         informative = cls_is_informative(encoder, sentences, cache)
