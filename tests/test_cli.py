@@ -23,7 +23,8 @@ from pytorch_lightning import Trainer
 import flowbert
 from flowbert.cli import main
 from flowbert.cli.listing import FILE, list_options, to_text
-from flowbert.cli.lookup import METHOD_COMMANDS, check, option_names
+from flowbert.cli.lookup import METHOD_COMMANDS, check, listed, option_names
+from flowbert.cli.names import Names, check_pairs
 from flowbert.cli.parser import (
     COMMANDS,
     Parser,
@@ -33,6 +34,7 @@ from flowbert.cli.parser import (
 )
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import choose_device
+from flowbert.errors import UserError
 from flowbert.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -528,3 +530,12 @@ def test_the_device_of_a_comparison_is_recorded(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
     assert choose_device("auto") == torch.device("mps")
+
+
+@pytest.mark.parametrize(
+    "task", ["answers:own.csv", "probe:own.csv", "my.tasks.Own:a.csv"]
+)
+def test_files_of_other_tasks_are_no_files_of_pairs(task: str) -> None:
+    check_pairs({"tasks": task}, Names(**listed()["names"]))
+    with pytest.raises(UserError, match=r"own\.csv: no such file"):
+        check_pairs({"tasks": f"{task},lexical:own.csv"}, Names(**listed()["names"]))

@@ -73,7 +73,9 @@ def check_pairs(options: Mapping[str, Any], names: Names) -> None:
             continue
         for name in as_list(given, option, paths=True):
             kind, colon, source = name.partition(":")
-            path = source if colon and kind in names.known["scored"] else name
+            if colon and kind not in names.known["scored"]:
+                continue  # another kind of task, such as one's own, has other files
+            path = source if colon else name
             if is_table(path):
                 scored_pairs(read_pairs(path, as_list(columns, "columns")))
 
