@@ -174,16 +174,8 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         if is_map(first):  # of the untrained encoder
             return []
         if mapped:  # the folder has no map
-            fit = [
-                "fit",
-                "--method",
-                mapped,
-                "--encoder.path",
-                path,
-                "--corpus",
-                "FILE",
-            ]
-            return [shlex.join(map(str, fit))]
+            words = ["--method", mapped, "--encoder.path", path, "--corpus", "FILE"]
+            return [shlex.join(map(str, ["fit", *words]))]
     which = [] if is_trained else ["--method", method]
     encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
     export = ["export", path, *which, "--to", "FOLDER"]
