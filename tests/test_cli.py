@@ -195,7 +195,11 @@ TRAININGS = [("fit", method) for method in METHODS]
 OTHERS = [(command, "flow") for command in COMMANDS if command not in METHOD_COMMANDS]
 
 
-GIVEN = {"export": ["x"], "import_whitening": ["x"], "report": ["x"]}
+GIVEN = {
+    "export": ["x", "--to=x"],
+    "import_whitening": ["x", "--output=x"],
+    "report": ["x"],
+}
 
 
 def text_options(parser: Parser, names: list[str]) -> list[str]:
@@ -208,7 +212,7 @@ def text_options(parser: Parser, names: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
 def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) -> None:
-    """On the line, in the configuration of a run, and None where that says null."""
+    """On the line, in the configuration of a run; null unsets an option that may be unset."""
     parser = make_parser(command, load(COMMANDS[command]), method)
     names = text_options(parser, option_names(command, method))
     needed = GIVEN.get(command, [])
@@ -219,13 +223,29 @@ def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) 
         read = parser.read(
             [*needed, *(f"--{name}={text}" for name, text in texts.items())]
         )
-        assert {name: read[name] for name in names} == texts
+        unset = {name for name in parser.unset_by_null if texts.get(name) == "null"}
+        assert {name: read[name] for name in names} == texts | dict.fromkeys(unset)
     for name in names:
         read[name] = texts[name] if name in parser.never_none else None
         config = tmp_path / "config.yaml"
     config.write_text(parser.dump(read, skip_none=False))
     again = parser.read([*needed, f"--config={config}"])
     assert {name: again[name] for name in names} == {name: read[name] for name in names}
+
+
+@pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
+def test_null_unsets_what_a_configuration_sets(
+    command: str, method: str, tmp_path: Path
+) -> None:
+    parser = make_parser(command, load(COMMANDS[command]), method)
+    needed, names = GIVEN.get(command, []), sorted(parser.unset_by_null)
+    read = parser.read([*needed, *(f"--{name}=x" for name in names)])
+    assert all(read[name] in ("x", ["x"]) for name in names)
+    config = tmp_path / "config.yaml"
+    config.write_text(parser.dump(read))
+    nulls = [f"--{name}=null" for name in names]
+    again = parser.read([*needed, f"--config={config}", *nulls])
+    assert [again[name] for name in names] == [None] * len(names)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -81,8 +81,8 @@ def check_pairs(options: Mapping[str, Any], names: Names) -> None:
 
 
 def _is_for_parser(value: Any) -> bool:
-    """Whether a value on the line is a list in brackets."""
-    return isinstance(value, str) and value.startswith("[")
+    """Whether a value on the line is a list in brackets, or unsets the option."""
+    return isinstance(value, str) and (value.startswith("[") or value == "null")
 
 
 def _check_kind(value: str, argument: str, names: Names) -> None:

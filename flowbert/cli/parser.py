@@ -88,6 +88,7 @@ class Parser(jsonargparse.ArgumentParser):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.never_none: set[str] = set()
+        self.unset_by_null: set[str] = set()
 
     def add_parameters(
         self,
@@ -126,8 +127,11 @@ class Parser(jsonargparse.ArgumentParser):
             kind = kind if group else _given(kind)
             if parameter.default is not None and not _allows_none(kind):
                 self.never_none.add(option)
+            if _is_text_or_none(kind):
+                self.unset_by_null.add(option)
+                kind = _without_none(kind)
             options: dict[str, Any] = {
-                "type": _text_as_given(kind),
+                "type": kind,
                 "help": plain_help(texts.get(name, "")),
             }
             if name == POSITIONAL.get(command):
@@ -145,15 +149,19 @@ class Parser(jsonargparse.ArgumentParser):
     def read(
         self, words: Sequence[str], defaults: bool = True
     ) -> jsonargparse.Namespace:
-        """Parse words; a null of a configuration is refused where the function does not know it.
+        """Parse words; null unsets an option, and is refused where the function does not know it.
 
         Args:
-            words: The words of a line.
+            words: The words of a line; an option and its value are one word.
             defaults: Whether options that are not given have their defaults, or are left out.
         """
         for word in words:
             self._check_number(word)
         config = self.parse_args(words, defaults=defaults)
+        values = dict(word.removeprefix("--").partition("=")[::2] for word in words)
+        for option in self.unset_by_null:
+            if values.get(option) == "null":
+                config[option] = None
         if not defaults:
             return config
         for option in self.never_none:
@@ -235,15 +243,17 @@ def _given(hint: Any) -> Any:
 
 
 def _allows_none(hint: Any) -> bool:
-    return hint is Any or type(None) in get_args(hint)
+    return type(None) in get_args(hint)
 
 
-def _text_as_given(hint: Any) -> Any:
-    """A type without None where it allows text: ``null`` and ``# x`` are texts, too."""
-    parts = get_args(hint)
-    if not _is_union(hint) or str not in parts or type(None) not in parts:
-        return hint
-    return Union[tuple(part for part in parts if part is not type(None))]  # noqa: UP007
+def _is_text_or_none(hint: Any) -> bool:
+    return _is_union(hint) and {str, type(None)} <= set(get_args(hint))
+
+
+def _without_none(hint: Any) -> Any:
+    """A text by itself is taken as it is; beside None it is read as YAML, without a ``# x``."""
+    parts = (part for part in get_args(hint) if part is not type(None))
+    return Union[tuple(parts)]  # noqa: UP007
 
 
 def whole_numbers_first(hint: Any) -> Any:
