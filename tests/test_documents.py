@@ -3,16 +3,22 @@
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flowbert.cli.lookup import listed, option_names
+from flowbert.cli import lookup
+from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path
+from flowbert.encoders import EncoderOptions
+from flowbert.fitting.prepare import method_class
 from flowbert.maps import MAPS
+from flowbert.training.fit_options import FitOptions
+from flowbert.training.unused import check_given
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -20,11 +26,11 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text("utf-8")]
 PACKAGES = ("faiss", "mteb", "sentence_transformers")
 
 _BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
-_METHOD = re.compile(r"--method[ =](\w+)")
 
 
 def relative(path: Path) -> str:
@@ -38,9 +44,19 @@ def blocks(path: Path, language: str) -> Iterator[str]:
             yield text
 
 
+def shown(path: Path) -> Iterator[str]:
+    """Texts with commands: blocks of a document, comments of a configuration."""
+    if path.suffix != ".yaml":
+        yield from blocks(path, "bash")
+        return
+    comments = re.sub(r"^# *", "", path.read_text("utf-8"), flags=re.MULTILINE)
+    calls = re.findall(r"^python train.py (?:.*\\\n)*.*$", comments, re.MULTILINE)
+    yield "\n".join(calls)
+
+
 def commands(path: Path) -> Iterator[list[str]]:
     """Command and options of each line that calls flowbert."""
-    for text in blocks(path, "bash"):
+    for text in shown(path):
         for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             for start in ("flowbert", "train.py"):
@@ -73,26 +89,30 @@ def test_python_blocks_run(
         exec(compile(text, path.name, "exec"), known)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_commands_have_their_options(path: Path) -> None:
+@pytest.mark.parametrize("path", [*DOCUMENTS, *CONFIGS], ids=relative)
+def test_commands_are_understood(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options, their types, and whether they have an effect; names of files are made up."""
+    monkeypatch.chdir(ROOT)
+    for checks in ("check_values", "check_pairs"):
+        monkeypatch.setattr(lookup, checks, lambda *_: None)
     for command, *words in commands(path):
-        assert command in listed()["commands"], command
-        names = option_names(command, method_of(words))
-        for word in words:
-            name = word.removeprefix("--").partition("=")[0]
-            known = name in names or (name == "encoder" and "encoder.path" in names)
-            assert not word.startswith("--") or known, f"{command} {word}"
+        line = lookup.check(command, words)
+        parser = parser_of(command, line.method)
+        parser.read(line.words)
+        if command == "fit":
+            given = parser.read(line.words, defaults=False)
+            made = parser.instantiate_classes(given).as_dict()
+            encoder = EncoderOptions(**made.pop("encoder", {}))
+            known = {each.name for each in fields(FitOptions)} & set(made)
+            options = FitOptions(
+                encoder=encoder, **{name: made[name] for name in known}
+            )
+            check_given(options.given(), method_class(line.method).unused(options))
 
 
-def method_of(words: list[str]) -> str:
-    """Method of a command line, which a configuration may say."""
-    texts = [" ".join(words)]
-    for option, value in pairwise(words):
-        if option == "--config":
-            file = ROOT / "configs" / f"{Path(value).stem}.yaml"
-            texts.append(file.read_text("utf-8").replace("method:", "--method"))
-    found = (_METHOD.search(text) for text in texts)
-    return next((match[1] for match in found if match), "flow")
+@cache
+def parser_of(command: str, method: str) -> Parser:
+    return make_parser(command, load(COMMANDS[command]), method)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
