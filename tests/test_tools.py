@@ -1,10 +1,11 @@
-"""The scripts in tools/: the sample's text, what a wheel lacks, the scores of words alone."""
+"""The scripts in tools/: the sample's text, what a wheel lacks, the tables of research notes."""
 
 import random
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,7 +14,7 @@ from flowbert.data import sample
 from flowbert.encoders import EncoderOptions
 from flowbert.tasks import load_task, spearman
 from flowbert.tasks.low_overlap import word_overlap
-from tools import lexical
+from tools import encoder_choice, lexical
 from tools.check_wheel import missing_files
 from tools.sample import make, meaning
 from tools.sample.lexicon import inflect, lexicon
@@ -107,3 +108,27 @@ def test_the_table_of_words_and_encoders(tmp_path: Path) -> None:
         assert cell(*own, "gain", "first_last") == pytest.approx(gain)
     assert (frame["low"] <= frame["high"]).all()
     assert "builtin-sample" in picture.read_text("utf-8")
+
+
+@pytest.mark.filterwarnings("ignore")  # of few sentences
+def test_encoders_are_ranked_from_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A space shares much with its rotation, and nothing with noise."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 4)).astype(np.float32)
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0].astype(np.float32)
+    near = rows @ turn + 0.1 * rng.normal(size=(500, 4)).astype(np.float32)
+    noise = rng.normal(size=(500, 4)).astype(np.float32)
+    spaces = {("rows", "", ""): rows, ("near", "", ""): near, ("noise", "", ""): noise}
+    for density in ("Gaussian", "flow"):
+        shared = encoder_choice.shared_information(spaces, density)
+        assert shared.loc[0, 1] > 3
+        assert abs(shared.loc[0, 2]) < 0.2
+        assert np.array_equal(shared, shared.T, equal_nan=True)
+    monkeypatch.setattr(encoder_choice, "READOUTS", (("0", "mean"), ("last", "mean")))
+    task = load_task("SAMPLE")
+    sentences = sample.sample_corpus()[:100]
+    frame = encoder_choice.measure(["builtin-sample"], [task], sentences, 8)
+    options = EncoderOptions(layers="last", pooling="mean")
+    raw = compare(options, "raw", bootstrap=0).score("raw", "SAMPLE")
+    assert frame.loc["builtin-sample", "last", "mean"]["score"] == 100 * raw
+    assert np.isfinite(frame).all(axis=None)
