@@ -223,8 +223,7 @@ def trainings() -> list[dict[str, Any]]:
             SEEDS, ENCODERS, whys, COUPLINGS
         )
     ]
-    wanted = [*every[:48], *explained, *every[48:]]
-    return [dict(zip(KEYS, each, strict=True)) for each in wanted]
+    return [dict(zip(KEYS, each, strict=True)) for each in [*every, *explained]]
 
 
 def measure(arguments: argparse.Namespace) -> None:
