@@ -18,9 +18,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Embeddings of tests are cached in a folder of their own."""
+    """Embeddings of tests are cached in a folder of their own, that of all workers."""
     before = os.environ.get("FLOWBERT_CACHE")
-    os.environ["FLOWBERT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ["FLOWBERT_CACHE"] = str(shared / "cache")
     yield
     os.environ.pop("FLOWBERT_CACHE")
     if before is not None:
