@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,8 @@ def encode(
         raise UserError(
             argument="column", received=column, expected="none with sentences"
         )
-    if vectors is not None and encoder not in ("builtin-sample", EncoderOptions()):
-        raise UserError(
-            argument="encoder", received=encoder, expected="none with vectors"
-        )
+    if vectors is not None:
+        _check_not_given(encoder, fields(EncoderOptions), "with vectors")
     processes = {"devices": devices, "num_nodes": num_nodes}
     for name, number in processes.items():
         if not is_count(number, 1, math.inf):
@@ -187,16 +186,28 @@ def _open_model(
         # No texts to count tokens over: weights of what is encoded would depend on it.
         return Model(open_encoder(options, device=device))
     moved = None if options == EncoderOptions() else str(options.path)
-    if options not in (EncoderOptions(), EncoderOptions(options.path)):
-        raise UserError(
-            f"received {options}; expected its path alone beside a model, which has "
-            "the settings of the fit",
-            argument="encoder",
-        )
+    settings = [field for field in fields(options) if field.name != "path"]
+    _check_not_given(options, settings, "beside a model, which has those of its fit")
     fitted = Model.load(model, method, encoder=moved)
     if isinstance(fitted.encoder, torch.nn.Module):
         fitted.encoder.to(device)
     return fitted
+
+
+def _check_not_given(
+    encoder: EncoderOptions | str, options: Iterable[Field[Any]], where: str
+) -> None:
+    """Refuse options of an encoder that are not the default."""
+    if isinstance(encoder, str):
+        encoder = EncoderOptions(encoder)
+    for option in options:
+        value = getattr(encoder, option.name)
+        if value != option.default:
+            raise UserError(
+                argument=f"encoder.{option.name}",
+                received=value,
+                expected=f"none {where}",
+            )
 
 
 def _shown(blocks: Iterable[Any], total: int) -> Iterator[Any]:

@@ -27,6 +27,7 @@ from flowbert.cli.lookup import METHOD_COMMANDS, check, listed, option_names
 from flowbert.cli.names import Names, check_pairs
 from flowbert.cli.parser import (
     COMMANDS,
+    POSITIONAL,
     Parser,
     load,
     make_parser,
@@ -187,7 +188,7 @@ def test_the_list_of_options_is_what_the_parser_writes() -> None:
 
 # Texts that YAML reads as something else, and some that end in a space or are nothing.
 TEXTS = [
-    *("null", "true", "1_0", "1.0", "0x1f", "2026-01-01", "~", "yes", ""),
+    *("true", "1_0", "1.0", "0x1f", "2026-01-01", "~", "yes", ""),
     *("# tag: ", "a: b", "{x}", "{a: 1}", "&a", "*a", "!tag", "|", "@x", "%x"),
     *(" before", "after ", "'q'", '"q"', "a\nb", "句\té", "a,b", "a=b", "-x"),
 ]
@@ -212,7 +213,7 @@ def text_options(parser: Parser, names: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
 def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) -> None:
-    """On the line, in the configuration of a run; null unsets an option that may be unset."""
+    """On the line, in the configuration of a run, and None where that says null."""
     parser = make_parser(command, load(COMMANDS[command]), method)
     names = text_options(parser, option_names(command, method))
     needed = GIVEN.get(command, [])
@@ -223,8 +224,7 @@ def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) 
         read = parser.read(
             [*needed, *(f"--{name}={text}" for name, text in texts.items())]
         )
-        unset = {name for name in parser.unset_by_null if texts.get(name) == "null"}
-        assert {name: read[name] for name in names} == texts | dict.fromkeys(unset)
+        assert {name: read[name] for name in names} == texts
     for name in names:
         read[name] = texts[name] if name in parser.never_none else None
         config = tmp_path / "config.yaml"
@@ -238,7 +238,12 @@ def test_null_unsets_what_a_configuration_sets(
     command: str, method: str, tmp_path: Path
 ) -> None:
     parser = make_parser(command, load(COMMANDS[command]), method)
-    needed, names = GIVEN.get(command, []), sorted(parser.unset_by_null)
+    needed = GIVEN.get(command, [])
+    positional = {POSITIONAL.get(command)}
+    for name in parser.of_text & parser.never_none - positional:
+        with pytest.raises(UserError, match=rf"{name}: received null; expected"):
+            parser.read([*needed, f"--{name}=null"])
+    names = sorted(parser.of_text - parser.never_none)
     read = parser.read([*needed, *(f"--{name}=x" for name in names)])
     assert all(read[name] in ("x", ["x"]) for name in names)
     config = tmp_path / "config.yaml"

@@ -1,6 +1,6 @@
 """An export format: kernel and bias of whitening, as the code of BERT-whitening has them.
 
-python train.py export runs/first --to kernel --format examples.extend.format.Kernel
+python train.py export runs/first --method whitening --to out --format examples.extend.format.Kernel
 """
 
 from collections.abc import Sequence

@@ -10,10 +10,10 @@ from flowbert.errors import UserError
 
 CONFIG = (
     "YAML file of options, or the name of one that comes with flowbert (quickstart). Several are "
-    "allowed, and options on the command line win. null unsets an option."
+    "allowed, and options on the command line win. null stands for no value."
 )
 EXPLAIN = (
-    "Print published rows (ids, beginnings or patterns) with their settings, and exit."
+    "Print published rows (ids, first parts or patterns) with their settings, and exit."
 )
 IMPORT = (
     "Modules to import, separated by commas: those that define your classes in a saved model, "

@@ -88,7 +88,7 @@ class Parser(jsonargparse.ArgumentParser):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.never_none: set[str] = set()
-        self.unset_by_null: set[str] = set()
+        self.of_text: set[str] = set()
 
     def add_parameters(
         self,
@@ -127,8 +127,8 @@ class Parser(jsonargparse.ArgumentParser):
             kind = kind if group else _given(kind)
             if parameter.default is not None and not _allows_none(kind):
                 self.never_none.add(option)
-            if _is_text_or_none(kind):
-                self.unset_by_null.add(option)
+            if kind is str or str in get_args(kind):
+                self.of_text.add(option)
                 kind = _without_none(kind)
             options: dict[str, Any] = {
                 "type": kind,
@@ -149,7 +149,7 @@ class Parser(jsonargparse.ArgumentParser):
     def read(
         self, words: Sequence[str], defaults: bool = True
     ) -> jsonargparse.Namespace:
-        """Parse words; null unsets an option, and is refused where the function does not know it.
+        """Parse words; null is None, and is refused where the function does not know it.
 
         Args:
             words: The words of a line; an option and its value are one word.
@@ -159,11 +159,9 @@ class Parser(jsonargparse.ArgumentParser):
             self._check_number(word)
         config = self.parse_args(words, defaults=defaults)
         values = dict(word.removeprefix("--").partition("=")[::2] for word in words)
-        for option in self.unset_by_null:
+        for option in self.of_text:
             if values.get(option) == "null":
                 config[option] = None
-        if not defaults:
-            return config
         for option in self.never_none:
             if config.get(option, self) is None:
                 expected = self._expected(option)
@@ -201,8 +199,9 @@ class Parser(jsonargparse.ArgumentParser):
             )
         if found and value:
             expected = self._expected(found[1])
+            received = "null" if value[-1] == "None" else value[-1]
             return UserError(
-                f"received {value[-1]}; expected {expected}", argument=found[1]
+                f"received {received}; expected {expected}", argument=found[1]
             )
         if found and file:
             return UserError(
@@ -246,14 +245,10 @@ def _allows_none(hint: Any) -> bool:
     return type(None) in get_args(hint)
 
 
-def _is_text_or_none(hint: Any) -> bool:
-    return _is_union(hint) and {str, type(None)} <= set(get_args(hint))
-
-
 def _without_none(hint: Any) -> Any:
     """A text by itself is taken as it is; beside None it is read as YAML, without a ``# x``."""
-    parts = (part for part in get_args(hint) if part is not type(None))
-    return Union[tuple(parts)]  # noqa: UP007
+    parts = tuple(part for part in get_args(hint) if part is not type(None))
+    return Union[parts] if _is_union(hint) else hint  # noqa: UP007
 
 
 def whole_numbers_first(hint: Any) -> Any:

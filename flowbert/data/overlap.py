@@ -14,6 +14,8 @@ def without_overlap(
     measured: tuple[Sequence[str], Sequence[str]],
     where: str,
     drop: bool = False,
+    expected: str = "other labels, or drop_overlap",
+    argument: str = "labels",
 ) -> list[Subset]:
     """Labelled pairs none of which is measured in either order, regardless of case and white space.
 
@@ -22,6 +24,8 @@ def without_overlap(
         measured: First and second sentences of the pairs that are measured.
         where: Task and split of these, for the message.
         drop: Leave out labelled pairs that are measured, with a warning, in place of an error.
+        expected: What helps, for the message.
+        argument: The argument that the labels come from, for the message.
 
     Raises:
         UserError: If a pair is in both.
@@ -35,9 +39,7 @@ def without_overlap(
     overlap = total - sum(map(len, kept))
     message = f"{overlap} of {total} pairs are measured in {where}"
     if overlap and not drop:
-        raise UserError(
-            f"{message}; expected other labels, or drop_overlap", argument="labels"
-        )
+        raise UserError(f"{message}; expected {expected}", argument=argument)
     if overlap:
         warnings.warn(f"labels: {message} and left out", FlowbertWarning, stacklevel=2)
     return [subset for subset in kept if len(subset)]

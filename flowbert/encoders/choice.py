@@ -1,5 +1,6 @@
 """Which encoders to use, as plain values; path, layers and pooling may be lists."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -14,7 +15,8 @@ from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folder import load_encoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
 from flowbert.encoders.pooling import NetworkPooling, make_pooling
-from flowbert.errors import UserError, first_line
+from flowbert.encoders.source import locate, read_settings
+from flowbert.errors import FlowbertWarning, UserError, first_line
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class EncoderOptions:
             ``builtin-sample``, or text file of word vectors.
         revision: Commit, branch or tag on the hub.
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or hidden states to
-            average, ``1,12``; ``singles``, ``pairs``, ``triples`` for all sets of a size.
+            average, ``1,12``; for ``compare`` also ``singles``, ``pairs`` and ``triples``, all sets
+            of a size.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``.
         max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
@@ -141,6 +144,7 @@ def _open(
     if not isinstance(first, SentenceEncoder):
         others = poolings[1:]
         return [first, *(load_encoder(**settings | {"pooling": x}) for x in others)]
+    _warn_of_map(first)
     sets = expand_layers(specs, first.num_layers) or [first.layers]
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[Encoder] = []
@@ -151,6 +155,18 @@ def _open(
             variant.variant(layers=layers, by_layer=by_layer) for layers in sets
         ]
     return encoders
+
+
+def _warn_of_map(encoder: SentenceEncoder) -> None:
+    """Warn if the folder is an exported model, whose map an encoder does not have."""
+    files = locate(encoder.path, encoder.backbone.revision)
+    if read_settings(files.folder).has_map:
+        warnings.warn(
+            f"encoder: {encoder.path} is a model, of which the encoder is used without the map; "
+            f"encode --model and compare --methods take the whole model",
+            FlowbertWarning,
+            stacklevel=4,
+        )
 
 
 def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:

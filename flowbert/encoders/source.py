@@ -27,6 +27,7 @@ from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
+_MODEL = "model/encoder.json"
 TRAINED_ENCODER = "model/encoder"
 """Folder of the trained encoder in a run."""
 
@@ -100,6 +101,7 @@ class FolderSettings(NamedTuple):
         lowercase: Whether text is converted to lower case.
         pools_prompt: Whether tokens of the prompt are pooled.
         modules: Modules of a sentence-transformers folder, in order.
+        has_map: Whether the folder is an exported model, with a map.
     """
 
     layers: LayerSpec = "last"
@@ -111,6 +113,7 @@ class FolderSettings(NamedTuple):
     lowercase: bool = False
     pools_prompt: bool = True
     modules: tuple[str, ...] = ()
+    has_map: bool = False
 
     @property
     def left_out(self) -> list[str]:
@@ -178,6 +181,12 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
             )
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
+        elif (folder / _MODEL).is_file() and not (folder / "config.json").is_file():
+            raise UserError(
+                f"received {path!r}, a model with the encoder elsewhere; expected an encoder, or "
+                "the model where models are taken (encode --model, compare --methods)",
+                argument="encoder",
+            )
         return EncoderFiles(folder, str(folder))
     snapshot = fetch_encoder(path, revision, _SMALL_FILES)
     subfolder = TRAINED_ENCODER if (snapshot / TRAINED_ENCODER).is_dir() else ""
@@ -211,7 +220,17 @@ def _trained_settings(folder: Path) -> FolderSettings:
     use = {name: settings[name] for name in _USE}
     with imports_refused():  # a pooling of the user's own
         POOLINGS.parse(use["pooling"])
-    return FolderSettings(**use, token_weights=load_token_weights(folder), trained=True)
+    maps = [
+        file
+        for file in (folder / "model").glob("*.safetensors")
+        if file.name != WEIGHTS_FILE
+    ]
+    return FolderSettings(
+        **use,
+        token_weights=load_token_weights(folder),
+        trained=True,
+        has_map=bool(maps),
+    )
 
 
 def _published_settings(folder: Path) -> FolderSettings:

@@ -11,6 +11,7 @@ from flowbert.analysis.cls_token import cls_is_informative
 from flowbert.data.corpus import NAMED, load_corpus
 from flowbert.data.hub import hub_name
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.encoders.folder import SentenceTransformerFolder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError
@@ -22,6 +23,14 @@ RECIPE_LAYERS = "embedding_last"
 RECIPE_POOLINGS = {True: "zipf:cls=16", False: "zipf"}
 """Pooling of the recipe, by whether [CLS] is informative."""
 
+_BY_SENTENCE_TRANSFORMERS = (
+    "This folder was written by sentence-transformers. Such models are trained for similarity; "
+    "with much data, a map or a training without labels makes them worse."
+)
+_BY_OTHERS = (
+    "This folder was not written by sentence-transformers, so the encoder is treated as not "
+    "trained for similarity."
+)
 _USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}."
 _RAW_TEXT = """
 There is nothing to fit:
@@ -106,10 +115,11 @@ def advise(
                 )
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
-    opened = _with_layers(open_encoder(encoder, device=device))
+    opened = open_encoder(encoder, device=device)
     advice = advise_encoder(opened, sentences, cache)
-    plain = _changed(encoder)
-    chosen = plain | {"layers": advice.layers, "pooling": advice.pooling}
+    chosen = plain = _changed(encoder)
+    if isinstance(opened, SentenceEncoder):
+        chosen = plain | {"layers": advice.layers, "pooling": advice.pooling}
     text = advice.text + (_RAW_TEXT if advice.method == "raw" else _MAP_TEXT)
     return replace(
         advice,
@@ -124,7 +134,7 @@ def advise(
 
 
 def advise_encoder(
-    encoder: SentenceEncoder, sentences: Sequence[str], cache: EmbeddingCache
+    encoder: Encoder, sentences: Sequence[str], cache: EmbeddingCache
 ) -> Advice:
     """The advice for an opened encoder, whose own layers and pooling play no role.
 
@@ -132,29 +142,34 @@ def advise_encoder(
         encoder: The encoder.
         sentences: Sentences of its use; at most 1,000 are encoded, to examine [CLS].
         cache: The embedding cache.
+
+    Raises:
+        UserError: If it is neither an encoder with layers nor a sentence-transformers folder.
     """
+    if isinstance(encoder, SentenceTransformerFolder):
+        own = encoder.columns()
+        return _use(_BY_SENTENCE_TRANSFORMERS, own["layers"], own["pooling"], "raw")
+    if not isinstance(encoder, SentenceEncoder):
+        raise UserError(
+            f"received {encoder.path}; expected one with layers", argument="encoder"
+        )
     settings = read_settings(locate(encoder.path, encoder.backbone.revision).folder)
     if settings.modules:
         depth = encoder.num_layers
         layers = name_layers(resolve_layers(settings.layers, depth), depth)
-        pooling, method = settings.pooling, "raw"
-        reason = (
-            "This is a sentence-transformers folder. Such models are trained for similarity; with "
-            "much data, a map or a training without labels makes them worse."
-        )
-    else:
-        informative = cls_is_informative(encoder, sentences, cache)
-        layers, pooling = RECIPE_LAYERS, RECIPE_POOLINGS[informative is True]
-        method = RECIPE_METHOD
-        found = {
-            True: "is informative",
-            False: "is not informative",
-            None: "was not examined, because fewer than 50 sentences have four words",
-        }
-        reason = (
-            "This is not a sentence-transformers folder, so the encoder is treated as "
-            f"not trained for similarity. [CLS] {found[informative]}."
-        )
+        return _use(_BY_SENTENCE_TRANSFORMERS, layers, settings.pooling, "raw")
+    informative = cls_is_informative(encoder, sentences, cache)
+    found = {
+        True: "is informative",
+        False: "is not informative",
+        None: "was not examined, because fewer than 50 sentences have four words",
+    }
+    reason = f"{_BY_OTHERS} [CLS] {found[informative]}."
+    pooling = RECIPE_POOLINGS[informative is True]
+    return _use(reason, RECIPE_LAYERS, pooling, RECIPE_METHOD)
+
+
+def _use(reason: str, layers: str, pooling: str, method: str) -> Advice:
     text = _USE_TEXT.format(
         reason=reason, method=method, layers=layers, pooling=pooling
     )
@@ -176,7 +191,7 @@ def follow_advice(
         cache: The embedding cache.
 
     Raises:
-        UserError: If an encoder has no layers.
+        UserError: If there is no advice for an encoder.
     """
     backbones: dict[str, Encoder] = {}
     for encoder in encoders:
@@ -186,31 +201,20 @@ def follow_advice(
         if not candidate.advised:
             followed.append(candidate)
             continue
-        for own in map(_with_layers, backbones.values()):
+        for own in backbones.values():
             advice = advise_encoder(own, sentences, cache)
+            if isinstance(own, SentenceEncoder):
+                own = own.variant(layers=advice.layers, pooling=advice.pooling)
             followed.append(
                 replace(
                     candidate,
                     name=f"{candidate.name}: {advice.method}",
                     map=make_map(advice.method),
-                    encoder=own.variant(layers=advice.layers, pooling=advice.pooling),
+                    encoder=own,
                     advised=False,
                 )
             )
     return followed
-
-
-def _with_layers(encoder: Encoder) -> SentenceEncoder:
-    """An encoder whose layers can be chosen.
-
-    Raises:
-        UserError: If it has none.
-    """
-    if isinstance(encoder, SentenceEncoder):
-        return encoder
-    raise UserError(
-        f"received {encoder.path}; expected one with layers", argument="encoder"
-    )
 
 
 def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
@@ -233,17 +237,18 @@ def _encoder_flags(options: Mapping[str, Any]) -> str:
 def _corpus_flags(corpus: str, nli: str, column: str | None) -> dict[str, str]:
     """Options of the next commands: corpus and input."""
     is_file = corpus not in NAMED and hub_name(corpus) is None
-    nli = nli if corpus == "nli" else ""
+    pairs = nli if corpus == "nli" else None
     return {
-        "corpus": _flags({"corpus": corpus, "nli": nli, "column": column}),
+        "corpus": _flags({"corpus": corpus, "nli": pairs, "column": column}),
         "input": _flags(
             {
                 "input": corpus if is_file else "SENTENCES.txt",
-                "column": column if is_file else "",
+                "column": column if is_file else None,
             }
         ),
     }
 
 
 def _flags(values: Mapping[str, Any]) -> str:
-    return shlex.join(f"--{name}={value}" for name, value in values.items() if value)
+    given = {name: value for name, value in values.items() if value is not None}
+    return shlex.join(f"--{name}={value}" for name, value in given.items())

@@ -141,7 +141,9 @@ def analyze(
     if tasks:
         given = load_tasks(tasks, senteval, split=split, columns=columns)
     else:
-        check_used({"columns": columns}, (), "an analysis without tasks")
+        own = {"senteval": senteval, "columns": columns}
+        own["split"] = None if split in ("test", ["test"]) else split
+        check_used(own, (), "an analysis without tasks")
     scored = [task for task in given if isinstance(task, STS)]
     if len(scored) < len(given):
         raise UserError(

@@ -22,6 +22,7 @@ from flowbert.encoders import (
     is_sentence_transformer,
     open_encoders,
 )
+from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import FlowbertWarning, UserError, hear_warnings
 from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.candidates import Candidate, parse_candidates
@@ -73,7 +74,7 @@ def compare(
             is), transformers of scikit-learn, models and SentenceTransformer objects.
         corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
             ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python also
-            sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
+            a ``Corpus``, or sentences in a list of their own, ``[sentences]``.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
@@ -116,7 +117,7 @@ def compare(
     options["seeds"] = seeds = check_options(seeds, bootstrap, output)
     candidates = parse_candidates(methods)
     sources = _sources(corpus)
-    _check_used(options, candidates, sources)
+    _check_used(options | {"corpus": list(sources)}, candidates, sources)
     measured = load_tasks(
         tasks,
         senteval,
@@ -213,12 +214,18 @@ def _check_used(
     """
     fitted = [each for each in candidates if each.needs_fit]
     supervised = any(each.supervised for each in fitted)
-    drawn = bool(fitted) and options["max_sentences"] is not None
+    uses_corpus = (
+        bool(fitted)
+        or any(each.advised for each in candidates)
+        or _counts_tokens(options["encoder"])
+    )
+    drawn = uses_corpus and options["max_sentences"] is not None
     learning = supervised, "a method that learns from labels (learned-removal)"
     effects = {
         "nli": ("nli" in corpora, "the corpus nli"),
         "column": (any(map(_is_table, corpora)), "a corpus of tables"),
-        "max_sentences": (bool(fitted), "a method that is fitted"),
+        "corpus": (uses_corpus, "a method that is fitted"),
+        "max_sentences": (uses_corpus, "a method that is fitted"),
         "labels": learning,
         "drop_overlap": learning,
         "seeds": (
@@ -235,6 +242,14 @@ def _check_used(
                 f"received {value!r}, which has no effect here; expected {expected}",
                 argument=name,
             )
+
+
+def _counts_tokens(encoder: Any) -> bool:
+    """Whether a pooling counts the tokens of the corpora."""
+    if isinstance(encoder, EncoderOptions):
+        names = as_list(encoder.pooling, "pooling")
+        return any(make_pooling(name).counts for name in names)
+    return bool(getattr(encoder, "counted", False))
 
 
 def _sources(corpus: Any) -> dict[str, Any]:

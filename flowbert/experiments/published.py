@@ -58,7 +58,7 @@ def explain(rows: str | Sequence[str]) -> str:
     """
     notes = _notes()
     lines = []
-    for row in select_rows(rows).to_dict("records"):
+    for row in select_rows(rows, "explain").to_dict("records"):
         lines.append(row["id"])
         source = notes["sources"][row["source"]]
         for name, value in (source | row).items():
@@ -81,8 +81,10 @@ def _notes() -> dict[str, Any]:
     return notes
 
 
-def select_rows(rows: str | Sequence[str] | None) -> pd.DataFrame:
-    """Published rows by id, beginning of an id, or pattern; all of them for None.
+def select_rows(
+    rows: str | Sequence[str] | None, argument: str = "rows"
+) -> pd.DataFrame:
+    """Published rows by id, first parts of an id, or pattern; all of them for None.
 
     Raises:
         UserError: If a name selects no row; of a paper whose rows are missing, why.
@@ -92,17 +94,19 @@ def select_rows(rows: str | Sequence[str] | None) -> pd.DataFrame:
         return known
     missing = _notes()["missing"]
     chosen: set[str] = set()
-    for name in as_list(rows, "rows"):
+    for name in as_list(rows, argument):
         if name in missing:
-            raise UserError(f"{name} has no rows: {missing[name]}", argument="rows")
+            raise UserError(f"{name} has no rows: {missing[name]}", argument=argument)
         matches = fnmatch.filter(known["id"], name)
         matches += fnmatch.filter(known["id"], f"{name}-*")
         if not matches:
             names = [*known["source"].unique(), *known["id"]]
             raise UserError(
-                argument="rows",
+                argument=argument,
                 received=name,
-                expected=(f"an id, its beginning, or a pattern{nearest(names, name)}"),
+                expected=(
+                    f"an id, its first parts up to a hyphen, or a pattern{nearest(names, name)}"
+                ),
             )
         chosen.update(matches)
     return known[known["id"].isin(chosen)]

@@ -55,8 +55,8 @@ def reproduce(
     STS12 to STS16 have the aggregation ``all`` only, and SICKR has all splits in one.
 
     Args:
-        rows: Ids of published rows, beginnings of ids (``li2020``, ``li2020-2``) or patterns
-            (``*-flow-target``); a list or a comma-separated text. None for all.
+        rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
+            patterns (``*-flow-target``); a list or a comma-separated text. None for all.
         encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
             rows. Another folder, run folder or file of word vectors replaces the published
             encoders of all rows; their scores are then context, not targets, as they are where
@@ -94,6 +94,13 @@ def reproduce(
                 argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
             )
     chosen = select_rows(rows)
+    on_nli = chosen["map"].ne("raw") & chosen["corpus"].eq("nli")
+    if not on_nli.any():
+        given = {"nli": None if nli == "hub" else nli}
+        check_used(given, (), "these rows, none of which is fitted on NLI")
+    if not any(each.seeded for each in parse_candidates([*chosen["map"].unique()])):
+        drawn = {"seeds": None if seeds == [0] else seeds}
+        check_used(drawn, (), "these rows, none of which is a flow")
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
     chosen = _place_encoder(chosen, encoder)
     names = [name for name in names if chosen[name].notna().any()]
@@ -166,7 +173,10 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     known = published()
     names = {*known["encoder"], *known["path"]}
     if encoder in names and not Path(encoder).exists():
-        own = rows[rows["encoder"].eq(encoder) | rows["path"].eq(encoder)]
+        # A name of the papers, or of the hub: either selects the same rows.
+        paths = known["path"][known["encoder"].eq(encoder) & known["path"].ne("")]
+        same = rows["path"].isin({*paths, encoder})
+        own = rows[same | rows["encoder"].eq(encoder)]
         if own.empty:
             allowed = choices(rows["encoder"].unique(), encoder)
             raise UserError(

@@ -17,7 +17,7 @@ class ClosedForm(RowsMethod):
         map: The map; fitted by :meth:`fit`.
     """
 
-    without_effect = ("baseline", "checkpoint.*", "trainer.*")
+    without_effect = ("baseline", "checkpoint.*", "data.*", "model.*", "trainer.*")
 
     map: Any = None
 

@@ -303,7 +303,8 @@ def _labels(
             "expected another map with vectors",
             argument=argument,
         )
-    return training_labels(tasks[0], tasks)
+    instead = "another task; compare --drop_overlap true leaves them out"
+    return training_labels(tasks[0], tasks, expected=instead, argument="tasks")
 
 
 def _make_trainer(

@@ -9,12 +9,13 @@ References:
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 
-from flowbert.encoders.source import in_dtype
+from flowbert.encoders.source import TRAINED_ENCODER, in_dtype
 from flowbert.errors import UserError, first_line
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
@@ -87,7 +88,7 @@ class MaskedReplacement:
     The likeliest word may be the old one. Words beyond the model's longest input stay.
 
     Args:
-        path: Folder or hub name of a masked language model with its prediction layers.
+        path: Folder, run folder or hub name of a masked language model with its prediction layers.
         rate: Share of the words to replace, at least one of a sentence.
 
     Raises:
@@ -102,12 +103,14 @@ class MaskedReplacement:
                 "received nothing; expected a masked language model for positive mlm",
                 argument="mlm_path",
             )
+        trained = Path(path).expanduser() / TRAINED_ENCODER
+        source = trained if trained.is_dir() else path
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                path, trust_remote_code=False
+                source, trust_remote_code=False
             )
             model, report = AutoModelForMaskedLM.from_pretrained(
-                path,
+                source,
                 trust_remote_code=False,
                 output_loading_info=True,
                 **in_dtype(torch.float32),

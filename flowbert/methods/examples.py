@@ -161,9 +161,9 @@ def make_examples(
         positive: For SimCSE: ``dropout`` (the default: the sentence again, under another dropout
             mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it); ``mlm`` (words
             replaced by a masked language model); ``next_sentence`` (of the same
-            document: a blank line ends one, and corpora that are no text are refused);
-            ``entailment`` (of an NLI premise); ``hypothesis`` (each of an NLI premise, whatever
-            its label: labels are not used, only which sentences belong together).
+            document of a file: a blank line ends one); ``entailment`` (of an NLI premise);
+            ``hypothesis`` (each of an NLI premise, whatever its label: labels are not used, only
+            which sentences belong together).
         positive_rate: Share of the words that ``crop``, ``word_deletion`` and ``mlm`` change;
             default 0.1.
         mlm_path: Folder or hub name of the masked language model for the positive ``mlm``.
@@ -297,7 +297,9 @@ def _nli_pairs(nli: str) -> Examples:
 
 def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool) -> Examples:
     task = tasks[0]
-    labels = training_labels(task, tasks, drop_overlap=drop_overlap)
+    labels = training_labels(
+        task, tasks, None, drop_overlap, "another task, or data.drop_overlap", "tasks"
+    )
     first = tuple(text for subset in labels for text in subset.sentences1)
     second = tuple(text for subset in labels for text in subset.sentences2)
     scores = np.concatenate([subset.scores for subset in labels])

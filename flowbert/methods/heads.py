@@ -1,5 +1,7 @@
 """Heads: what stands between an encoder and its loss while it is trained."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -85,7 +87,8 @@ class AffineHead(nn.Module):
         is_fitted: Whether they are those of a fitted map, ``()``, bool.
 
     Shapes:
-        x: ``(..., D)``; y: ``(..., k)``, float32.  D: size of a vector, k: of a mapped one.
+        x: ``(..., D)``; y: ``(..., k)``, float32.  D: size of a vector, k: of a mapped one, which
+        is known once the map is fitted.
 
     Raises:
         UserError: If the text names no such map, or one that does not fit the size.
@@ -117,12 +120,22 @@ class AffineHead(nn.Module):
         fitted = _affine_map(self.text).fit(rows)
         if fitted.invalid_reason is not None:
             raise UserError(fitted.invalid_reason, argument="head")
-        for buffer, value in zip(
-            (self.weight, self.bias), fitted.affine(), strict=True
-        ):
-            buffer.copy_(value)
+        weight, bias = fitted.affine()
+        # Fewer dimensions than asked for, where the rows have a lower rank.
+        self.weight = weight.to(self.weight)
+        self.bias = bias.to(self.bias)
         self.is_fitted.fill_(True)
         return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Tensor], prefix: str, *arguments: Any
+    ) -> None:
+        """Take the size of a map that was fitted before."""
+        for name in ("weight", "bias"):
+            own, loaded = getattr(self, name), state_dict.get(f"{prefix}{name}")
+            if loaded is not None:
+                setattr(self, name, own.new_empty(loaded.shape))
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map vectors, in float32 under autocast, too."""

@@ -30,6 +30,8 @@ def training_labels(
     measured: Sequence[Task],
     given: Sequence[Subset] | None = None,
     drop_overlap: bool = False,
+    expected: str = "other labels, or drop_overlap",
+    argument: str = "labels",
 ) -> tuple[Subset, ...]:
     """Labelled pairs for a method that learns for a task, none of which is measured.
 
@@ -38,6 +40,8 @@ def training_labels(
         measured: All tasks that the method is measured on.
         given: Pairs to learn from in place of the task's own, see :func:`load_labels`.
         drop_overlap: Leave out pairs that are measured, with a warning, in place of an error.
+        expected: What helps if there are such pairs, for the message.
+        argument: The argument that the labels come from, for the message.
 
     Raises:
         UserError: If there is none, or one is measured.
@@ -45,12 +49,14 @@ def training_labels(
     labels: Sequence[Subset] = list(task.labels() if given is None else given)
     for other in measured:
         where = f"{other.name} {other.split}"
-        labels = without_overlap(labels, other.pairs(), where, drop_overlap)
+        labels = without_overlap(
+            labels, other.pairs(), where, drop_overlap, expected, argument
+        )
     if not labels:
         raise UserError(
             f"received none to learn from for {task.name} {task.split}; expected labelled "
             "pairs that are not measured",
-            argument="labels",
+            argument=argument,
         )
     return tuple(labels)
 

@@ -9,11 +9,12 @@ from filelock import FileLock, Timeout
 
 from flowbert.errors import UserError
 
+_CONFIG = "config.yaml"
 # What a run writes into its folder.
 _WRITTEN = (
     "analysis.json",
     "checkpoints",
-    "config.yaml",
+    _CONFIG,
     "figures",
     "hparams.yaml",
     "lightning_logs",
@@ -105,6 +106,7 @@ class RunFolder:
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
         self._made = [each for each in (path, *path.parents) if not each.exists()]
+        self._was_empty = path in self._made or not any(path.iterdir())
         try:
             # Of two processes one makes it; the other finds its lock or its files.
             with suppress(FileExistsError):
@@ -142,6 +144,10 @@ class RunFolder:
         self._lock.release(force=True)
 
     def _abandon(self) -> None:
+        """Remove what a run wrote before it failed, if it began no training."""
+        names = {file.name for file in self.path.iterdir()}
+        if self._was_empty and names <= {_CONFIG, _LOCK}:
+            (self.path / _CONFIG).unlink(missing_ok=True)
         self._release()
         for folder in self._made:
             with suppress(OSError):

@@ -226,6 +226,8 @@ def test_a_run_of_any_name_is_a_model(
     expected = fitted.transform(encoder.encode(SENTENCES))
     assert np.array_equal(Model.load(name).encode(SENTENCES), expected)
     assert np.array_equal(encode(SENTENCES, model=name), expected)
+    with pytest.raises(UserError, match="a model with the encoder elsewhere"):
+        load_encoder(name)
     check("encode", ["--model", name, "--output", "v.npy"])
     assert len(parse_candidates(f"raw,./{name},whitening")) == 3
     if name not in ("last", "*"):

@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import shutil
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,14 @@ from flowbert.analysis import cls_token
 from flowbert.analysis.cls_token import cls_is_informative, warn_of_cls
 from flowbert.analysis.views import discriminability, make_views
 from flowbert.cli import main
+from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus
-from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.advise import advise
+from flowbert.exports import export
+from flowbert.maps import Whitening
+from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
@@ -82,6 +88,39 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(
     assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
 
 
+def test_a_folder_with_further_modules_is_used_as_it_is(
+    corpus: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = SentenceEncoder()
+    model = Model(
+        encoder, Whitening(8).fit(encoder.encode(load_corpus(corpus).sentences))
+    )
+    export(model, tmp_path / "export")
+    advised = {}
+    for name in ("export", "plain"):
+        folder = tmp_path / name
+        if name == "plain":  # as if sentence-transformers had written it
+            shutil.copytree(tmp_path / "export", folder)
+            (folder / "flowbert.json").unlink()
+            shutil.rmtree(folder / "model")
+        else:
+            with pytest.warns(FlowbertWarning, match="is used without the map"):
+                open_encoder(str(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            advised[name] = advise(corpus, str(folder))
+    assert advised["export"].method == RECIPE[-1]
+    assert advised["plain"].method == "raw"
+    assert "--encoder.layers" not in advised["plain"].text
+    results = compare(str(tmp_path / "plain"), "raw,advised", bootstrap=0)
+    raw, followed = (results.score(name, "SAMPLE") for name in ("raw", "advised: raw"))
+    assert raw == followed
+    assert raw == pytest.approx(
+        compare(methods=[model], bootstrap=0).score("whitening", "SAMPLE")
+    )
+
+
 def test_any_other_encoder_gets_the_recipe(corpus: str, tmp_path: Path) -> None:
     SentenceEncoder(pooling="cls").save(tmp_path / "cls")
     trained = advise(corpus, str(tmp_path / "cls"))
@@ -105,7 +144,7 @@ def test_compare_follows_the_advice(folder: bool, corpus: str, tmp_path: Path) -
     assert set(followed["layers"]) == {advice.layers}
     assert set(followed["pooling"]) == {advice.pooling}
     plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
-    direct = compare(plain, advice.method, corpus=corpus, bootstrap=0)
+    direct = compare(plain, f"{advice.method},whitening-8", corpus=corpus, bootstrap=0)
     score = direct.score(advice.method, "SAMPLE")
     assert results.score(f"advised: {advice.method}", "SAMPLE") == score
 

@@ -109,6 +109,8 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) ->
         ({"tasks": "probe:SICKR", "senteval": "none"}, "none"),
         ({"tasks": "lexical:SAMPLE"}, "tasks: received lexical:SAMPLE"),
         ({"tasks": "SAMPLE", "split": "tset"}, "tset"),
+        ({"split": "dev"}, "split: received 'dev', which has no effect"),
+        ({"senteval": "none"}, "senteval: received 'none', which has no effect"),
         ({"corpus": "missing.txt"}, "missing.txt"),
         ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),

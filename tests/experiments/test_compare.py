@@ -438,6 +438,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"bootstrap": -1}, "bootstrap: received -1"),
     ({"score_range": [0]}, r"score_range: received \[0\]"),
     ({"max_sentences": 0}, "max_sentences: received 0"),
+    ({"methods": "raw", "max_sentences": 5}, "max_sentences: received 5, which has no"),
+    (
+        {"methods": "raw", "corpus": "a.txt"},
+        r"corpus: received \['a.txt'\], which has no",
+    ),
     ({"output": "results.csv"}, r"output: received results\.csv"),
 ]
 
@@ -494,6 +499,15 @@ def test_tokens_that_are_counted_over_several_corpora_give_a_warning(
         run(idf, corpus=corpora, **options)
     for corpus in corpora:
         run(idf, corpus=corpus, **options)
+    # Where tokens are counted, corpus and subset have an effect without a map, too.
+    options["methods"] = "raw"
+    settings = (
+        {"corpus": name, "max_sentences": size}
+        for name in corpora
+        for size in (None, 9)
+    )
+    scores = [run(idf, **one, **options).score("raw", "pairs") for one in settings]
+    assert len(set(scores)) == len(scores)
     SentenceEncoder(pooling="idf", count_over=["a dog"]).save(tmp_path / "saved")
     saved = EncoderOptions(str(tmp_path / "saved"), pooling="idf")
     run(saved, corpus=corpora, **options)

@@ -23,8 +23,13 @@ from flowbert.experiments.published import (
     published,
     published_sizes,
     relation_to_published,
+    select_rows,
 )
-from flowbert.experiments.reproduce import reproduce, reproduction_text
+from flowbert.experiments.reproduce import (
+    _place_encoder,
+    reproduce,
+    reproduction_text,
+)
 from flowbert.experiments.results import Results
 from flowbert.reports import report
 from flowbert.reports.result_tables import result_tables
@@ -114,14 +119,16 @@ def run(
     options: dict[str, Any] = {
         "encoder": encoder,
         "senteval": senteval,
-        "nli": str(nli),
         "tasks": "STS16",
         "bootstrap": 20,
         "cache": EmbeddingCache(folder / "cache"),
     }
 
     def call(rows: Any, **more: Any) -> pd.DataFrame:
-        return reproduce(rows, **(options | more))
+        chosen = select_rows(rows)
+        on_nli = chosen["corpus"].eq("nli") & chosen["map"].ne("raw")
+        given = {"nli": str(nli)} if on_nli.any() else {}
+        return reproduce(rows, **(options | given | more))
 
     return call
 
@@ -221,6 +228,16 @@ def test_a_copy_of_an_encoder_runs_its_own_rows(
     run: Callable[..., pd.DataFrame], minilm: str
 ) -> None:
     assert set(run("mteb,su2021-1", encoder=minilm)["row"]) == {MTEB}
+
+
+def test_all_names_of_an_encoder_run_the_same_rows(tmp_path: Path) -> None:
+    """A name of the papers, that of the hub, and a folder of that name."""
+    rows = select_rows("li2020,su2021").assign(by_id=False)
+    folder = write_config(tmp_path / "bert-base-uncased")
+    names = ("bert-base-uncased", BERT, folder)
+    placed = [set(_place_encoder(rows, name)["id"]) for name in names]
+    assert placed[0] == placed[1] == placed[2]
+    assert len(placed[0]) == 11
 
 
 def write_config(folder: Path, **changed: Any) -> str:
@@ -383,6 +400,8 @@ def test_files_hold_what_is_returned(
         ({"rows": MTEB, "tasks": "SICKR"}, "tasks: .*SICKR"),
         ({"rows": RAW, "seeds": []}, "seeds: received none"),
         ({"rows": RAW, "bootstrap": -1}, "bootstrap: received -1"),
+        ({"rows": RAW, "seeds": 3}, r"seeds: received \[3\], which has no effect"),
+        ({"rows": RAW, "nli": "builtin-sample"}, "nli: .* which has no effect"),
         ({"rows": RAW, "output": "rows.csv"}, r"output: received rows\.csv"),
     ],
 )

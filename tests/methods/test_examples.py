@@ -34,8 +34,8 @@ NLI: dict[str, Any] = {"nli": "builtin-sample"}
 def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A masked language model with random prediction layers."""
     folder = tmp_path_factory.mktemp("masked")
-    MLMModule(trainable()).trained_encoder().save(folder)
-    return str(folder)
+    MLMModule(trainable()).trained_encoder().save(folder / "model" / "encoder")
+    return str(folder)  # as a run has it
 
 
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
@@ -174,7 +174,7 @@ def test_measured_pairs_are_no_labels() -> None:
     (labels,) = tasks[0].labels()
     tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
     options: dict[str, Any] = {"tasks": tasks, "objective": "cosine"}
-    with pytest.raises(UserError, match=r"labels: .* of 3000 pairs are measured"):
+    with pytest.raises(UserError, match=r"tasks: .* of 3000 pairs are measured"):
         make_examples("sbert", **options)
     with pytest.warns(FlowbertWarning, match="measured in SAMPLE train and left out"):
         made = make_examples("sbert", drop_overlap=True, **options)
@@ -307,7 +307,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
             "tasks": load_tasks("SAMPLE", split="train"),
             "corpus": None,
         },
-        "labels: received none to learn from for SAMPLE",
+        "tasks: received none to learn from for SAMPLE",
     ),
     ("simcse", {"positive": "mlm"}, "mlm_path: received nothing"),
     (

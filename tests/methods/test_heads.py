@@ -22,6 +22,7 @@ from flowbert.training.trainer import quiet_lightning
 from texts import examples, small_network, step, text_data
 
 HEAD = "whitening:shrinkage=0.3"
+LOW_RANK = "nulling-2+whitening"  # has fewer dimensions than its parts say
 
 
 def make(**options: Any) -> tuple[Any, TextDataModule]:
@@ -56,7 +57,11 @@ def test_step_is_the_loss_of_whitened_vectors() -> None:
     assert {name.split(".")[0] for name in gradients} == {"encoder"}
 
 
-@pytest.mark.parametrize("head", ["whitening-8", "nulling-2+whitening-8+zca"])
+CHAINS = ["whitening-8", "nulling-2+whitening-8+zca", LOW_RANK]
+
+
+@pytest.mark.filterwarnings("ignore:whitening. the covariance")
+@pytest.mark.parametrize("head", CHAINS)
 def test_is_the_map_in_float32(head: str) -> None:
     x, made = rows(), AffineHead(head, 16).fit(rows())
     fitted = make_map(head).fit(x)
@@ -68,6 +73,9 @@ def test_is_the_map_in_float32(head: str) -> None:
     torch.testing.assert_close(
         mapped.flatten(0, 1), expected.float(), rtol=1e-3, atol=1e-3
     )
+    loaded = AffineHead(head, 16)
+    loaded.load_state_dict(made.state_dict())
+    assert torch.equal(loaded(torch.from_numpy(x)), made(torch.from_numpy(x)))
 
 
 class Record(Callback):
@@ -120,12 +128,16 @@ class EveryBatch(Callback):
 
 # The callbacks that write checkpoints are left out in the second part.
 @pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
-@pytest.mark.parametrize(("every", "accumulate"), [(None, 1), (1, 2)])
+@pytest.mark.filterwarnings("ignore:whitening")
+@pytest.mark.parametrize(
+    ("head", "every", "accumulate"), [(HEAD, None, 1), (HEAD, 1, 2), (LOW_RANK, 1, 1)]
+)
 def test_a_resumed_fit_ends_like_the_whole(
-    every: int | None, accumulate: int, tmp_path: Path
+    head: str, every: int | None, accumulate: int, tmp_path: Path
 ) -> None:
     def run(*callbacks: Callback, **options: Any) -> Trainer:
-        module, data = make(head_refit_every=every, schedule="constant", warmup=0.0)
+        given: dict[str, Any] = {"head": head, "head_refit_every": every}
+        module, data = make(**given, schedule="constant", warmup=0.0)
         options |= {"max_epochs": 1, "limit_val_batches": 0}
         options |= {"accumulate_grad_batches": accumulate}
         return fit(tmp_path, *callbacks, module=module, data=data, **options)  # type: ignore[arg-type]

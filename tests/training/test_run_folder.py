@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,21 @@ def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
     put(tmp_path, "results.json")
     with pytest.raises(UserError, match="holds a finished run"):
         RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
+
+
+def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
+    """Unless it began its training, or the folder was not its own."""
+    for name, kept in {"new": False, "new/checkpoints": True, "own": True}.items():
+        folder = tmp_path / name.split("/")[0] / str(kept)
+        if name == "own":
+            put(folder, "mine.txt")
+        with suppress(ZeroDivisionError), RunFolder(folder):
+            put(folder, "config.yaml")
+            if "/" in name:
+                put(folder, "checkpoints/last.ckpt")
+            raise ZeroDivisionError
+        assert (folder / "config.yaml").exists() == kept
+        assert folder.exists() == kept
 
 
 def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
