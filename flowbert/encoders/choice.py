@@ -163,7 +163,7 @@ def _warn_of_map(encoder: SentenceEncoder) -> None:
     if read_settings(files.folder).has_map:
         warnings.warn(
             f"encoder: {encoder.path} is a model, of which the encoder is used without the map; "
-            f"encode --model and compare --methods take the whole model",
+            "encode --model and compare --methods take the whole model",
             FlowbertWarning,
             stacklevel=4,
         )
