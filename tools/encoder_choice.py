@@ -59,6 +59,7 @@ def measure(
     """
     cache = EmbeddingCache()
     views = make_views(sentences)
+    measured = [text for task in tasks for text in task.sentences]
     spaces: dict[tuple[str, str, str], Floats] = {}
     found = []
     for path in encoders:
@@ -67,7 +68,7 @@ def measure(
         variants = {
             key: opened.variant(layers=key[0], pooling=key[1]) for key in READOUTS
         }
-        cache.fill(list(variants.values()), [*sentences, *views])
+        cache.fill(list(variants.values()), [*sentences, *views, *measured])
         for (layers, pooling), encoder in variants.items():
             name = Path(path).name, layers, pooling
             rows, own = (cache.rows(encoder, texts)[:] for texts in (sentences, views))
