@@ -13,7 +13,7 @@ from flowbert.data.memory import IN_MEMORY, texts_in_memory
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sample import sample_corpus
 from flowbert.data.sts import load_sts
-from flowbert.data.tables import Row, read_table
+from flowbert.data.tables import TABLE_FORMATS, Row, is_table, read_table
 from flowbert.data.text_files import expand_files, read_lines
 from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
@@ -210,9 +210,12 @@ def _load_named(
     for path in expand_files(name):
         if path.name.lower().endswith((".txt", ".txt.gz")):
             texts.append([line.strip() for line in read_lines(path)])
-        else:
+        elif is_table(path):
             has_columns = True
             texts.append(_texts(read_table(path, *layouts, argument="column")))
+        else:
+            known = choices([".txt", *TABLE_FORMATS], path.suffix)
+            raise UserError(f"{path}: received {path.suffix!r}; expected {known}")
     return Corpus.of_texts(name, texts), has_columns
 
 

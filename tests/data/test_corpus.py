@@ -110,6 +110,13 @@ def test_sentences_in_memory_are_those_of_a_file(
     assert load_corpus(corpus) is corpus
 
 
+@pytest.mark.parametrize("name", ["notes", "a.json", "a.docx", "a.txt.zip"])
+def test_files_of_other_kinds_are_told_all_kinds(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, "one")
+    with pytest.raises(UserError, match=rf"{name}: received .*; expected \.txt, \.csv"):
+        load_corpus(str(path))
+
+
 def test_names_are_no_sentences(tmp_path: Path) -> None:
     files = [str(write(tmp_path / name, "one")) for name in ("a.txt", "b.txt")]
     for names in (files, ["target", "nli"], ["hub:owner/name"]):
