@@ -4,7 +4,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import Field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def encode(
             argument="column", received=column, expected="none with sentences"
         )
     if vectors is not None:
-        _check_not_given(encoder, fields(EncoderOptions), "with vectors")
+        _check_not_given(encoder, "with vectors")
     processes = {"devices": devices, "num_nodes": num_nodes}
     for name, number in processes.items():
         if not is_count(number, 1, math.inf):
@@ -185,9 +185,8 @@ def _open_model(
     if model is None:
         # No texts to count tokens over: weights of what is encoded would depend on it.
         return Model(open_encoder(options, device=device))
+    _check_not_given(options, "beside a model, which has those of its fit", ("path",))
     moved = None if options == EncoderOptions() else str(options.path)
-    settings = [field for field in fields(options) if field.name != "path"]
-    _check_not_given(options, settings, "beside a model, which has those of its fit")
     fitted = Model.load(model, method, encoder=moved)
     if isinstance(fitted.encoder, torch.nn.Module):
         fitted.encoder.to(device)
@@ -195,14 +194,18 @@ def _open_model(
 
 
 def _check_not_given(
-    encoder: EncoderOptions | str, options: Iterable[Field[Any]], where: str
+    encoder: EncoderOptions | str, where: str, allowed: Sequence[str] = ()
 ) -> None:
-    """Refuse options of an encoder that are not the default."""
+    """Refuse an opened encoder, and options of one that are not the default."""
     if isinstance(encoder, str):
         encoder = EncoderOptions(encoder)
-    for option in options:
+    if not isinstance(encoder, EncoderOptions):
+        raise UserError(
+            f"received an opened encoder; expected none {where}", argument="encoder"
+        )
+    for option in fields(encoder):
         value = getattr(encoder, option.name)
-        if value != option.default:
+        if value != option.default and option.name not in allowed:
             raise UserError(
                 argument=f"encoder.{option.name}",
                 received=value,

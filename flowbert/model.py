@@ -17,10 +17,11 @@ from flowbert.encoders import (
     load_encoder,
 )
 from flowbert.encoders.source import (
+    MODEL_FILE,
     SETTINGS_FILE,
-    WEIGHTS_FILE,
     load_token_weights,
     locate,
+    map_files,
     save_token_weights,
 )
 from flowbert.errors import UserError, choices
@@ -41,7 +42,6 @@ from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 
-ENCODER = "encoder.json"
 _SCALE = ".int8"
 _COSINES = ".cosines"
 _LARGEST_COSINE = 1.01  # in half precision
@@ -353,7 +353,7 @@ def save_models(
     identity = content["identity"]
     if any(other["identity"] != identity for other in contents):
         raise ValueError("models: expected one encoder")
-    keep = keep and (folder / ENCODER).is_file()
+    keep = keep and (folder / MODEL_FILE).is_file()
     if keep and digest(_read_encoder(folder)["identity"]) != digest(identity):
         raise UserError(
             f"received {folder}, which holds a model of another encoder; expected a new "
@@ -363,7 +363,7 @@ def save_models(
     with write_folder_atomically(folder) as temporary:
         if keep:
             shutil.copytree(folder, temporary, dirs_exist_ok=True)
-        write_json(temporary / ENCODER, content | {"digest": digest(content)})
+        write_json(temporary / MODEL_FILE, content | {"digest": digest(content)})
         weights = getattr(models[0].encoder, "token_weights", None)
         save_token_weights(temporary, weights)
         for model in models:
@@ -395,11 +395,11 @@ def _encoder_content(encoder: Any) -> dict[str, Any]:
 def _read_encoder(folder: Path) -> dict[str, Any]:
     """Description and identity of the encoder of a model folder."""
     content: dict[str, Any] = read_json(
-        folder / ENCODER, {"encoder": dict, "identity": dict, "digest": str}
+        folder / MODEL_FILE, {"encoder": dict, "identity": dict, "digest": str}
     )
     expected = content.pop("digest")
     if digest(content) != expected:
-        raise UserError(f"{folder / ENCODER}: damaged, or changed by hand")
+        raise UserError(f"{folder / MODEL_FILE}: damaged, or changed by hand")
     return content
 
 
@@ -420,7 +420,7 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
     for folder in (Path(path).expanduser() / "model", Path(path).expanduser()):
-        if os.path.isfile(folder / ENCODER):  # False for a text too long for a path
+        if os.path.isfile(folder / MODEL_FILE):  # False for a text too long for a path
             return folder
     return None
 
@@ -452,8 +452,7 @@ def load_fitted(
         UserError: If there is none of this name, a file is damaged, or belongs to another encoder
             or map.
     """
-    files = sorted(folder.glob("*.safetensors"))
-    saved = [file.stem for file in files if file.name != WEIGHTS_FILE]
+    saved = [file.stem for file in map_files(folder)]
     if method is None and "flow" not in saved and len(saved) > 1:
         raise UserError(
             f"received none; expected one of {', '.join(saved)}", argument="method"

@@ -182,6 +182,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"vectors": np.ones((3, 2)), "encoder": "somewhere"},
         "path: received 'somewhere'",
     ),
+    ({"vectors": np.ones((3, 2)), "encoder": SentenceEncoder()}, "an opened encoder"),
     ({"vectors": np.ones((3, 2)), "devices": 2, "output": "a.npy"}, "devices: "),
     ({}, "input: received 0"),
     ({"sentences": TEXTS, "input": "a.txt"}, "input: received 2"),
@@ -227,6 +228,7 @@ def test_mistakes(
             {"encoder": EncoderOptions(layers="last")},
             "layers: received 'last'; expected none",
         ),
+        ({"encoder": SentenceEncoder()}, "encoder: received an opened encoder"),
         (
             {"sentences": None, "vectors": np.ones((3, 2))},
             "size 2; expected 128",

@@ -27,7 +27,9 @@ from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
-_MODEL = "model/encoder.json"
+MODEL_FILE = "encoder.json"
+"""File that tells a folder of maps, the ``model`` of a run or an export."""
+
 TRAINED_ENCODER = "model/encoder"
 """Folder of the trained encoder in a run."""
 
@@ -181,7 +183,9 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
             )
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
-        elif (folder / _MODEL).is_file() and not (folder / "config.json").is_file():
+        elif (folder / "model" / MODEL_FILE).is_file() and not (
+            folder / "config.json"
+        ).is_file():
             raise UserError(
                 f"received {path!r}, a model with the encoder elsewhere; expected an encoder, or "
                 "the model where models are taken (encode --model, compare --methods)",
@@ -220,17 +224,18 @@ def _trained_settings(folder: Path) -> FolderSettings:
     use = {name: settings[name] for name in _USE}
     with imports_refused():  # a pooling of the user's own
         POOLINGS.parse(use["pooling"])
-    maps = [
-        file
-        for file in (folder / "model").glob("*.safetensors")
-        if file.name != WEIGHTS_FILE
-    ]
     return FolderSettings(
         **use,
         token_weights=load_token_weights(folder),
         trained=True,
-        has_map=bool(maps),
+        has_map=bool(map_files(folder / "model")),
     )
+
+
+def map_files(folder: Path) -> list[Path]:
+    """Files of maps in the ``model`` of a run or an export."""
+    files = sorted(folder.glob("*.safetensors"))
+    return [file for file in files if file.name != WEIGHTS_FILE]
 
 
 def _published_settings(folder: Path) -> FolderSettings:

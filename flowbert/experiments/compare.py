@@ -219,13 +219,14 @@ def _check_used(
         or any(each.advised for each in candidates)
         or _counts_tokens(options["encoder"])
     )
+    using = "a method that is fitted, or a pooling that counts tokens"
     drawn = uses_corpus and options["max_sentences"] is not None
     learning = supervised, "a method that learns from labels (learned-removal)"
     effects = {
         "nli": ("nli" in corpora, "the corpus nli"),
         "column": (any(map(_is_table, corpora)), "a corpus of tables"),
-        "corpus": (uses_corpus, "a method that is fitted"),
-        "max_sentences": (uses_corpus, "a method that is fitted"),
+        "corpus": (uses_corpus, using),
+        "max_sentences": (uses_corpus, using),
         "labels": learning,
         "drop_overlap": learning,
         "seeds": (

@@ -106,7 +106,6 @@ class RunFolder:
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
         self._made = [each for each in (path, *path.parents) if not each.exists()]
-        self._was_empty = path in self._made or not any(path.iterdir())
         try:
             # Of two processes one makes it; the other finds its lock or its files.
             with suppress(FileExistsError):
@@ -122,6 +121,7 @@ class RunFolder:
             raise UserError(
                 f"{path} cannot be written ({error.strerror})", argument="run_dir"
             ) from error
+        self._was_empty = {file.name for file in path.iterdir()} <= {_LOCK}
         try:
             self._check(ckpt_path, resumable)
         except UserError:
