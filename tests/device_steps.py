@@ -138,7 +138,7 @@ def make(method: str) -> tuple[Any, Any]:
         module.check_examples = lambda _examples: None  # positives without dropout
     elif method == "sbert":
         module, targets = (
-            SBERTModule(make_encoder("zipf"), dropout=0.0),
+            SBERTModule(make_encoder("learned_weights"), dropout=0.0),
             np.arange(5) % 3,
         )
     elif method == "distillation":

@@ -20,7 +20,12 @@ from flowbert.encoders.cpu import (
     workers,
 )
 from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
-from flowbert.encoders.pooling import NetworkPooling, Pooling, make_pooling
+from flowbert.encoders.pooling import (
+    LearnedWeightsPooling,
+    NetworkPooling,
+    Pooling,
+    make_pooling,
+)
 from flowbert.encoders.readout import Readout, TokenFeatures
 from flowbert.encoders.source import (
     FolderSettings,
@@ -71,6 +76,8 @@ class SentenceEncoder(nn.Module):
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
         readout: Layers and pooling.
+        log_token_factors: Parameter of pooling ``learned_weights``, ``(V,)``; None where it is not
+            trained.
 
     Shapes:
         features: each ``(B, T)``; result: ``(B, D)``.  B: batch, T: tokens, D: size of a vector.
@@ -117,6 +124,8 @@ class SentenceEncoder(nn.Module):
             self.backbone = Backbone.load(
                 str(path), files, dtype, pooler, settings.lowercase
             )
+            if settings.token_weights is not None:
+                self.backbone.saved_weights = settings.pooling, settings.token_weights
         self.path = self.backbone.path
         self.dim = self.backbone.dim
         self.num_layers = self.backbone.num_layers
@@ -127,9 +136,11 @@ class SentenceEncoder(nn.Module):
         self.max_length = self.backbone.choose_length(max_length, settings.max_length)
         self.prompt = settings.prompt if prompt is None else prompt
         self.by_layer = by_layer
-        if token_weights is None and _same_weights(pooling, settings.pooling):
-            token_weights = settings.token_weights
-        chosen = make_pooling(pooling or settings.pooling)
+        pooling = pooling or settings.pooling
+        if token_weights is None and self.backbone.saved_weights is not None:
+            saved_pooling, saved = self.backbone.saved_weights
+            token_weights = saved if _same_weights(pooling, saved_pooling) else None
+        chosen = make_pooling(pooling)
         self.counted = chosen.counts and token_weights is None
         self.readout = Readout(chosen_layers, chosen)
         self._check_pooler()
@@ -138,6 +149,9 @@ class SentenceEncoder(nn.Module):
             lambda: self._count_tokens(count_over),
             token_weights,
         )
+        self.log_token_factors = None
+        if isinstance(chosen, LearnedWeightsPooling) and not frozen:
+            self.log_token_factors = chosen.train_weights()
         settings.check_use(self.path, self.describe(), frozen)
         if frozen:
             self.requires_grad_(False)
@@ -157,9 +171,10 @@ class SentenceEncoder(nn.Module):
     ) -> "SentenceEncoder":
         """The same backbone with another readout or length; None keeps what this one has.
 
-        The pooling that it has keeps its token weights; nothing is counted for it.
+        The pooling that it has keeps its token weights, and the one that its folder was saved with
+        has those of the folder; nothing is counted for them.
         """
-        kept = _same_weights(pooling, str(self.pooling))
+        kept = pooling is None or _same_weights(pooling, str(self.pooling))
         other = SentenceEncoder(
             self.backbone,
             layers=self.layers if layers is None else layers,
@@ -485,10 +500,8 @@ def plan_batches(
     return batches
 
 
-def _same_weights(given: str | None, own: str) -> bool:
-    """Whether a pooling is not given, or has the token weights of the other one."""
-    if given is None:
-        return True
+def _same_weights(given: str, own: str) -> bool:
+    """Whether a pooling has the token weights of another one."""
     first, second = make_pooling(given), make_pooling(own)
     same = {**first.options, "half": None} == {**second.options, "half": None}
     return first.name == second.name and same

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from flowbert.encoders.token_weights import (
     TokenCounts,
@@ -243,18 +243,22 @@ class WeightedPooling(MeanPooling):
         if self.weights is None:
             raise ValueError(f"{self.name}: expected a pooling that is bound")
         mask = self._in_half(mask, ids)
-        weights = self._weights_on(ids.device)[ids] * mask
+        weights = self._weights_of(ids) * mask
         empty = weights.sum(dim=1, keepdim=True) == 0
         weights = torch.where(empty, mask.to(weights.dtype), weights)
         return _weighted_mean(tokens, mask, weights)
 
-    def _weights_on(self, device: torch.device) -> Tensor:
-        """The weights on the device of a network, which may move, copied once."""
+    def _weights_of(self, ids: Tensor) -> Tensor:
+        """Weights of tokens, of the shape of the ids."""
+        assert self.weights is not None
+        return self._weights_on(self.weights, ids.device)[ids]
+
+    def _weights_on(self, weights: Tensor, device: torch.device) -> Tensor:
+        """Weights on the device of a network, which may move, copied once."""
         own, placed = self._placed or (None, None)
-        if placed is None or own is not self.weights or placed.device != device:
-            assert self.weights is not None
-            placed = self.weights.to(device)
-            self._placed = self.weights, placed
+        if placed is None or own is not weights or placed.device != device:
+            placed = weights.to(device)
+            self._placed = weights, placed
         return placed
 
 
@@ -315,6 +319,71 @@ class ZipfPooling(WeightedPooling):
         ids = list(range(vocabulary_size(tokenizer)))
         tokens = tokenizer.convert_ids_to_tokens(ids)
         return zipf(rank_tokens(tokens, tokenizer.unk_token), self.a)
+
+
+@POOLINGS.register("learned_weights")
+class LearnedWeightsPooling(WeightedPooling):
+    r"""Mean with token weights that are trained with the encoder: :math:`w_t e^{\theta_t}`.
+
+    :math:`\theta` begins as 0, and :math:`w_t` is 1, or what an earlier training learned: before a
+    training, vectors are those of ``mean``. Special tokens have weights as all others.
+
+    References:
+        Towards Universal Paraphrastic Sentence Embeddings (Wieting et al., 2016), which trains
+        averages of word vectors on pairs. https://arxiv.org/abs/1511.08198
+
+    Args:
+        half: See :class:`MeanPooling`.
+
+    Attributes:
+        log_factors: :math:`\theta`, ``(V,)``; None where the encoder is frozen.
+    """
+
+    log_factors: nn.Parameter | None = None
+    _initial: Tensor | None = None
+
+    def __init__(self, half: int | None = None) -> None:
+        super().__init__(half=half)
+
+    def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
+        """Weight 1 for each token of the vocabulary, ``(V,)``."""
+        return torch.ones(vocabulary_size(tokenizer))
+
+    def bind(
+        self,
+        tokenizer: Any,
+        count: Callable[[], TokenCounts],
+        weights: Tensor | None = None,
+    ) -> None:
+        """Take saved weights, or begin with 1 for all tokens."""
+        if weights is None:
+            weights = self.weigh(tokenizer, count)
+        super().bind(tokenizer, count, weights)
+
+    def train_weights(self) -> nn.Parameter:
+        """Begin to train the weights: :attr:`log_factors`."""
+        assert self._initial is not None
+        self.log_factors = nn.Parameter(torch.zeros_like(self._initial))
+        return self.log_factors
+
+    @property
+    def weights(self) -> Tensor | None:
+        """Weight of each token of the vocabulary as it is now, ``(V,)``, on the CPU."""
+        if self._initial is None or self.log_factors is None:
+            return self._initial
+        return self._initial * self.log_factors.detach().cpu().exp()
+
+    @weights.setter
+    def weights(self, weights: Tensor | None) -> None:
+        self._initial = weights
+
+    def _weights_of(self, ids: Tensor) -> Tensor:
+        """Weights of tokens, with gradient where they are trained."""
+        if self.log_factors is None:
+            return super()._weights_of(ids)
+        assert self._initial is not None
+        initial = self._weights_on(self._initial, ids.device)
+        return initial[ids] * self.log_factors[ids].exp()
 
 
 @POOLINGS.register("cls_pooler")

@@ -13,6 +13,7 @@ from flowbert.data.hub import hub_name
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.folder import SentenceTransformerFolder
 from flowbert.encoders.layers import name_layers, resolve_layers
+from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
 from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError
 from flowbert.experiments.candidates import RECIPE_METHOD, Candidate
@@ -30,6 +31,9 @@ _BY_SENTENCE_TRANSFORMERS = (
 _BY_OTHERS = (
     "This folder was not written by sentence-transformers, so the encoder is treated as not "
     "trained for similarity."
+)
+_OF_LEARNED_WEIGHTS = (
+    "The token weights of this encoder were trained, for its own layers and pooling."
 )
 _USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}."
 _RAW_TEXT = """
@@ -80,8 +84,8 @@ def advise(
 ) -> Advice:
     """Choose layers, pooling and map for an encoder, without labels.
 
-    A sentence-transformers folder keeps its layers and pooling, without a map. Any other encoder
-    gets the recommended recipe, whose pooling includes [CLS] if it is informative on the
+    A sentence-transformers folder keeps its layers and pooling, without a map. An encoder with
+    learned token weights keeps them, too, and gets the map of the recipe. Any other encoder gets the recommended recipe, whose pooling includes [CLS] if it is informative on the
     sentences. docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
@@ -154,10 +158,12 @@ def advise_encoder(
             f"received {encoder.path}; expected one with layers", argument="encoder"
         )
     settings = read_settings(locate(encoder.path, encoder.backbone.revision).folder)
+    depth = encoder.num_layers
+    layers = name_layers(resolve_layers(settings.layers, depth), depth)
     if settings.modules:
-        depth = encoder.num_layers
-        layers = name_layers(resolve_layers(settings.layers, depth), depth)
         return _use(_BY_SENTENCE_TRANSFORMERS, layers, settings.pooling, "raw")
+    if POOLINGS.parse(settings.pooling)[0] is LearnedWeightsPooling:
+        return _use(_OF_LEARNED_WEIGHTS, layers, settings.pooling, RECIPE_METHOD)
     informative = cls_is_informative(encoder, sentences, cache)
     found = {
         True: "is informative",

@@ -86,6 +86,8 @@ class MLMModule(TrainedModule):
                     "word embeddings are not its output layer"
                 ),
             )
+        if encoder.log_token_factors is not None:  # the loss does not pool
+            encoder.log_token_factors.requires_grad_(False)
         if head_only:
             given = {"cosreg_weight": cosreg_weight or None}
             check_used(given, (), "method mlm with head_only")

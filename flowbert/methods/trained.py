@@ -20,6 +20,10 @@ from flowbert.training.base import TrainingModule, check_limits
 from flowbert.training.fit_options import FitOptions
 
 
+TOKEN_WEIGHTS_RATE = 10
+"""Learning rate of the logarithms of token weights, in units of that of the encoder."""
+
+
 class EncoderMethod(Method):
     """A method that trains the encoder itself, on examples of sentences."""
 
@@ -208,13 +212,16 @@ class TrainedModule(TrainingModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW and the schedule."""
-        trained = [p for p in self.parameters() if p.requires_grad]
-        decay = self.hparams["weight_decay"]
-        groups = [
+        factors = self.encoder.log_token_factors
+        trained = [p for p in self.parameters() if p.requires_grad and p is not factors]
+        decay, rate = self.hparams["weight_decay"], self.hparams["learning_rate"]
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": decay},
             {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        rate = self.hparams["learning_rate"]
+        if factors is not None and factors.requires_grad:
+            quick = {"params": [factors], "lr": TOKEN_WEIGHTS_RATE * rate}
+            groups.append(quick | {"weight_decay": 0.0})
         return self.scheduled(torch.optim.AdamW(groups, lr=rate, fused=True))
 
     def embed_sentences(

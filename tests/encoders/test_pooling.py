@@ -17,7 +17,7 @@ from flowbert.encoders.pooling import (
 )
 from flowbert.encoders.readout import average_layers
 from flowbert.encoders.token_weights import rank_tokens
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache
 
 CORPUS = [
@@ -226,6 +226,85 @@ def test_a_pooling_of_ones_own(
     monkeypatch.delitem(sys.modules, __name__)
     with pytest.raises(UserError, match="imported before"):
         SentenceEncoder(tmp_path / "saved")
+
+
+def learning(bert: SentenceEncoder) -> SentenceEncoder:
+    """An encoder whose token weights are those of a training."""
+    encoder = SentenceEncoder(bert.backbone, pooling="learned_weights", frozen=False)
+    factors = encoder.log_token_factors
+    assert factors is not None
+    with torch.no_grad():
+        factors += torch.randn(
+            factors.shape, generator=torch.Generator().manual_seed(0)
+        )
+    return encoder
+
+
+def test_learned_weights_begin_as_the_mean(bert: SentenceEncoder) -> None:
+    for frozen in (True, False):
+        encoder = SentenceEncoder(
+            bert.backbone, pooling="learned_weights", frozen=frozen
+        )
+        assert (encoder.log_token_factors is None) == frozen
+        vectors = encoder.encode(SENTENCES)
+        np.testing.assert_allclose(vectors, bert.encode(SENTENCES), atol=TOLERANCE)
+
+
+def test_learned_weights_by_hand(
+    bert: SentenceEncoder, tiny: Callable[[str], Path]
+) -> None:
+    encoder = learning(bert)
+    factors = encoder.log_token_factors
+    assert factors is not None and encoder.token_weights is not None
+    features = encoder.tokenize(["the cat sits not"])
+    weights = factors.detach()[features["input_ids"][0]].exp().numpy()
+    states = states_of(tiny("bert"), "the cat sits not")[-1]
+    expected = weights @ states / weights.sum()
+    vector = encoder(features)
+    np.testing.assert_allclose(vector[0].detach(), expected, atol=TOLERANCE)
+    (gradient,) = torch.autograd.grad(vector[0, 0], factors)
+    used = torch.zeros(len(factors), dtype=torch.bool)
+    used[features["input_ids"]] = True
+    assert gradient[~used].abs().max() == 0 < gradient[used].abs().min()
+    half = encoder.variant(pooling="learned_weights:half=0")
+    assert half.token_weights is not None
+    assert torch.equal(half.token_weights, encoder.token_weights)
+
+
+def test_learned_weights_are_saved_and_known(
+    bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    encoder = learning(bert)
+    encoder.save(tmp_path / "saved")
+    again = SentenceEncoder(tmp_path / "saved")
+    assert (str(again.pooling), again.log_token_factors) == ("learned_weights", None)
+    np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
+    assert again.identity["token_weights"] == encoder.identity["token_weights"]
+    unlearned = bert.variant(pooling="learned_weights")
+    assert unlearned.identity["token_weights"] != again.identity["token_weights"]
+    # A further training begins with them.
+    further = SentenceEncoder(tmp_path / "saved", frozen=False)
+    np.testing.assert_array_equal(further.encode(SENTENCES), again.encode(SENTENCES))
+
+
+@pytest.mark.parametrize("text", ["idf", "sif:a=0.01", "learned_weights"])
+def test_saved_weights_are_those_of_all_variants(
+    text: str, bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    encoder = bert.variant(pooling=text, count_over=CORPUS)
+    if text == "learned_weights":
+        encoder = learning(bert)
+    encoder.save(tmp_path / "saved")
+    expected = SentenceEncoder(tmp_path / "saved").encode(SENTENCES)
+    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+    with pytest.warns(FlowbertWarning, match="is used with 'mean'"):
+        opened = SentenceEncoder(tmp_path / "saved", pooling="mean")
+    found = opened.variant(pooling=text, count_over=["a big dog"])
+    assert not found.counted
+    np.testing.assert_array_equal(found.encode(SENTENCES), expected)
+    # Another option is another pooling.
+    other = opened.variant(pooling="sif:a=0.5", count_over=["a big dog"])
+    assert other.counted
 
 
 def test_cls_weighs_nothing_where_there_is_none() -> None:

@@ -131,6 +131,32 @@ def test_any_other_encoder_gets_the_recipe(corpus: str, tmp_path: Path) -> None:
     assert "was not examined" in advice.text
 
 
+def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:
+    encoder = SentenceEncoder(layers=0, pooling="learned_weights", frozen=False)
+    assert encoder.log_token_factors is not None
+    with torch.no_grad():
+        encoder.log_token_factors += torch.linspace(-1, 1, 2000)
+    encoder.save(tmp_path / "words")
+    path = str(tmp_path / "words")
+    advice = advise(corpus, path)
+    used = (advice.layers, advice.pooling, advice.method)
+    assert used == ("0", "learned_weights", RECIPE[-1])
+    # The weights are those of the folder, whatever else is compared.
+    options = EncoderOptions(path, pooling=["mean", "learned_weights"])
+    given = {"corpus": corpus, "bootstrap": 0}
+    with pytest.warns(FlowbertWarning, match="was trained with pooling"):
+        results = compare(options, f"advised,{RECIPE[-1]}", **given)
+    alone = compare(path, RECIPE[-1], **given)
+    expected = alone.score(RECIPE[-1], "SAMPLE")
+    frame = results.frame
+    frame = frame[
+        (frame["metric"] == "spearman") & (frame["pooling"] == "learned_weights")
+    ]
+    scores = frame.set_index("method")["value"].to_dict()
+    names = (f"advised: {RECIPE[-1]}", RECIPE[-1])
+    assert scores == dict.fromkeys(names, expected)
+
+
 @pytest.mark.parametrize("folder", [False, True])
 def test_compare_follows_the_advice(folder: bool, corpus: str, tmp_path: Path) -> None:
     encoder = "builtin-sample"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.tiny import SENTENCES, write_tiny
 from exports.models import (
@@ -37,7 +38,7 @@ TOLERANCE = SentenceTransformers.tolerance
 """What is promised: 168 u of float32, u = 6e-8. Sums of at most 64 terms, 8 u in quadratic mean,
 pass through maps of a condition of about 10."""
 
-WEIGHTED = ("zipf", "sif:a=0.01:cls=2", "idf")
+WEIGHTED = ("zipf", "sif:a=0.01:cls=2", "idf", "learned_weights")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,14 @@ def test_every_map_after_every_layers_and_pooling(
     transformer: Any,
 ) -> None:
     encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
+    if pooling == "learned_weights":
+        assert encoder.token_weights is not None
+        generator = torch.Generator().manual_seed(0)
+        weights = torch.rand(encoder.token_weights.shape, generator=generator)
+        options: dict[str, Any] = {"layers": layers, "max_length": bert.max_length}
+        encoder = SentenceEncoder(
+            bert.backbone, pooling=pooling, token_weights=weights, **options
+        )
     plain = (pooling, layers) == ("mean", "first_last")
     for name in maps if plain else ("none", "whitening", CHAINS[-1]):
         modules = [transformer, *stock_modules(encoder, maps[name])]

@@ -23,7 +23,12 @@ from flowbert.methods.distillation import DistillationModule
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
-from flowbert.methods.trained import TrainedModule, dropout_rates, set_dropout
+from flowbert.methods.trained import (
+    TOKEN_WEIGHTS_RATE,
+    TrainedModule,
+    dropout_rates,
+    set_dropout,
+)
 from texts import METHODS, examples, small_network, step, text_data, trainable
 
 DROPOUT_OPTIONS = (
@@ -39,10 +44,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_p
 
 
 def train(
-    method: str, folder: Path, *callbacks: Callback, seed: int = 0, **options: Any
+    method: str,
+    folder: Path,
+    *callbacks: Callback,
+    seed: int = 0,
+    pooling: str = "mean",
+    **options: Any,
 ) -> Trainer:
     """Three batches of 8 in each of two epochs, with all that is random."""
-    encoder = trainable()
+    encoder = trainable(pooling=pooling)
     given = {"mlm_weight": 0.1, "chunk_size": 5} if method == "simcse" else {}
     module = METHODS[method](encoder, learning_rate=1e-3, seed=seed, **given)
     positive = {"positive": "crop"} if method == "simcse" else {}
@@ -50,15 +60,40 @@ def train(
     return fit(folder, *callbacks, module=module, data=data, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_resumed_runs_end_like_uninterrupted_ones(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "pooling"),
+    [*((name, "mean") for name in METHODS), ("simcse", "learned_weights")],
+)
+def test_resumed_runs_end_like_uninterrupted_ones(
+    method: str, pooling: str, tmp_path: Path
+) -> None:
+    def run(*callbacks: Callback, **options: Any) -> Trainer:
+        return train(method, tmp_path, *callbacks, pooling=pooling, **options)
+
     folder = tmp_path / "checkpoints"
     keep = ModelCheckpoint(folder, "{step}", every_n_train_steps=2, save_top_k=-1)
-    whole = train(method, tmp_path, keep)
+    whole = run(keep)
     for steps in (2, 4):
         file = folder / f"step={steps}.ckpt"
-        assert differences(whole, train(method, tmp_path, ckpt_path=file)) == []
-    assert differences(whole, train(method, tmp_path, seed=1)) != []
+        assert differences(whole, run(ckpt_path=file)) == []
+    assert differences(whole, run(seed=1)) != []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_token_weights_are_trained_where_the_loss_pools(
+    method: str, tmp_path: Path
+) -> None:
+    trainer = train(method, tmp_path, pooling="learned_weights", max_steps=2)
+    factors = trainer.lightning_module.encoder.log_token_factors
+    groups = trainer.optimizers[0].param_groups
+    if method == "mlm":
+        assert factors.abs().max() == 0
+        assert len(groups) == 2
+    else:
+        assert factors.abs().max() > 0
+        assert [p is factors for p in groups[2]["params"]] == [True]
+        assert groups[2]["lr"] == TOKEN_WEIGHTS_RATE * groups[0]["lr"]
+        assert groups[2]["weight_decay"] == 0
 
 
 class Gradients(Callback):
@@ -78,7 +113,8 @@ class Gradients(Callback):
 
 def joint_step(method: str, folder: Path, **options: Any) -> dict[str, Tensor]:
     """Gradients of a batch of 16 examples of all processes together."""
-    encoder = trainable()
+    # The weights of tokens are trained, too; they begin as the mean.
+    encoder = trainable(pooling="learned_weights")
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
     module: TrainedModule = METHODS[method](encoder, dropout=0.0, **given)
     of = examples(method, 16, **({"positive": "entailment"} if given else {}))
@@ -225,14 +261,18 @@ def test_optimizer_and_precision(
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "pooling"),
     [
-        *("none", "mlp_train_only", "mlp", "zca:shrinkage=0.3"),
-        *("sbert", "mlm", "distillation"),
+        *((head, "cls") for head in ("none", "mlp_train_only", "mlp")),
+        ("zca:shrinkage=0.3", "cls"),
+        *((method, "cls") for method in ("sbert", "mlm", "distillation")),
+        ("none", "learned_weights"),
     ],
 )
-def test_saved_encoder_gives_the_embeddings(head: str, tmp_path: Path) -> None:
-    encoder = trainable(pooling="cls", max_length=40, prompt="text: ")
+def test_saved_encoder_gives_the_embeddings(
+    head: str, pooling: str, tmp_path: Path
+) -> None:
+    encoder = trainable(pooling=pooling, max_length=40, prompt="text: ")
     kind = METHODS.get(head)
     module: Any = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
     with torch.no_grad():
