@@ -47,6 +47,7 @@ class Backbone(nn.Module):
         inputs: Names of the token features that the network takes.
         first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
+        computed: Highest layer that is computed at present; None for all.
         saved_weights: Pooling of the folder, and the token weights ``(V,)`` that it was saved with;
             None without them.
     """
@@ -67,6 +68,7 @@ class Backbone(nn.Module):
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.packs = False
+        self.computed: int | None = None
         self.saved_weights: tuple[str, Tensor] | None = None
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)

@@ -52,6 +52,12 @@ SHAREABLE = (
 )
 
 
+def is_replaceable(network: Any) -> bool:
+    """Whether attention and layers of a network can be replaced: those of transformers 4 cannot."""
+    supported = getattr(network, "_supports_attention_backend", False)
+    return network.config.model_type in PACKABLE and supported
+
+
 def workers(network: nn.Module) -> int:
     """Number of batches that threads may send through a frozen network at the same time.
 
@@ -107,8 +113,7 @@ def fast_encoding(network: Any) -> Iterator[None]:
     config = network.config
     if (
         not unaligned(1)
-        or config.model_type not in PACKABLE
-        or not getattr(network, "_supports_attention_backend", False)
+        or not is_replaceable(network)
         or config._attn_implementation != "sdpa"
         or next(network.parameters()).device.type != "cpu"
     ):
@@ -164,9 +169,7 @@ def fast_training(encoder: Any) -> Iterator[None]:
     backbone = encoder.backbone
     network = backbone.network
     if (
-        network.config.model_type not in PACKABLE
-        # Transformers 4 has no attention of one's own in these networks.
-        or not getattr(network, "_supports_attention_backend", False)
+        not is_replaceable(network)
         or encoder.device.type != "cpu"
         or encoder.pooling.name == "cls_pooler"
     ):

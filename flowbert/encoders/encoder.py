@@ -320,6 +320,11 @@ class SentenceEncoder(nn.Module):
         self, readouts: Sequence[Readout], chunks: Sequence[TokenFeatures]
     ) -> Tensor:
         """Vectors of S readouts: ``(S, B, D)``."""
+        computed = self.backbone.computed
+        if computed is not None and any(
+            max(each.layers) > computed for each in readouts
+        ):
+            raise RuntimeError(f"layers above {computed} are not computed at present")
         packing = self.pack(chunks) if self.packs else None
         inputs = chunks if packing is None else [packing.inputs()]
         outputs = [self.backbone(each) for each in inputs]

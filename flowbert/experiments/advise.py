@@ -85,8 +85,9 @@ def advise(
     """Choose layers, pooling and map for an encoder, without labels.
 
     A sentence-transformers folder keeps its layers and pooling, without a map. An encoder with
-    learned token weights keeps them, too, and gets the map of the recipe. Any other encoder gets the recommended recipe, whose pooling includes [CLS] if it is informative on the
-    sentences. docs/choosing-a-method.md shows how good the advice is, and where it fails.
+    learned token weights keeps them, too, and gets the map of the recipe. Any other encoder gets
+    the recommended recipe, whose pooling includes [CLS] if it is informative on the sentences.
+    docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.

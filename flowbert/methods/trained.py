@@ -19,7 +19,6 @@ from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.training.base import TrainingModule, check_limits
 from flowbert.training.fit_options import FitOptions
 
-
 TOKEN_WEIGHTS_RATE = 10
 """Learning rate of the logarithms of token weights, in units of that of the encoder."""
 

@@ -97,10 +97,10 @@ class StepLog(Callback):
 
 
 class FastTraining(Callback):
-    """Train fast on a CPU: no padding, freed memory stays with the process, threads by size.
+    """Train fast: no layers above those that are read, and on a CPU no padding, threads by size.
 
-    The threads are those of :func:`flowbert.threads.choose_threads` for the module's
-    ``numbers_at_once``.
+    On a CPU freed memory stays with the process. The threads are those of
+    :func:`flowbert.threads.choose_threads` for the module's ``numbers_at_once``.
     """
 
     def __init__(self) -> None:
@@ -108,6 +108,13 @@ class FastTraining(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Switch it on."""
+        if (
+            hasattr(pl_module, "encoder")
+            and getattr(pl_module, "predictor", None) is None
+        ):
+            from flowbert.encoders.depth import up_to_layers_read
+
+            self._stack.enter_context(up_to_layers_read(pl_module.encoder))
         if pl_module.device.type != "cpu":
             return
         self._stack.enter_context(keep_freed_memory())

@@ -1,6 +1,7 @@
 """Packed sentences against padded ones, several batches at a time against one."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn import functional
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network
 from flowbert.encoders import SentenceEncoder, cpu
 from flowbert.encoders.cpu import PACKABLE, SHAREABLE, fast_training, workers
+from flowbert.encoders.depth import up_to_layers_read
 
 Tiny = Callable[[str], Path]
 TRANSFORMERS_4 = transformers.__version__.startswith("4.")
@@ -69,6 +71,47 @@ def test_vectors_and_gradients_are_those_of_padded_chunks(
     for one, other in zip(packed_gradients, gradients, strict=True):
         # Gradients sum over the 9 sentences of 64 tokens.
         torch.testing.assert_close(one, other, atol=64 * TOLERANCE, rtol=1e-3)
+
+
+@packs
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", PACKABLE)
+def test_layers_above_those_read_are_not_computed(
+    kind: str, packed: bool, tiny: Tiny
+) -> None:
+    for top in (0, 1):
+        encoder = open_tiny(tiny(kind), layers=top)
+        with fast_training(encoder) if packed else nullcontext():
+            vectors, gradients = with_gradients(encoder)
+            names = list(encoder.backbone.network.state_dict())
+            with up_to_layers_read(encoder):
+                found, found_gradients = with_gradients(encoder)
+                # All layers of ALBERT are one module.
+                assert encoder.backbone.computed == (None if kind == "albert" else top)
+                if kind != "albert":
+                    with pytest.raises(RuntimeError, match="not computed"):
+                        encoder.variant(layers="last").encode(SENTENCES)
+        assert names == list(encoder.backbone.network.state_dict())
+        assert torch.equal(found, vectors)
+        for one, other in zip(found_gradients, gradients, strict=True):
+            assert torch.equal(one, other)
+        last = encoder.variant(layers="last").encode(SENTENCES)
+        expected = open_tiny(tiny(kind)).encode(SENTENCES)
+        np.testing.assert_array_equal(last, expected)
+
+
+@packs
+def test_no_multiplication_above_the_layers_read(tiny: Tiny) -> None:
+    encoder = open_tiny(tiny("bert"), layers="1,2")
+    network: Any = encoder.backbone.network
+    called = []
+    for number, layer in enumerate(network.encoder.layer):
+        layer.intermediate.dense.register_forward_hook(
+            lambda *_, number=number: called.append(number)
+        )
+    with up_to_layers_read(encoder):
+        encoder(*chunks_of(encoder)[:1])
+    assert called == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,8 @@ def test_token_weights_are_trained_where_the_loss_pools(
     method: str, tmp_path: Path
 ) -> None:
     trainer = train(method, tmp_path, pooling="learned_weights", max_steps=2)
-    factors = trainer.lightning_module.encoder.log_token_factors
+    module: Any = trainer.lightning_module
+    factors = module.encoder.log_token_factors
     groups = trainer.optimizers[0].param_groups
     if method == "mlm":
         assert factors.abs().max() == 0
