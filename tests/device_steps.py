@@ -236,6 +236,7 @@ def test_maps(low: bool) -> None:
         assert made.get_state().keys() == expected.get_state().keys()
 
 
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
 def test_readouts(low: bool) -> None:

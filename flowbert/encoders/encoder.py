@@ -46,6 +46,11 @@ BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth f
 BATCH_TOKENS_ACCELERATOR = 16384
 
 
+NOT_LEARNED = (
+    "has no learned token weights; learned_weights is the same as mean until a training"
+)
+
+
 class SentenceEncoder(nn.Module):
     r"""One vector per sentence: :math:`u = \mathrm{pool}(\frac{1}{|S|} \sum_{k \in S} h_k)`.
 
@@ -76,7 +81,7 @@ class SentenceEncoder(nn.Module):
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
         readout: Layers and pooling.
-        log_token_factors: Parameter of pooling ``learned_weights``, ``(V,)``; None where it is not
+        log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
             trained.
 
     Shapes:
@@ -150,8 +155,13 @@ class SentenceEncoder(nn.Module):
             token_weights,
         )
         self.log_token_factors = None
-        if isinstance(chosen, LearnedWeightsPooling) and not frozen:
-            self.log_token_factors = chosen.train_weights()
+        if isinstance(chosen, LearnedWeightsPooling):
+            if not frozen:
+                self.log_token_factors = chosen.train_weights()
+            elif token_weights is None:
+                warnings.warn(
+                    f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
+                )
         settings.check_use(self.path, self.describe(), frozen)
         if frozen:
             self.requires_grad_(False)

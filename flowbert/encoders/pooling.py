@@ -240,8 +240,6 @@ class WeightedPooling(MeanPooling):
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
-        if self.weights is None:
-            raise ValueError(f"{self.name}: expected a pooling that is bound")
         mask = self._in_half(mask, ids)
         weights = self._weights_of(ids) * mask
         empty = weights.sum(dim=1, keepdim=True) == 0
@@ -250,11 +248,12 @@ class WeightedPooling(MeanPooling):
 
     def _weights_of(self, ids: Tensor) -> Tensor:
         """Weights of tokens, of the shape of the ids."""
-        assert self.weights is not None
         return self._weights_on(self.weights, ids.device)[ids]
 
-    def _weights_on(self, weights: Tensor, device: torch.device) -> Tensor:
+    def _weights_on(self, weights: Tensor | None, device: torch.device) -> Tensor:
         """Weights on the device of a network, which may move, copied once."""
+        if weights is None:
+            raise ValueError(f"{self.name}: expected a pooling that is bound")
         own, placed = self._placed or (None, None)
         if placed is None or own is not weights or placed.device != device:
             placed = weights.to(device)
@@ -336,10 +335,10 @@ class LearnedWeightsPooling(WeightedPooling):
         half: See :class:`MeanPooling`.
 
     Attributes:
-        log_factors: :math:`\theta`, ``(V,)``; None where the encoder is frozen.
+        log_factors: Table of :math:`\theta`, ``(V, 1)``; None where the encoder is frozen.
     """
 
-    log_factors: nn.Parameter | None = None
+    log_factors: nn.Embedding | None = None
     _initial: Tensor | None = None
 
     def __init__(self, half: int | None = None) -> None:
@@ -360,10 +359,11 @@ class LearnedWeightsPooling(WeightedPooling):
             weights = self.weigh(tokenizer, count)
         super().bind(tokenizer, count, weights)
 
-    def train_weights(self) -> nn.Parameter:
+    def train_weights(self) -> nn.Embedding:
         """Begin to train the weights: :attr:`log_factors`."""
         assert self._initial is not None
-        self.log_factors = nn.Parameter(torch.zeros_like(self._initial))
+        zeros = torch.zeros(len(self._initial), 1)
+        self.log_factors = nn.Embedding(len(zeros), 1, _weight=zeros)
         return self.log_factors
 
     @property
@@ -371,7 +371,7 @@ class LearnedWeightsPooling(WeightedPooling):
         """Weight of each token of the vocabulary as it is now, ``(V,)``, on the CPU."""
         if self._initial is None or self.log_factors is None:
             return self._initial
-        return self._initial * self.log_factors.detach().cpu().exp()
+        return self._initial * self.log_factors.weight.detach().squeeze(1).cpu().exp()
 
     @weights.setter
     def weights(self, weights: Tensor | None) -> None:
@@ -381,9 +381,9 @@ class LearnedWeightsPooling(WeightedPooling):
         """Weights of tokens, with gradient where they are trained."""
         if self.log_factors is None:
             return super()._weights_of(ids)
-        assert self._initial is not None
         initial = self._weights_on(self._initial, ids.device)
-        return initial[ids] * self.log_factors[ids].exp()
+        factors: Tensor = self.log_factors(ids).squeeze(2).exp()
+        return initial[ids] * factors
 
 
 @POOLINGS.register("cls_pooler")

@@ -159,3 +159,4 @@ class MLMMethod(EncoderMethod):
 
     name = "mlm"
     module_class = MLMModule
+    pools = False

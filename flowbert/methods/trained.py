@@ -1,6 +1,7 @@
 """What the methods that train an encoder share."""
 
 import inspect
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder, open_encoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError
 from flowbert.methods.examples import NLI_POSITIVES, Examples, make_examples, uses
@@ -28,6 +30,9 @@ class EncoderMethod(Method):
 
     without_effect = ("baseline", "vectors")
     module_class: ClassVar[type["TrainedModule"]]
+    pools: ClassVar[bool] = True
+    """Whether the loss is one of pooled vectors."""
+
     data_class = TextDataModule
 
     @classmethod
@@ -72,7 +77,10 @@ class EncoderMethod(Method):
             examples = examples.sample(options.max_sentences, options.seed)
         self.set_fitted_on(examples)
         self.sentences = examples.columns[0]
-        self.encoder = open_encoder(options.encoder, self.sentences, self.device)
+        with warnings.catch_warnings():
+            if self.pools:  # token weights are about to be learned
+                warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
+            self.encoder = open_encoder(options.encoder, self.sentences, self.device)
         if not isinstance(self.encoder, SentenceEncoder):
             raise UserError(
                 f"received {self.encoder.path}; expected a transformer to train",
@@ -211,7 +219,8 @@ class TrainedModule(TrainingModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW and the schedule."""
-        factors = self.encoder.log_token_factors
+        table = self.encoder.log_token_factors
+        factors = None if table is None else table.weight
         trained = [p for p in self.parameters() if p.requires_grad and p is not factors]
         decay, rate = self.hparams["weight_decay"], self.hparams["learning_rate"]
         groups: list[dict[str, Any]] = [

@@ -135,7 +135,7 @@ def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:
     encoder = SentenceEncoder(layers=0, pooling="learned_weights", frozen=False)
     factors = encoder.log_token_factors
     assert factors is not None
-    factors.data = torch.linspace(-1, 1, len(factors))
+    factors.weight.data = torch.linspace(-1, 1, factors.num_embeddings).unsqueeze(1)
     encoder.save(tmp_path / "words")
     path = str(tmp_path / "words")
     advice = advise(corpus, path)

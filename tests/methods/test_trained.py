@@ -85,7 +85,7 @@ def test_token_weights_are_trained_where_the_loss_pools(
 ) -> None:
     trainer = train(method, tmp_path, pooling="learned_weights", max_steps=2)
     module: Any = trainer.lightning_module
-    factors = module.encoder.log_token_factors
+    factors = module.encoder.log_token_factors.weight
     groups = trainer.optimizers[0].param_groups
     if method == "mlm":
         assert factors.abs().max() == 0
@@ -112,11 +112,17 @@ class Gradients(Callback):
         self.tensors["loss"] = outputs["loss"].clone()
 
 
+JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "distillation")
+"""Methods, with a head."""
+
+
 def joint_step(method: str, folder: Path, **options: Any) -> dict[str, Tensor]:
     """Gradients of a batch of 16 examples of all processes together."""
     # The weights of tokens are trained, too; they begin as the mean.
     encoder = trainable(pooling="learned_weights")
+    method, _, head = method.partition(", ")
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
+    given |= {"head": head} if head else {}
     module: TrainedModule = METHODS[method](encoder, dropout=0.0, **given)
     of = examples(method, 16, **({"positive": "entailment"} if given else {}))
     data = text_data(encoder, of, batch_size=16 // options.get("devices", 1))
@@ -132,7 +138,7 @@ def process(rank: int, folder: str, port: str) -> None:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    for method in ("simcse", "sbert", "distillation"):
+    for method in JOINT:
         options = {"devices": 2, "strategy": "ddp", "limit_val_batches": 0}
         tensors = joint_step(method, Path(folder), **options)
         torch.save(tensors, f"{folder}/{method}-{rank}.pt")
@@ -143,7 +149,7 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     multiprocessing.spawn(process, (str(tmp_path), port), nprocs=2)  # type: ignore[no-untyped-call, attr-defined]
-    for method in ("simcse", "sbert", "distillation"):
+    for method in JOINT:
         expected = joint_step(method, tmp_path, limit_val_batches=0)
         results = [
             torch.load(tmp_path / f"{method}-{rank}.pt", weights_only=True)
