@@ -81,6 +81,7 @@ def test_the_pooler_is_that_of_the_network(tiny: Tiny) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:sentences. some are longer")
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_neither_order_nor_batches_change_a_vector(pooling: str, tiny: Tiny) -> None:
     texts = sentences(24)
@@ -112,6 +113,7 @@ def test_padding_changes_no_vector_of_a_decoder(
     )
 
 
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls_pooler"])
 def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) -> None:
     base = SentenceEncoder(tiny("bert"))
@@ -163,6 +165,7 @@ def test_frozen_stays_frozen(tiny: Tiny) -> None:
         np.testing.assert_allclose(encoder.encode(SENTENCES), plain, atol=TOLERANCE)
 
 
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_unfrozen_trains(pooling: str, tiny: Tiny) -> None:
     encoder = SentenceEncoder(
