@@ -1,6 +1,7 @@
 """One training of an encoder: every way gives the same figures, or refuses in one line."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from equivalence.ways import (
 )
 from flowbert.arrays import Floats
 from flowbert.cli import main
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.encoding import encode
 from flowbert.experiments import Results, compare
 from flowbert.exports import SentenceTransformers, export
@@ -175,6 +176,34 @@ def test_figures(
         assert way in (resumed, resumed_from_fewer_steps)
     else:
         assert differences(rows, trainings.reference(method)) == ""
+
+
+@pytest.fixture(scope="session")
+def words(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+    """Trainings of token embeddings and token weights."""
+    options = EncoderOptions(layers=0, pooling="learned_weights")
+    folder, senteval = tmp_path_factory.mktemp("words"), Path(lab.data["senteval"])
+    return Trainings(Lab(folder, options, lab.data["tasks"], senteval))
+
+
+# The encoder before the training, beside which a model is compared.
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
+@pytest.mark.parametrize(
+    "way",
+    [by_test, resumed, saved_encoder, saved_model],
+    ids=lambda way: way.__name__,
+)
+def test_figures_with_learned_token_weights(
+    way: Callable[[Trainings, str], pd.DataFrame], words: Trainings
+) -> None:
+    rows = unless_refused(way, words, "simcse")
+    if rows is None:
+        assert way is resumed
+    else:
+        assert differences(rows, words.reference("simcse")) == ""
+    weights = SentenceEncoder(str(words.fitted("simcse").folder)).token_weights
+    assert weights is not None
+    assert weights.std() > 0
 
 
 @pytest.mark.parametrize("method", TRAINED)
