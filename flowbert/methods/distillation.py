@@ -60,6 +60,7 @@ class DistillationModule(TrainedModule):
     """
 
     name = "distillation"
+    reads_network = False
     queue: Tensor
 
     def __init__(

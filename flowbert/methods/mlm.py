@@ -53,6 +53,7 @@ class MLMModule(TrainedModule):
     """
 
     name = "mlm"
+    pools = False
     continuing: Tensor | None
 
     def __init__(
@@ -86,8 +87,6 @@ class MLMModule(TrainedModule):
                     "word embeddings are not its output layer"
                 ),
             )
-        if encoder.log_token_factors is not None:  # the loss does not pool
-            encoder.log_token_factors.requires_grad_(False)
         if head_only:
             given = {"cosreg_weight": cosreg_weight or None}
             check_used(given, (), "method mlm with head_only")
@@ -159,4 +158,3 @@ class MLMMethod(EncoderMethod):
 
     name = "mlm"
     module_class = MLMModule
-    pools = False

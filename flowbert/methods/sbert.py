@@ -43,6 +43,7 @@ class SBERTModule(TrainedModule):
     """
 
     name = "sbert"
+    reads_network = False
 
     def __init__(
         self,

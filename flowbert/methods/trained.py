@@ -30,9 +30,6 @@ class EncoderMethod(Method):
 
     without_effect = ("baseline", "vectors")
     module_class: ClassVar[type["TrainedModule"]]
-    pools: ClassVar[bool] = True
-    """Whether the loss is one of pooled vectors."""
-
     data_class = TextDataModule
 
     @classmethod
@@ -78,7 +75,7 @@ class EncoderMethod(Method):
         self.set_fitted_on(examples)
         self.sentences = examples.columns[0]
         with warnings.catch_warnings():
-            if self.pools:  # token weights are about to be learned
+            if self.module_class.pools:  # token weights are about to be learned
                 warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
             self.encoder = open_encoder(options.encoder, self.sentences, self.device)
         if not isinstance(self.encoder, SentenceEncoder):
@@ -119,6 +116,9 @@ class TrainedModule(TrainingModule):
 
     Attributes:
         name: Name of the method in tables.
+        pools: Whether the loss reads pooled vectors; if not, token weights are not trained.
+        reads_network: Whether the training reads more of the network than the layers that are
+            pooled. If not, the layers above them are not computed.
 
     Raises:
         UserError: If an argument is outside of its limits, or the weights are in half precision.
@@ -126,6 +126,8 @@ class TrainedModule(TrainingModule):
     """
 
     name: ClassVar[str]
+    pools: ClassVar[bool] = True
+    reads_network: bool = True
 
     def __init__(
         self,
@@ -149,6 +151,8 @@ class TrainedModule(TrainingModule):
             )
         if dropout is not None:
             set_dropout(encoder, dropout)
+        if encoder.log_token_factors is not None and not self.pools:
+            encoder.log_token_factors.requires_grad_(False)
         self.encoder = encoder.train()
 
     def check_examples(self, examples: Examples) -> None:

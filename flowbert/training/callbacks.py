@@ -108,10 +108,7 @@ class FastTraining(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Switch it on."""
-        if (
-            hasattr(pl_module, "encoder")
-            and getattr(pl_module, "predictor", None) is None
-        ):
+        if not getattr(pl_module, "reads_network", True):
             from flowbert.encoders.depth import up_to_layers_read
 
             self._stack.enter_context(up_to_layers_read(pl_module.encoder))

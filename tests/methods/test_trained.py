@@ -17,7 +17,7 @@ from encoders.tiny import CONFIGS, tiny_network, word_tokenizer
 from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.cpu import fast_training
+from flowbert.encoders.cpu import fast_training, is_replaceable
 from flowbert.errors import UserError
 from flowbert.methods.distillation import DistillationModule
 from flowbert.methods.mlm import MLMModule
@@ -29,6 +29,7 @@ from flowbert.methods.trained import (
     dropout_rates,
     set_dropout,
 )
+from flowbert.training.callbacks import FastTraining
 from texts import METHODS, examples, small_network, step, text_data, trainable
 
 DROPOUT_OPTIONS = (
@@ -95,6 +96,40 @@ def test_token_weights_are_trained_where_the_loss_pools(
         assert [p is factors for p in groups[2]["params"]] == [True]
         assert groups[2]["lr"] == TOKEN_WEIGHTS_RATE * groups[0]["lr"]
         assert groups[2]["weight_decay"] == 0
+
+
+class OwnModule(SBERTModule):
+    """A method of a user's own, which may read what it likes."""
+
+    reads_network = TrainedModule.reads_network
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "computed"),
+    [
+        (SimCSEModule, {}, 0),
+        (SimCSEModule, {"mlm_weight": 0.1}, None),
+        (SBERTModule, {}, 0),
+        (DistillationModule, {}, 0),
+        (MLMModule, {}, None),
+        (OwnModule, {}, None),
+    ],
+)
+def test_layers_are_left_out_where_nothing_reads_them(
+    kind: Any, options: dict[str, Any], computed: int | None, tmp_path: Path
+) -> None:
+    module = kind(trainable(layers=0), **options)
+    backbone, seen = module.encoder.backbone, []
+
+    class Look(Callback):
+        def on_train_batch_end(self, *_: Any, **__: Any) -> None:
+            seen.append(backbone.computed)
+
+    data: Any = text_data(module.encoder, examples(kind.name, 8))
+    fit(tmp_path, FastTraining(), Look(), module=module, data=data, max_steps=1)
+    supported = is_replaceable(backbone.network)
+    assert seen == [computed if supported else None]
+    assert backbone.computed is None
 
 
 class Gradients(Callback):
