@@ -1,12 +1,25 @@
 """Fixtures that all tests share."""
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One cache of embeddings for all tests, and pages only in tests that set FLOWBERT_REPORT."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # workers inherit the environment
+    folder = tempfile.mkdtemp(prefix="flowbert-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["FLOWBERT_CACHE"] = folder
+    os.environ["FLOWBERT_REPORT"] = "0"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -16,17 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings(ignored))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Embeddings of tests are cached in a folder of their own, that of all workers."""
-    before = os.environ.get("FLOWBERT_CACHE")
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    os.environ["FLOWBERT_CACHE"] = str(shared / "cache")
-    yield
-    os.environ.pop("FLOWBERT_CACHE")
-    if before is not None:
-        os.environ["FLOWBERT_CACHE"] = before
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Draws of torch do not depend on the tests that ran before."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

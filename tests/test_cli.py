@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,7 +35,7 @@ from flowbert.cli.parser import (
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import choose_device
 from flowbert.errors import UserError
-from flowbert.methods import METHODS
+from flowbert.methods import METHODS, FlowModule
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -399,9 +398,7 @@ def test_configurations_run(
     config: Path,
     folder: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
@@ -413,14 +410,16 @@ def test_configurations_run(
 
 
 def test_a_run_is_repeated_by_its_configuration(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = ["--quiet", "--baseline", "none"]
     options = [*small, *SMALL["trained"], "--log_to", "tensorboard"]
     main(["fit", "--run_dir", "one", "--model.init", "whitening", *options])
     written = yaml.safe_load((folder / "one" / "config.yaml").read_text())
     assert written["model"]["noise"] == 0.0001  # depends on the initialization
-    main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
+    with monkeypatch.context() as patch:
+        patch.setenv("FLOWBERT_REPORT", "1")
+        main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
     checkpoint = ["--ckpt_path", "one/checkpoints/last.ckpt"]
     main(["test", *checkpoint, "--run_dir", "three", "--max_sentences=128", *small])
     named = ["--config", "one/config.yaml", "--ckpt_path", "last"]
@@ -465,19 +464,24 @@ def test_a_full_disk_is_one_line(
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    small = ["--max_sentences", "640", "--corpus", "builtin-sample", "--quiet"]
-    steps = ["--trainer.max_epochs", "20", "--checkpoint.every_n_steps", "5"]
+    small = ["--max_sentences", "200", "--corpus", "builtin-sample", "--quiet"]
+    steps = ["--trainer.max_epochs", "3", "--checkpoint.every_n_steps", "2"]
     steps += ["--threads", "1"]
-    words = [sys.executable, "-c", "from flowbert.cli import main; main()", "fit"]
-    words += [*small, *steps, "--run_dir", "stopped-run"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        last = Path("stopped-run/checkpoints/last.ckpt")
-        while not last.exists() and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
+    last = Path("stopped-run/checkpoints/last.ckpt")
+    step = FlowModule.training_step
+
+    def press(module: FlowModule, *batch: Any) -> Any:
+        if last.exists():
+            signal.raise_signal(signal.SIGINT)
+        return step(module, *batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FlowModule, "training_step", press)
+        patch.setattr("sys.argv", ["flowbert"])
+        with pytest.raises(SystemExit) as stopped:
+            main(["fit", *small, *steps, "--run_dir", "stopped-run"])
+    assert stopped.value.code == 130
+    error = capsys.readouterr().err
     line = error.splitlines()[-1]
     assert line.startswith(
         f"interrupted: {last} is kept; resume with: flowbert fit --config"
@@ -505,8 +509,7 @@ def test_ctrl_c_in_a_training_leaves_its_handler(
     def press(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    monkeypatch.setattr("flowbert.maps.flow_module.FlowModule.training_step", press)
+    monkeypatch.setattr(FlowModule, "training_step", press)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as stopped:
         main([*words.split(), "--max_sentences", "300", "--corpus", "builtin-sample"])

@@ -76,7 +76,6 @@ def test_python_blocks_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences

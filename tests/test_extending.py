@@ -1,9 +1,7 @@
 """Parts of a user's own, examples/extend: each through the command of its docstring."""
 
-import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -28,7 +26,6 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
 
 
@@ -98,21 +95,17 @@ def test_a_saved_part_is_imported_only_where_the_command_says_so(
     assert np.load("x.npy").shape == (2, 128)
 
 
-def test_the_command_finds_modules_in_the_current_folder(tmp_path: Path) -> None:
+def test_the_command_finds_modules_in_the_current_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As ``python -m`` does, where the installed command has the folder of its script."""
-    script = tmp_path / "bin" / "start.py"
-    script.parent.mkdir()
-    script.write_text("from flowbert.cli import main; main()", encoding="utf-8")
     shutil.copy(EXAMPLES["map"], tmp_path / "own_map.py")
     words = "compare --methods own_map.Damping --bootstrap 0 --max_sentences 200"
-    ended = subprocess.run(
-        [sys.executable, script, *words.split()],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "own_map.Damping" in ended.stdout
+    monkeypatch.setattr("sys.argv", ["bin/flowbert", *words.split()])
+    folders = [path for path in sys.path if path not in ("", str(tmp_path))]
+    monkeypatch.setattr("sys.path", folders)
+    main()
+    assert "own_map.Damping" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)

@@ -5,7 +5,7 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,6 @@ TRAINED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _no_page() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FLOWBERT_REPORT", "0")
-        yield
-
-
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A task of 40 pairs."""
@@ -83,7 +76,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished fit of a flow."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("FLOWBERT_REPORT")
+        patch.setenv("FLOWBERT_REPORT", "1")
         fit("flow", **FLOW, run_dir=folder)
     return folder
 
@@ -148,7 +141,7 @@ def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
     "name",
     [
         "whitening:shrinkage=0.5",
-        "learned-removal-8",
+        pytest.param("learned-removal-8", marks=pytest.mark.slow),
         "whitening-16:shrinkage=0.1+learned-removal-8",
     ],
 )
@@ -169,7 +162,12 @@ def test_a_baseline_stands_as_in_a_comparison(
     assert_equal(saved, expected)
 
 
-@pytest.mark.parametrize("method", TRAINED)
+def slow(*names: str) -> list[Any]:
+    """Methods of the slow run: tests/equivalence/test_trained.py compares the same figures."""
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("method", ["mlm", *slow("simcse", "sbert", "distillation")])
 def test_trained_encoders_are_compared_and_saved(
     method: str, pairs: str, tmp_path: Path
 ) -> None:
@@ -251,7 +249,7 @@ class Interrupt(Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("method", ["flow", "simcse"])
+@pytest.mark.parametrize("method", ["flow", *slow("simcse")])
 def test_an_interrupted_run_goes_on(
     method: str, pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +259,7 @@ def test_an_interrupted_run_goes_on(
     folder = tmp_path / "run"
     options = {**options, "run_dir": folder}
     trainer = {**options["trainer"], "callbacks": Interrupt(6)}
-    monkeypatch.delenv("FLOWBERT_REPORT")
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
     with pytest.raises(KeyboardInterrupt):
         fit(method, **{**options, "trainer": trainer}, config=f"method: {method}\n")
     assert (folder / "config.yaml").read_text() == f"method: {method}\n"
@@ -531,7 +529,7 @@ def test_a_resumed_training_has_the_settings_of_the_first(
     assert_equal(fit("simcse", **first, **path), whole)
 
 
-@pytest.mark.parametrize("method", ["flow", *TRAINED])
+@pytest.mark.parametrize("method", ["flow", *slow(*TRAINED)])
 def test_two_parts_of_each_method_are_the_whole(
     method: str, pairs: str, tmp_path: Path
 ) -> None:

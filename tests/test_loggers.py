@@ -57,7 +57,6 @@ def _wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "")  # wandb writes it
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("WANDB_SILENT", "true")
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
 
 
 @pytest.mark.usefixtures("_wandb_offline")

@@ -525,7 +525,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines = ["\t".join(["g", "f", "y", "1", c, a, b]) for a, b, c in rows]
             (bench / f"sts-{split}.csv").write_text("\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FLOWBERT_REPORT", "0")
         made = root / "given" / "lines"
         made.mkdir()
         patch.chdir(made)
@@ -612,7 +611,6 @@ class Lines:
         printed, errors = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            patch.setenv("FLOWBERT_REPORT", "1" if line.startswith("report") else "0")
             patch.setattr("sys.stderr", errors)
             for name in ("LOCAL_RANK",):
                 patch.delenv(name, raising=False)
@@ -654,20 +652,20 @@ def with_options(line: str, options: str) -> str:
     return line
 
 
+# Cases by the time that a line takes: an option of several is tried with the first alone.
+BY_TIME = (
+    *("report", "compare", "encode", "advise", "analyze", "import_whitening", "export"),
+    *("reproduce", "whitening", "flow", "simcse", "mlm", "sbert", "distillation"),
+    *AFTERWARDS,
+)
+
+
 def is_slow(case: str, name: str) -> bool:
-    """Whether a pair is left to the slow run: another case has the option, too."""
-    if case in METHODS_WITH_A_TRAINER[1:]:
-        shared = {**CHECKPOINT, **MODEL, **TEXT, **TRAINER}
-        shared["model.dropout"] = TRAINED_ENCODER["model.dropout"]
-        return name in shared or not name.startswith(("model.", "data.", "baseline"))
-    if case in AFTERWARDS:
-        return True
-    if case == "whitening":
-        tables = CASES["whitening"][1], CASES["flow"][1]
-        return all(isinstance(table.get(name), Change) for table in tables)
-    if case == "export":
-        return name in ("to", "license")
-    return name.startswith("encoder.") and case != "compare"
+    """Whether a pair is left to the slow run: a faster case has the option, too."""
+    if case in ("validate", "predict"):
+        return True  # as ``test``
+    cases = [each for each in BY_TIME if isinstance(CASES[each][1].get(name), Change)]
+    return isinstance(CASES[case][1][name], Change) and cases[0] != case
 
 
 def all_options() -> list[Any]:
@@ -737,7 +735,6 @@ def checkpoints(given: Path) -> dict[str, str]:
     """The last checkpoint of the fit of each method's line."""
     made = given / "lines"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FLOWBERT_REPORT", "0")
         patch.chdir(made)
         for method in METHODS_WITH_A_TRAINER:
             if not (given / method).exists():

@@ -6,11 +6,6 @@ from equivalence.ways import Lab, write_task
 from flowbert.encoders import EncoderOptions
 
 
-@pytest.fixture(autouse=True)
-def _no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A task of 60 pairs, with 80 to learn from, under the sample's encoder."""

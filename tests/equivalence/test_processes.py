@@ -95,7 +95,7 @@ def test_each_fit_of_two_processes_has_a_folder(launcher: str, tmp_path: Path) -
     if launcher == "torchrun":
         program += ["-m", "torch.distributed.run", "--nproc_per_node", "2"]
     paths = {"PYTHONPATH": str(Path(flowbert.__file__).parents[1])}
-    environment = {**os.environ, **paths, "FLOWBERT_REPORT": "0"}
+    environment = {**os.environ, **paths}
     words = [*program, "two.py"]
     subprocess.run(words, cwd=tmp_path, env=environment, check=True, timeout=300)
     folders = list((tmp_path / "runs" / "flow").iterdir())

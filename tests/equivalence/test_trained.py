@@ -1,5 +1,6 @@
 """One training of an encoder: every way gives the same figures, or refuses in one line."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -166,8 +167,18 @@ FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
 ]
 
 
-@pytest.mark.parametrize("way", FIGURES, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("method", TRAINED)
+def cells() -> list[Any]:
+    """Every method by every way; the default run has every way of the first method."""
+    made = []
+    for method, way in itertools.product(TRAINED, FIGURES):
+        slow = method != TRAINED[0] and way not in (resumed, python)
+        marks = [pytest.mark.slow] if slow else []
+        name = f"{method}-{way.__name__}"
+        made.append(pytest.param(method, way, id=name, marks=marks))
+    return made
+
+
+@pytest.mark.parametrize(("method", "way"), cells())
 def test_figures(
     method: str, way: Callable[[Trainings, str], pd.DataFrame], trainings: Trainings
 ) -> None:

@@ -205,7 +205,6 @@ def test_its_commands_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
     Path("PAIRS.csv").write_text(
         "sentence1,sentence2,score\na dog,a cat,1\na cat,two cats,4\nyes,no,0\n"
     )

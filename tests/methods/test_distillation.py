@@ -204,10 +204,7 @@ def test_refused_teachers(tmp_path: Path) -> None:
         refused(message, BUILTIN, model={option: 1})
 
 
-def test_a_fit_resumes_with_the_same_teacher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+def test_a_fit_resumes_with_the_same_teacher(tmp_path: Path) -> None:
     teacher = tmp_path / "teacher"
     SentenceEncoder(layers="first_last").save(teacher)
     options: Any = FIT | {

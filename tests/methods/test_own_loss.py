@@ -45,7 +45,6 @@ OPTIONS: dict[str, Any] = {
 
 
 def test_own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "margins.py").write_text(MODULE)
     text = "margins.Margin:margin=0.2"

@@ -1,8 +1,6 @@
 """Tables of results."""
 
 import math
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -163,13 +161,3 @@ def test_print_results(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "50.00" in out
     assert "(all)" not in out
-
-
-def test_tables_need_no_drawing_library() -> None:
-    code = (
-        "import sys, flowbert.reports.result_tables; "
-        "print({'matplotlib', 'jinja2'} & {*sys.modules})"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"

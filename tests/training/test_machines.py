@@ -31,7 +31,7 @@ flowbert.fit(
 def run_on(nodes: int, folder: Path, *words: str) -> None:
     """Run a script with arguments on so many machines."""
     paths = {"PYTHONPATH": str(ROOT), "FLOWBERT_CACHE": str(folder / "cache")}
-    environment = os.environ | paths | {"FLOWBERT_REPORT": "0", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | paths | {"OMP_NUM_THREADS": "1"}
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = [

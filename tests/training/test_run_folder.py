@@ -1,9 +1,8 @@
 """A run folder belongs to one run: claimed by one process, without anything of another one."""
 
-import signal
-import subprocess
-import sys
+import time
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -123,19 +122,22 @@ def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
         RunFolder(tmp_path / "file" / "run")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
-    code = (
-        "import sys, time\nfrom pathlib import Path\n"
-        "from flowbert.training.run_folder import RunFolder\n"
-        "claim = RunFolder(Path(sys.argv[1]))\nprint('claimed', flush=True)\ntime.sleep(60)"
-    )
-    words = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "claimed\n"
-        with pytest.raises(UserError, match="another run writes into"):
-            RunFolder(tmp_path)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    context = get_context("fork")
+    claimed = context.Event()
+
+    def hold() -> None:
         with RunFolder(tmp_path):
-            pass
+            claimed.set()
+            time.sleep(60)
+
+    process = context.Process(target=hold)
+    process.start()
+    assert claimed.wait(30)
+    with pytest.raises(UserError, match="another run writes into"):
+        RunFolder(tmp_path)
+    process.kill()
+    process.join()
+    with RunFolder(tmp_path):
+        pass
