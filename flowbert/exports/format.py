@@ -18,13 +18,14 @@ class Format(ABC):
     Attributes:
         library: Library that the hub shows for a model of this format.
         packages: What it needs, as pip names it.
-        tolerance: Largest difference of a cosine from the model's own.
+        tolerance: Largest difference of a cosine from the model's own; None for a format with a
+            loss, whose README.md states it.
         files: Patterns of files that a later export may lack: they are deleted on the hub then.
     """
 
     library: ClassVar[str] = "flowbert"
     packages: ClassVar[Sequence[str]] = ()
-    tolerance: ClassVar[float] = 1e-5
+    tolerance: ClassVar[float | None] = 1e-5
     files: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -51,6 +52,14 @@ class Format(ABC):
     def limits(self, model: Model) -> list[str]:
         """Limits of this format in the README.md, a sentence each."""
         return []
+
+    def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
+        """Limits that are measured on a written folder, a sentence each; also warnings."""
+        return []
+
+    def computes(self, model: Model, sentence: str) -> bool:
+        """Whether the vector of a sentence is the model's, as :meth:`limits` says."""
+        return True
 
     def refused(self, received: str, expected: str) -> UserError:
         """The error for a part of a model that the format cannot express."""
