@@ -113,7 +113,7 @@ _SUPPORTED: dict[str, dict[str, Any]] = {
 }
 _NOTHING: tuple[Any, ...] = (None, {}, [])
 # Arguments of from_pretrained that change no vector beyond rounding.
-_WITHOUT_EFFECT = (
+_SAME_VECTORS = (
     *("add_pooling_layer", "attn_implementation", "dtype", "torch_dtype"),
     *("output_hidden_states", "trust_remote_code"),
 )
@@ -293,9 +293,8 @@ def _check_network(folder: Path, is_published: bool) -> None:
     config = folder / "config.json"
     if is_published or not config.is_file():
         return
-    for name in (
-        read_json(config, {"architectures": (list, None)})["architectures"] or ()
-    ):
+    architectures = read_json(config, {"architectures": (list, None)})["architectures"]
+    for name in architectures or ():
         if str(name).endswith("ForSequenceClassification"):
             raise UserError(
                 f"received {folder}, a classifier or cross-encoder ({name}); expected an "
@@ -329,6 +328,7 @@ def map_files(folder: Path) -> list[Path]:
 
 
 def _published_settings(folder: Path) -> FolderSettings:
+    """Settings of a sentence-transformers folder."""
     unsupported: list[str] = []
 
     def read(name: str, known: str, schema: Any) -> dict[str, Any]:
@@ -344,11 +344,7 @@ def _published_settings(folder: Path) -> FolderSettings:
                 f"{folder / 'modules.json'}: expected a list of modules with a type"
             )
         unsupported += _unsupported(entry, "modules.json", "modules.json")
-        library, _, name = entry["type"].partition(".")
-        # A class of the same name that is defined elsewhere is another one.
-        kind = name.rpartition(".")[2] if library == _LIBRARY else entry["type"]
-        if library == _LIBRARY and name.startswith(_OTHER_LIBRARY_PARTS):
-            _refuse_model(folder, kind)
+        kind = _kind(folder, entry["type"])
         kinds.append(kind)
         path = str(entry.get("path") or "")
         file = f"{path}/config.json".lstrip("/")
@@ -369,9 +365,9 @@ def _published_settings(folder: Path) -> FolderSettings:
     if ordered != [kind for kind in _ORDERED if kind in kinds]:
         unsupported.append("this order of modules in modules.json")
     transformer: dict[str, Any] = {}
-    for path in sorted((folder / subfolder).glob("sentence_*_config.json"))[:1]:
+    for found in sorted((folder / subfolder).glob("sentence_*_config.json"))[:1]:
         schema = {"max_seq_length": (int, None), "do_lower_case": (bool, False)}
-        name = path.relative_to(folder).as_posix()
+        name = found.relative_to(folder).as_posix()
         transformer = read(name, "Transformer", schema)
     if (folder / MODEL_SETTINGS).is_file():
         model = read(MODEL_SETTINGS, MODEL_SETTINGS, {"model_type": (str, "")})
@@ -389,11 +385,22 @@ def _published_settings(folder: Path) -> FolderSettings:
     )
 
 
+def _kind(folder: Path, class_name: str) -> str:
+    """Kind of a module; a class that sentence-transformers does not define keeps its whole name."""
+    library, _, name = class_name.partition(".")
+    if library != _LIBRARY:
+        return class_name
+    kind = name.rpartition(".")[2]
+    if name.startswith(_OTHER_LIBRARY_PARTS):
+        _refuse_model(folder, kind)
+    return kind
+
+
 def _unsupported(content: dict[str, Any], known: str, name: str) -> Iterator[str]:
     """Keys of a file, by the kind that knows them, whose values are not computed here."""
     for key, value in content.items():
         if isinstance(value, dict):
-            value = {k: x for k, x in value.items() if k not in _WITHOUT_EFFECT}
+            value = {k: x for k, x in value.items() if k not in _SAME_VECTORS}
         computed = _SUPPORTED[known].get(key)
         if computed is not _ANY and value != computed and value not in _NOTHING:
             yield f"{key} in {name}"

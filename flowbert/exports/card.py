@@ -51,7 +51,6 @@ def model_card(
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-    is_exact = format.tolerance is not None
     scores = [] if results is None else _scores(results, model.encoder, method)
     measured = [
         EvalResult(
@@ -62,7 +61,7 @@ def model_card(
             metric_value=round(row["value"], 4),
         )
         for row in scores
-        if is_exact and row["method"] == method and row["task"] != AVERAGE
+        if not format.has_loss and row["method"] == method and row["task"] != AVERAGE
     ]
     base = base_name(model.encoder)
     data = ModelCardData(
@@ -85,7 +84,7 @@ def model_card(
         settings=settings,
         usage=format.usage(name, model),
         limits=[*format.limits(model), *limits],
-        is_exact=is_exact,
+        has_loss=format.has_loss,
         scores=scores,
         difference=difference,
         served=served,

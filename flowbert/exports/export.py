@@ -37,8 +37,6 @@ _UNUSUAL = (
 )
 """Texts that programs may split in other ways than words."""
 
-_MOST = 2.0  # by which cosines can differ
-
 
 def export(
     model: Model | str | Path,
@@ -128,11 +126,10 @@ def export(
             check_servable(folder)
         texts = _make_texts(opened, chosen)
         difference = _largest_difference(folder, opened, chosen, texts)
-        allowed = _MOST if chosen.tolerance is None else chosen.tolerance
-        if not difference <= allowed:
+        if not difference <= chosen.tolerance:
             raise UserError(
                 f"received vectors whose cosines differ by {difference:.1e} from the model's; "
-                f"expected at most {allowed:.0e}, and nothing is written",
+                f"expected at most {chosen.tolerance:.0e}, and nothing is written",
                 argument="to",
             )
         limits = chosen.measured_limits(folder, texts)

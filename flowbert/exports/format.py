@@ -18,14 +18,15 @@ class Format(ABC):
     Attributes:
         library: Library that the hub shows for a model of this format.
         packages: What it needs, as pip names it.
-        tolerance: Largest difference of a cosine from the model's own; None for a format with a
-            loss, whose README.md states it.
+        tolerance: Largest difference of a cosine from the model's own.
+        has_loss: Whether its vectors are not the model's; the README.md says how they differ.
         files: Patterns of files that a later export may lack: they are deleted on the hub then.
     """
 
     library: ClassVar[str] = "flowbert"
     packages: ClassVar[Sequence[str]] = ()
-    tolerance: ClassVar[float | None] = 1e-5
+    tolerance: ClassVar[float] = 1e-5
+    has_loss: ClassVar[bool] = False
     files: ClassVar[Sequence[str]] = ()
 
     @abstractmethod

@@ -15,7 +15,8 @@ from flowbert.model import Model
 class ONNXInt8(ONNX):
     """The encoder's weights in 8 bits; the map stays in float32."""
 
-    tolerance: ClassVar = None
+    tolerance: ClassVar = 2.0
+    has_loss: ClassVar = True
 
     def write(self, model: Model, folder: Path) -> None:
         """Write the graph, and quantize the encoder in it.

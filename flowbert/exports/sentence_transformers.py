@@ -280,7 +280,7 @@ class SentenceTransformers(Format):
             own = encoder.model
             modules = list(own.children())
             if kept := own.truncate_dim:  # in front of the map
-                whole = SentenceTransformer(modules=modules, device="cpu")
+                whole: Any = SentenceTransformer(modules=modules, device="cpu")
                 first = torch.eye(kept, whole.get_embedding_dimension())
                 modules.append(_dense(first, torch.zeros(kept), nn.Identity()))
             modules += map_modules(model.map, encoder.dim)
