@@ -13,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 import flowbert
 import flowbert.fitting
 import flowbert.flows
+from flowbert.exports import SentenceTransformers
 
 
 @pytest.mark.parametrize("name", flowbert.__all__)
@@ -104,6 +105,11 @@ def test_pins_lie_in_the_ranges(file: str) -> None:
     ranges = {each.name: each.specifier for each in RANGES}
     for pin in pins(file):
         assert version(pin) in ranges.get(pin.name, SpecifierSet()), pin
+
+
+def test_the_pins_are_what_the_command_export_of_the_readme_needs() -> None:
+    needed = {name.replace("_", "-") for name in SentenceTransformers.packages}
+    assert needed <= {pin.name for pin in pins("requirements.txt")}
 
 
 def test_the_installed_versions_lie_in_the_ranges() -> None:

@@ -47,7 +47,7 @@ def cosine_by_layer(
     Returns:
         One mean for the embedding layer and for each block.
     """
-    network, tokenizer = encoder.backbone.network.eval(), encoder.backbone.tokenizer
+    backbone, tokenizer = encoder.backbone.eval(), encoder.backbone.tokenizer
     stream = Stream(seed, "sample")
     order = stream.rng().permutation(len(sentences)).tolist()
     batches: list[list[Tensor]] = []
@@ -63,7 +63,7 @@ def cosine_by_layer(
         ).to(encoder.device)
         real = features.pop("special_tokens_mask") == 0  # padding is special, too
         with torch.no_grad():
-            states = network(**features, output_hidden_states=True).hidden_states
+            states = backbone(features).hidden_states
         batches.append([state[real].float().cpu() for state in states])
         encoded += int(real.sum())
         if encoded >= 10 * tokens:

@@ -173,9 +173,12 @@ class Backbone(nn.Module):
         """Output of the network for token features, with all hidden states."""
         # Decoders keep keys and values for generation.
         options = {"use_cache": False} if "use_cache" in self.inputs else {}
-        return self.network(
+        output = self.network(
             **features, output_hidden_states=True, return_dict=True, **options
         )
+        # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
+        output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
+        return output
 
     @property
     def digests(self) -> dict[str, str]:

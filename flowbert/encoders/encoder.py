@@ -124,6 +124,8 @@ class SentenceEncoder(nn.Module):
         else:
             files = locate(str(path), revision)
             settings = read_settings(files.folder)
+            settings.check_supported(str(path))
+            files = files.below(settings.subfolder)
             chosen = make_pooling(pooling or settings.pooling)
             pooler = isinstance(chosen, NetworkPooling)
             self.backbone = Backbone.load(

@@ -23,7 +23,7 @@ _OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
 
 
 class SentenceTransformerFolder(nn.Module):
-    """A sentence-transformers folder with further modules, such as Dense, opened by that library.
+    """A sentence-transformers folder with further modules or settings, opened by that library.
 
     Args:
         path: Folder or hub name.
@@ -116,8 +116,8 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     """Load an encoder.
 
     A text file is opened as :class:`WordVectors`; a folder of sentence-transformers with modules
-    such as Dense, unless layers or pooling are given, as :class:`SentenceTransformerFolder`;
-    everything else as :class:`SentenceEncoder`.
+    such as Dense or settings such as ``truncate_dim``, unless layers or pooling are given, as
+    :class:`SentenceTransformerFolder`; everything else as :class:`SentenceEncoder`.
 
     Args:
         path: File, folder, run folder, hub name, or ``builtin-sample``.
@@ -142,7 +142,8 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         )
     if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
         files = locate(path, given.get("revision"))
-        if read_settings(files.folder).left_out:
+        folder = read_settings(files.folder)
+        if folder.left_out or folder.unsupported:
             _refuse(given, "a folder of sentence-transformers", "max_length", "prompt")
             return SentenceTransformerFolder(path, revision=given.get("revision"))
     return SentenceEncoder(path, **given)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
+MODEL_SETTINGS = "config_sentence_transformers.json"
 MODEL_FILE = "encoder.json"
 """File that tells a folder of maps, the ``model`` of a run or an export."""
 
@@ -70,8 +71,52 @@ POOLING_SWITCHES = {
 }
 """A switch for each pooling of sentence-transformers, which before 5.4 wrote no name of one."""
 
-# Modules whose vectors have the directions of ours; dropout does nothing in evaluation.
-_PLAIN = ("Transformer", "Pooling", "Normalize", "Dropout")
+# Modules whose vectors have the directions of ours, in their order.
+_ORDERED = ("Transformer", "Pooling", "Normalize")
+# Dropout does nothing in evaluation.
+_PLAIN = (*_ORDERED, "Dropout")
+
+_LIBRARY = "sentence_transformers"
+# Its models of pairs, of sparse vectors and of tokens.
+_OTHER_LIBRARY_PARTS = ("cross_encoder.", "sparse_encoder.", "multi_vector_encoder.")
+
+_ANY: Any = object()  # each value is read here, or changes no vector of a sentence
+# Keys that sentence-transformers 6.2 reads in each file, and the value that is computed here.
+_SUPPORTED: dict[str, dict[str, Any]] = {
+    "modules.json": dict.fromkeys(("idx", "name", "path", "type"), _ANY),
+    MODEL_SETTINGS: dict.fromkeys(
+        (
+            *("__version__", "requirements", "model_type"),
+            *("prompts", "default_prompt_name", "similarity_fn_name"),
+        ),
+        _ANY,
+    ),
+    "Transformer": {
+        **dict.fromkeys(("max_seq_length", "do_lower_case", "unpad_inputs"), _ANY),
+        # Of encode_query and encode_document.
+        **dict.fromkeys(("query_length", "document_length", "query_expansion"), _ANY),
+        "transformer_task": "feature-extraction",
+        "modality_config": {
+            "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+        },
+        "module_output_name": "token_embeddings",
+    },
+    "Pooling": {
+        **dict.fromkeys(("word_embedding_dimension", "embedding_dimension"), _ANY),
+        **dict.fromkeys(("pooling_mode", "include_prompt", *POOLING_SWITCHES), _ANY),
+    },
+    "Normalize": {
+        "module_input_name": "sentence_embedding",
+        "module_output_name": "sentence_embedding",
+    },
+    "Dropout": {"dropout": _ANY},
+}
+_NOTHING: tuple[Any, ...] = (None, {}, [])
+# Arguments of from_pretrained that change no vector beyond rounding.
+_SAME_VECTORS = (
+    *("add_pooling_layer", "attn_implementation", "dtype", "torch_dtype"),
+    *("output_hidden_states", "trust_remote_code"),
+)
 
 
 class EncoderFiles(NamedTuple):
@@ -89,6 +134,11 @@ class EncoderFiles(NamedTuple):
     revision: str | None = None
     subfolder: str = ""
 
+    def below(self, name: str) -> "EncoderFiles":
+        """Files of a folder in this one; an empty name is this one."""
+        subfolder = f"{self.subfolder}/{name}".strip("/")
+        return self._replace(folder=self.folder / name, subfolder=subfolder)
+
 
 class FolderSettings(NamedTuple):
     """How an encoder is used unless the user says otherwise.
@@ -103,6 +153,8 @@ class FolderSettings(NamedTuple):
         lowercase: Whether text is converted to lower case.
         pools_prompt: Whether tokens of the prompt are pooled.
         modules: Modules of a sentence-transformers folder, in order.
+        unsupported: Settings of such a folder that only sentence-transformers computes.
+        subfolder: Folder of the transformer in such a folder.
         has_map: Whether the folder is an exported model, with a map.
     """
 
@@ -115,12 +167,24 @@ class FolderSettings(NamedTuple):
     lowercase: bool = False
     pools_prompt: bool = True
     modules: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    subfolder: str = ""
     has_map: bool = False
 
     @property
     def left_out(self) -> list[str]:
         """Modules that only sentence-transformers computes."""
         return [kind for kind in self.modules if kind not in _PLAIN]
+
+    def check_supported(self, path: str) -> None:
+        """Raise a UserError if the folder has settings that only sentence-transformers computes."""
+        if self.unsupported:
+            raise UserError(
+                f"received {path} with {', '.join(self.unsupported)}, which only "
+                "sentence-transformers computes; expected no layers, no pooling and no "
+                "training, with which load_encoder leaves the folder to it",
+                argument="encoder",
+            )
 
     def check_use(self, path: str, used: dict[str, Any], frozen: bool) -> None:
         """Warn if an encoder is used in another way than its folder says.
@@ -155,7 +219,10 @@ class FolderSettings(NamedTuple):
         if self.left_out:
             reasons.append(f"is used without its modules {', '.join(self.left_out)}")
         elif frozen and self.modules[-1:] == ("Normalize",):
-            reasons.append("ends in Normalize, which is left out: cosines are equal")
+            reasons.append(
+                "ends in Normalize, which is left out: cosines are equal, but a map is fitted "
+                "on vectors of other norms and differs"
+            )
         if reasons:
             message = f"encoder: {path} {'; '.join(reasons)}"
             warnings.warn(message, FlowbertWarning, stacklevel=3)
@@ -209,9 +276,31 @@ def read_settings(folder: Path) -> FolderSettings:
     """
     if (folder / SETTINGS_FILE).is_file():
         return _trained_settings(folder)
-    if (folder / "modules.json").is_file():
-        return _published_settings(folder)
-    return FolderSettings()
+    is_published = (folder / "modules.json").is_file()
+    settings = _published_settings(folder) if is_published else FolderSettings()
+    _check_network(folder / settings.subfolder, is_published)
+    return settings
+
+
+def _check_network(folder: Path, is_published: bool) -> None:
+    """Raise a UserError if the network alone is not what its folder is for."""
+    if (folder / "adapter_config.json").is_file():
+        raise UserError(
+            f"received {folder} with adapter_config.json, an adapter of another encoder; "
+            "expected the merged encoder (merge_and_unload of peft)",
+            argument="encoder",
+        )
+    config = folder / "config.json"
+    if is_published or not config.is_file():
+        return
+    architectures = read_json(config, {"architectures": (list, None)})["architectures"]
+    for name in architectures or ():
+        if str(name).endswith("ForSequenceClassification"):
+            raise UserError(
+                f"received {folder}, a classifier or cross-encoder ({name}); expected an "
+                "encoder, such as its base that AutoModel loads and saves",
+                argument="encoder",
+            )
 
 
 def _trained_settings(folder: Path) -> FolderSettings:
@@ -239,49 +328,100 @@ def map_files(folder: Path) -> list[Path]:
 
 
 def _published_settings(folder: Path) -> FolderSettings:
-    modules = []
-    paths: dict[str, Path] = {}
+    """Settings of a sentence-transformers folder."""
+    unsupported: list[str] = []
+
+    def read(name: str, known: str, schema: Any) -> dict[str, Any]:
+        content: dict[str, Any] = read_json(folder / name, schema)
+        unsupported.extend(_unsupported(content, known, name))
+        return content
+
+    kinds: list[str] = []
+    subfolder, pooling, pools_prompt = "", "mean", True
     for entry in read_json(folder / "modules.json", list):
         if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
             raise UserError(
                 f"{folder / 'modules.json'}: expected a list of modules with a type"
             )
-        kind = entry["type"].rpartition(".")[2]
-        modules.append(kind)
+        unsupported += _unsupported(entry, "modules.json", "modules.json")
+        kind = _kind(folder, entry["type"])
+        kinds.append(kind)
         path = str(entry.get("path") or "")
-        paths.setdefault(kind, inside(folder, path) if path else folder)
-    pooling, pools_prompt = "mean", True
-    if "Pooling" in modules:
-        file = paths["Pooling"] / "config.json"
-        content = read_json(file, {"include_prompt": (bool, True)})
-        pooling, pools_prompt = _pooling_mode(file, content), content["include_prompt"]
+        file = f"{path}/config.json".lstrip("/")
+        if path:
+            inside(folder, path)
+        if kind == "Transformer":
+            subfolder = path
+        elif kind == "Pooling":
+            content = read(file, kind, {"include_prompt": (bool, True)})
+            pools_prompt = content["include_prompt"]
+            mode = _pooling_mode(content)
+            pooling = _POOLINGS.get(mode, "mean")
+            if mode not in _POOLINGS:
+                unsupported.append(f"pooling_mode {mode} in {file}")
+        elif kind in _PLAIN and (folder / file).is_file():
+            read(file, kind, {})
+    ordered = [kind for kind in kinds if kind in _ORDERED]
+    if ordered != [kind for kind in _ORDERED if kind in kinds]:
+        unsupported.append("this order of modules in modules.json")
     transformer: dict[str, Any] = {}
-    for file in sorted(folder.glob("sentence_*_config.json"))[:1]:
+    for found in sorted((folder / subfolder).glob("sentence_*_config.json"))[:1]:
         schema = {"max_seq_length": (int, None), "do_lower_case": (bool, False)}
-        transformer = read_json(file, schema)
+        name = found.relative_to(folder).as_posix()
+        transformer = read(name, "Transformer", schema)
+    if (folder / MODEL_SETTINGS).is_file():
+        model = read(MODEL_SETTINGS, MODEL_SETTINGS, {"model_type": (str, "")})
+        if model["model_type"] not in ("", "SentenceTransformer"):
+            _refuse_model(folder, model["model_type"])
     return FolderSettings(
         pooling=pooling,
         max_length=transformer.get("max_seq_length"),
-        prompt=default_prompt(folder / "config_sentence_transformers.json"),
+        prompt=default_prompt(folder / MODEL_SETTINGS),
         lowercase=transformer.get("do_lower_case", False),
         pools_prompt=pools_prompt,
-        modules=tuple(modules),
+        modules=tuple(kinds),
+        unsupported=tuple(unsupported),
+        subfolder=subfolder,
     )
 
 
-def _pooling_mode(file: Path, content: dict[str, Any]) -> str:
+def _kind(folder: Path, class_name: str) -> str:
+    """Kind of a module; a class that sentence-transformers does not define keeps its whole name."""
+    library, _, name = class_name.partition(".")
+    if library != _LIBRARY:
+        return class_name
+    kind = name.rpartition(".")[2]
+    if name.startswith(_OTHER_LIBRARY_PARTS):
+        _refuse_model(folder, kind)
+    return kind
+
+
+def _unsupported(content: dict[str, Any], known: str, name: str) -> Iterator[str]:
+    """Keys of a file, by the kind that knows them, whose values are not computed here."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            value = {k: x for k, x in value.items() if k not in _SAME_VECTORS}
+        computed = _SUPPORTED[known].get(key)
+        if computed is not _ANY and value != computed and value not in _NOTHING:
+            yield f"{key} in {name}"
+
+
+def _refuse_model(folder: Path, kind: str) -> NoReturn:
+    raise UserError(
+        f"received {folder}, with {kind} of sentence-transformers; expected a "
+        "SentenceTransformer, which gives a sentence one vector of its own",
+        argument="encoder",
+    )
+
+
+def _pooling_mode(content: dict[str, Any]) -> str:
+    """Name of a pooling of sentence-transformers, or of several that are concatenated."""
     switched = [
         mode for switch, mode in POOLING_SWITCHES.items() if content.get(switch)
     ]
     modes = content.get("pooling_mode", switched or ["mean"])
     mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
-    if not isinstance(mode, str) or mode not in _POOLINGS:
-        raise UserError(
-            f"{file} has {mode!r}; expected one of {', '.join(_POOLINGS)}, or a pooling "
-            "of your own",
-            argument="pooling",
-        )
-    return _POOLINGS[mode]
+    return mode if isinstance(mode, str) else repr(mode)
 
 
 def default_prompt(file: Path) -> str:

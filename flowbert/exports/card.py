@@ -1,6 +1,7 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def model_card(
     served: str,
     results: Results | None = None,
     license: str | None = None,
+    limits: Sequence[str] = (),
 ) -> str:
     """Text of the README.
 
@@ -45,6 +47,7 @@ def model_card(
         served: Programs that compute its vectors, see :func:`flowbert.exports.served.served_by`.
         results: Results with scores of the method and of the embeddings as they are.
         license: License, as the hub names it.
+        limits: Limits that were measured on the export, a sentence each.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
@@ -58,7 +61,7 @@ def model_card(
             metric_value=round(row["value"], 4),
         )
         for row in scores
-        if row["method"] == method and row["task"] != AVERAGE
+        if not format.has_loss and row["method"] == method and row["task"] != AVERAGE
     ]
     base = base_name(model.encoder)
     data = ModelCardData(
@@ -80,7 +83,8 @@ def model_card(
         name=name,
         settings=settings,
         usage=format.usage(name, model),
-        limits=format.limits(model),
+        limits=[*format.limits(model), *limits],
+        has_loss=format.has_loss,
         scores=scores,
         difference=difference,
         served=served,

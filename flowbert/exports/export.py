@@ -2,6 +2,7 @@
 
 import importlib.util
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -123,13 +124,15 @@ def export(
         chosen.write(opened, folder)
         if servable:
             check_servable(folder)
-        difference = _largest_difference(folder, opened, chosen)
+        texts = _make_texts(opened, chosen)
+        difference = _largest_difference(folder, opened, chosen, texts)
         if not difference <= chosen.tolerance:
             raise UserError(
                 f"received vectors whose cosines differ by {difference:.1e} from the model's; "
                 f"expected at most {chosen.tolerance:.0e}, and nothing is written",
                 argument="to",
             )
+        limits = chosen.measured_limits(folder, texts)
         card = model_card(
             opened,
             name=push_to or to.name,
@@ -139,8 +142,11 @@ def export(
             served=served_by(folder),
             results=measured,
             license=license,
+            limits=limits,
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
+    for limit in limits:
+        warnings.warn(f"format: {format}: {limit}", FlowbertWarning, stacklevel=2)
     if push_to is not None:
         replaced = {
             name for each in EXPORT_FORMATS for name in EXPORT_FORMATS.find(each).files
@@ -149,15 +155,23 @@ def export(
     return to
 
 
-def _largest_difference(folder: Path, model: Model, chosen: Format) -> float:
-    """Largest difference of a cosine, over texts of one word to more than the encoder reads."""
+def _make_texts(model: Model, chosen: Format) -> list[str]:
+    """Texts of one word to more than the encoder reads, without what the format cannot compute."""
     words = [word for sentence in sample_corpus() for word in sentence.split()]
     longest = getattr(model.encoder, "max_length", 128) + 8
     counts = np.linspace(1, longest, TEXTS).astype(int)
     texts = [
         " ".join(words[start : start + count]) for start, count in enumerate(counts)
     ]
-    texts[: len(_UNUSUAL)] = _UNUSUAL
+    unusual = [text for text in _UNUSUAL if chosen.computes(model, text)]
+    texts[: len(unusual)] = unusual
+    return texts
+
+
+def _largest_difference(
+    folder: Path, model: Model, chosen: Format, texts: Sequence[str]
+) -> float:
+    """Largest difference of a cosine between two texts."""
     with warnings.catch_warnings():
         # The longest are cut on purpose.
         warnings.simplefilter("ignore", FlowbertWarning)

@@ -19,12 +19,14 @@ class Format(ABC):
         library: Library that the hub shows for a model of this format.
         packages: What it needs, as pip names it.
         tolerance: Largest difference of a cosine from the model's own.
+        has_loss: Whether its vectors are not the model's; the README.md says how they differ.
         files: Patterns of files that a later export may lack: they are deleted on the hub then.
     """
 
     library: ClassVar[str] = "flowbert"
     packages: ClassVar[Sequence[str]] = ()
     tolerance: ClassVar[float] = 1e-5
+    has_loss: ClassVar[bool] = False
     files: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -51,6 +53,14 @@ class Format(ABC):
     def limits(self, model: Model) -> list[str]:
         """Limits of this format in the README.md, a sentence each."""
         return []
+
+    def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
+        """Limits that are measured on a written folder, a sentence each; also warnings."""
+        return []
+
+    def computes(self, model: Model, sentence: str) -> bool:
+        """Whether the vector of a sentence is the model's, as :meth:`limits` says."""
+        return True
 
     def refused(self, received: str, expected: str) -> UserError:
         """The error for a part of a model that the format cannot express."""

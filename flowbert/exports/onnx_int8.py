@@ -1,7 +1,10 @@
 """The ONNX graph with the encoder's weights in 8 bits."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
+
+from sklearn.metrics.pairwise import paired_cosine_distances
 
 from flowbert.exports.format import EXPORT_FORMATS
 from flowbert.exports.onnx import GRAPH, ONNX, quiet_exporter
@@ -12,8 +15,8 @@ from flowbert.model import Model
 class ONNXInt8(ONNX):
     """The encoder's weights in 8 bits; the map stays in float32."""
 
-    # What 8 bits cost is no error; the card states it.
     tolerance: ClassVar = 2.0
+    has_loss: ClassVar = True
 
     def write(self, model: Model, folder: Path) -> None:
         """Write the graph, and quantize the encoder in it.
@@ -44,3 +47,13 @@ class ONNXInt8(ONNX):
                 nodes_to_exclude=others,
             )
         smaller.replace(path)
+
+    def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
+        """What a batch changes: its activations share one scale in 8 bits."""
+        together, alone = (self.encode(folder, sentences, size) for size in (32, 1))
+        cosine = 1 - paired_cosine_distances(together, alone).max()
+        return [
+            "A vector depends on the other sentences of its batch: the cosine of a sentence "
+            f"alone and the same one in a batch of 32 is {cosine:.3f} or more for "
+            f"{len(sentences)} texts. Encode sentences one by one where that matters."
+        ]

@@ -278,7 +278,12 @@ class SentenceTransformers(Format):
             Model(named, *parts).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
             own = encoder.model
-            modules = [*own.children(), *map_modules(model.map, encoder.dim)]
+            modules = list(own.children())
+            if kept := own.truncate_dim:  # in front of the map
+                whole: Any = SentenceTransformer(modules=modules, device="cpu")
+                first = torch.eye(kept, whole.get_embedding_dimension())
+                modules.append(_dense(first, torch.zeros(kept), nn.Identity()))
+            modules += map_modules(model.map, encoder.dim)
             extended = SentenceTransformer(
                 modules=_folded(modules),
                 prompts=own.prompts,
@@ -328,3 +333,10 @@ It needs sentence-transformers 5.4 or newer, no other package and no flag."""
             "Of a text that itself holds the first token of all texts, such as `[CLS]`, the mean "
             "over all of these tokens is mapped."
         ]
+
+    def computes(self, model: Model, sentence: str) -> bool:
+        """Not if the sentence itself holds a [CLS] that :meth:`limits` is about."""
+        encoder: Any = model.encoder
+        if not self.limits(model):
+            return True
+        return encoder.backbone.tokenizer.cls_token not in sentence

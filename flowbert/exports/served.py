@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flowbert.encoders.source import POOLING_SWITCHES, default_prompt
+from flowbert.encoders.source import POOLING_SWITCHES, default_prompt, read_settings
 from flowbert.errors import UserError
 from flowbert.io import read_json
 
@@ -100,6 +100,8 @@ def parts_left_out(folder: Path) -> list[str]:
             left_out.append(path or kind)
     if "Pooling" in waiting and not left_out:
         left_out.append("a Pooling that is none of its modules")
+    if not left_out:
+        left_out += read_settings(folder).unsupported
     if prompt := default_prompt(folder / "config_sentence_transformers.json"):
         left_out.append(f"the prompt {prompt!r}")
     for file in folder.glob("sentence_*_config.json"):

@@ -23,7 +23,14 @@ from transformers import (
 )
 
 import flowbert
-from encoders.tiny import SENTENCES, TOLERANCE, add_modules, word_tokenizer
+from encoders.tiny import (
+    CONFIGS,
+    SENTENCES,
+    TOLERANCE,
+    add_modules,
+    tiny_network,
+    word_tokenizer,
+)
 from flowbert.cli.lookup import check
 from flowbert.encoders import (
     EncoderOptions,
@@ -33,6 +40,7 @@ from flowbert.encoders import (
     load_encoder,
     open_encoders,
 )
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.candidates import parse_candidates
@@ -45,10 +53,16 @@ from helpers import use_hub_cache
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 
 Tiny = Callable[[str], Path]
+SPARSE_MODULES = "sentence_transformers.sparse_encoder.models"
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
 NORMALIZE: tuple[str, dict[str, Any]] = ("Normalize", {})
 DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
+SPARSE = [
+    {"idx": 0, "name": "0", "path": "", "type": f"{SPARSE_MODULES}.MLMTransformer"},
+    {"idx": 1, "name": "1", "path": "1", "type": f"{SPARSE_MODULES}.SpladePooling"},
+]
 JSON_FILES = [
     "flowbert.json",
     "modules.json",
@@ -304,8 +318,52 @@ FOLDERS: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
     "last token": ([("Pooling", {"pooling_mode": "lasttoken"})], {}),
     "lower case": ([("Pooling", {})], {"max_seq_length": 30, "do_lower_case": True}),
     "dropout": ([MEAN, ("Dropout", {"dropout": 0.5})], {"max_seq_length": None}),
-    "dense": ([MEAN, DENSE], {}),
+    "defaults": (
+        [MEAN],
+        {
+            "transformer_task": "feature-extraction",
+            "modality_config": {"text": FORWARD},
+            "module_output_name": "token_embeddings",
+            "query_length": 4,
+            "model_args": {"torch_dtype": "float32", "add_pooling_layer": False},
+        },
+    ),
 }
+BY_LIBRARY: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
+    "Dense": ([MEAN, DENSE], {}),
+    "modality_config in sentence_bert_config.json": (
+        [MEAN],
+        {
+            "modality_config": {
+                "text": FORWARD | {"method_output_name": ["hidden_states", -2]}
+            },
+            "module_output_name": "token_embeddings",
+        },
+    ),
+    "processing_kwargs in": (
+        [MEAN],
+        {"processing_kwargs": {"text": {"max_length": 4}}},
+    ),
+    "config_args in": ([MEAN], {"config_args": {"hidden_act": "relu"}}),
+    "tokenizer_args in": (
+        [MEAN],
+        {"tokenizer_args": {"truncation_side": "left"}, "max_seq_length": 5},
+    ),
+    "pooling_mode ['max', 'mean'] in 1_Pooling/config.json": (
+        [("Pooling", {"pooling_mode": ["max", "mean"]})],
+        {},
+    ),
+    "pooling_mode mean_sqrt_len_tokens in": (
+        [("Pooling", {"pooling_mode": "mean_sqrt_len_tokens"})],
+        {},
+    ),
+    "module_input_name in 2_Normalize/config.json": (
+        [MEAN, ("Normalize", {"module_input_name": "token_embeddings"})],
+        {},
+    ),
+    "this order of modules in modules.json": ([MEAN, CLS], {}),
+}
+FOLDERS |= BY_LIBRARY
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -328,10 +386,113 @@ def test_a_folder_says_how_it_is_used(
     np.testing.assert_allclose(
         encoder.encode(texts), peer.encode(texts), atol=TOLERANCE
     )
-    assert isinstance(encoder, SentenceTransformerFolder) == (name == "dense")
-    assert encoder.dim == (6 if name == "dense" else 16)
+    assert isinstance(encoder, SentenceTransformerFolder) == (name in BY_LIBRARY)
+    assert encoder.dim == peer.get_embedding_dimension()
     again = load_encoder(**encoder.describe())
     assert again.identity == encoder.identity
+
+
+def test_settings_that_only_the_library_computes_are_named_where_it_cannot(
+    folder: Path,
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    add_modules(folder, MEAN)
+    settings = folder / "config_sentence_transformers.json"
+    settings.write_text(json.dumps({"truncate_dim": 8, "similarity_fn_name": "dot"}))
+    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    vectors = load_encoder(folder).encode(SENTENCES)
+    np.testing.assert_allclose(vectors, peer.encode(SENTENCES), atol=TOLERANCE)
+    part = "truncate_dim in config_sentence_transformers.json"
+    for options in ({"layers": "last"}, {"pooling": "cls"}, {"frozen": False}):
+        refused(folder, part, **options)
+    for part in [*BY_LIBRARY][1:]:
+        modules, transformer = BY_LIBRARY[part]
+        refused(add_modules(folder, *modules, **transformer), part, layers="last")
+
+
+def test_what_the_library_saves_of_plain_modules_is_supported(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A release with new settings, or other defaults, is noticed here."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    add_modules(folder, MEAN, NORMALIZE, max_seq_length=20)
+    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    peer.save(str(tmp_path / "saved"), create_model_card=False)
+    with pytest.warns(FlowbertWarning, match="Normalize"):
+        encoder = load_encoder(tmp_path / "saved")
+    assert isinstance(encoder, SentenceEncoder)
+    assert encoder.max_length == 20
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_the_last_layer_is_the_last_hidden_state(kind: str) -> None:
+    network = tiny_network(kind, tie_last_hidden_states=False)
+    encoder = SentenceEncoder(Backbone(network, word_tokenizer()), pooling="last_token")
+    features = encoder.tokenize(SENTENCES[:1])
+    with torch.no_grad():
+        state = network(**features).last_hidden_state[:, -1]
+    np.testing.assert_allclose(
+        encoder.encode(SENTENCES[:1]), state.numpy(), atol=TOLERANCE
+    )
+
+
+@pytest.mark.parametrize("name", ["0_BERT", "0_Transformer"])
+def test_an_older_folder_has_the_transformer_in_a_folder(
+    name: str, folder: Path
+) -> None:
+    add_modules(folder, MEAN, max_seq_length=7)
+    expected = load_encoder(folder)
+    files = [path for path in folder.iterdir() if path.is_file()]
+    (folder / name).mkdir()
+    for path in files:
+        if path.name != "modules.json":
+            path.rename(folder / name / path.name)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = name
+    (folder / "modules.json").write_text(json.dumps(modules))
+    encoder = load_encoder(folder)
+    assert isinstance(encoder, SentenceEncoder)
+    assert encoder.identity == expected.identity
+
+
+OTHER_MODELS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "adapter": (
+        lambda folder: (folder / "adapter_config.json").write_text("{}"),
+        "adapter_config.json",
+    ),
+    "adapter in a folder of modules": (
+        lambda folder: (add_modules(folder, MEAN) / "adapter_config.json").write_text(
+            "{}"
+        ),
+        "adapter_config.json",
+    ),
+    "classifier": (
+        lambda folder: update(
+            folder / "config.json", architectures=["BertForSequenceClassification"]
+        ),
+        "BertForSequenceClassification",
+    ),
+    "cross-encoder": (
+        lambda folder: (
+            add_modules(folder) / "config_sentence_transformers.json"
+        ).write_text('{"model_type": "CrossEncoder"}'),
+        "CrossEncoder",
+    ),
+    "sparse": (
+        lambda folder: (folder / "modules.json").write_text(json.dumps(SPARSE)),
+        "MLMTransformer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MODELS)
+@pytest.mark.parametrize("options", [{}, {"layers": "last", "pooling": "mean"}])
+def test_models_that_are_not_encoders_of_sentences(
+    name: str, options: dict[str, Any], folder: Path
+) -> None:
+    change, part = OTHER_MODELS[name]
+    change(folder)
+    refused(folder, part, **options)
 
 
 def test_a_limit_is_that_of_tokenizer_or_positions(folder: Path) -> None:
@@ -346,7 +507,8 @@ def test_a_limit_is_that_of_tokenizer_or_positions(folder: Path) -> None:
 def test_a_final_normalize_is_left_out_with_a_warning(folder: Path) -> None:
     identity = SentenceEncoder(folder, max_length=20).identity
     add_modules(folder, MEAN, NORMALIZE, max_seq_length=20)
-    with pytest.warns(FlowbertWarning, match="Normalize") as caught:
+    message = "Normalize, .* but a map"
+    with pytest.warns(FlowbertWarning, match=message) as caught:
         assert load_encoder(folder).identity == identity
     assert len(caught) == 1
     SentenceEncoder(folder, frozen=False)  # whoever trains it has nothing to know
@@ -378,12 +540,6 @@ def test_dense_modules_need_the_package(
 @pytest.mark.parametrize(
     ("modules", "options", "part"),
     [
-        (
-            [("Pooling", {"pooling_mode": "mean_sqrt_len_tokens"})],
-            {},
-            "mean_sqrt_len_tokens",
-        ),
-        ([("Pooling", {"pooling_mode": ["max", "mean"]})], {}, "['max', 'mean']"),
         (
             [("Pooling", {"include_prompt": False})],
             {"prompt": "a "},

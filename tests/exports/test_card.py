@@ -15,7 +15,7 @@ from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.results import Results
-from flowbert.exports import SentenceTransformers, export
+from flowbert.exports import ONNXInt8, SentenceTransformers, export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
@@ -75,6 +75,28 @@ def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
     assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
     assert "zca" not in text
     assert "87.5" not in text
+
+
+def test_figures_of_a_format_with_a_loss_are_of_the_model(
+    encoder: SentenceEncoder,
+) -> None:
+    fitted = fit_map("learned-removal-2:center=false", encoder.encode(TEXTS))
+    measured = Model(encoder, fitted)
+    measured.estimate_cosines(TEXTS)
+    settings = SETTINGS | {"results": results_of(encoder), "limits": ["It is so."]}
+    notes = [
+        "These are cosines of the model in float32, not of this export.",
+        "These are scores of the model in float32, not of this export.",
+        "- It is so.",
+    ]
+    text = model_card(measured, **settings | {"format": ONNXInt8()})
+    assert all(text.count(note) == 1 for note in notes)
+    data: Any = ModelCard(text).data
+    assert (
+        data.eval_results is None
+    )  # nor does the hub show them as those of the export
+    exact = model_card(measured, **settings)
+    assert not any(note in exact for note in notes[:2])
 
 
 def test_without_results(model: Model) -> None:

@@ -10,8 +10,8 @@ import torch
 from encoders.tiny import TOLERANCE
 from exports.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
 from flowbert.encoders import SentenceEncoder, WordVectors
-from flowbert.errors import UserError
-from flowbert.exports import ONNX, export
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.exports import ONNX, ONNXInt8, export
 from flowbert.model import Model
 
 for _name in ("onnx", "onnxscript", "onnxruntime"):
@@ -53,6 +53,29 @@ def test_networks_poolings_and_couplings(
     encoder = encoder.variant(pooling=pooling, count_over=TEXTS)
     fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
     check(Model(encoder, fitted), tmp_path)
+
+
+def test_what_a_batch_changes_is_measured_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(small_encoder())
+
+    def encode(*arguments: Any) -> Any:
+        _, _, sentences, *size = arguments
+        vectors = model.encode(sentences)
+        if size != [1]:  # 60 degrees off for the first sentence, whose norm is 1
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            across = np.eye(16)[0] - vectors[0, 0] * vectors[0]
+            across /= np.linalg.norm(across)
+            vectors[0] = vectors[0] / 2 + 3**0.5 / 2 * across
+        return vectors
+
+    monkeypatch.setattr(ONNXInt8, "write", lambda *_: None)
+    monkeypatch.setattr(ONNXInt8, "encode", encode)
+    said = "sentence alone and the same one in a batch of 32 is 0.500 or more"
+    with pytest.warns(FlowbertWarning, match=f"format: onnx-int8: .*{said}"):
+        export(model, tmp_path / "to", format="onnx-int8")
+    assert said in (tmp_path / "to" / "README.md").read_text()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import SENTENCES, write_tiny
+from encoders.tiny import SENTENCES, add_modules, write_tiny
 from exports.models import (
     AFFINE,
     CHAINS,
@@ -162,6 +162,39 @@ def test_a_map_after_modules_of_others(folder: Path, tmp_path: Path) -> None:
     assert largest_difference(vectors, model.encode(SENTENCES)) <= TOLERANCE
     with pytest.raises(UserError, match=r"^format: .* flow"):
         export(Model(encoder, fit_map(FLOW, rows)), tmp_path / "flow")
+
+
+def test_settings_of_others_are_kept_in_front_of_a_map(
+    folder: Path, tmp_path: Path
+) -> None:
+    own = add_modules(
+        Path(shutil.copytree(folder, tmp_path / "own")),
+        ("Pooling", {"pooling_mode": "mean"}),
+        ("Normalize", {}),
+        processing_kwargs={"text": {"max_length": 4}},
+    )
+    settings = own / "config_sentence_transformers.json"
+    settings.write_text(json.dumps({"truncate_dim": 8}))
+    encoder = load_encoder(own)
+    for name in (None, "whitening-4"):
+        fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
+        model = Model(encoder, fitted)
+        vectors = load_encoder(export(model, tmp_path / f"{name}")).encode(TEXTS)
+        assert vectors.shape == model.encode(TEXTS).shape
+        assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
+
+
+def test_a_flow_after_cls(bert: SentenceEncoder, tmp_path: Path) -> None:
+    """The format cannot compute a text that holds [CLS] itself, and is not asked for it."""
+    encoder = bert.variant(pooling="cls")
+    model = Model(encoder, fit_map(FLOW, encoder.encode(TEXTS)))
+    to = export(model, tmp_path / "to")
+    vectors = SentenceTransformers().encode(to, TEXTS)
+    assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
+    assert "that itself holds the first token" in (to / "README.md").read_text()
+    texts = ["[CLS] cat", *SENTENCES]
+    vectors = SentenceTransformers().encode(to, texts)
+    assert largest_difference(vectors, model.encode(texts)) > TOLERANCE
 
 
 # --------------------------------------------------------------------- what is refused

@@ -1,5 +1,6 @@
 """Which programs compute an exported folder's vectors, against a reader of what those read."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from encoders.tiny import SENTENCES, write_tiny
+from encoders.tiny import SENTENCES, add_modules, write_tiny
 from exports.models import AFFINE, CHAINS, FLOW, TEXTS, fit_map, largest_difference
 from exports.one_dense import served
 from flowbert.cli import main
@@ -157,6 +158,16 @@ def test_lower_case_that_only_sentence_transformers_knows(
     text = settings.read_text().replace("{", '{"do_lower_case": true,', 1)
     settings.write_text(text)
     assert parts_left_out(tmp_path) == ["do_lower_case"]
+
+
+def test_settings_that_only_sentence_transformers_computes(
+    bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(bert.path, tmp_path / "own"))
+    length = {"text": {"max_length": 4}}
+    add_modules(folder, ("Pooling", {}), processing_kwargs=length)
+    said = check(Model(load_encoder(folder)), tmp_path / "to")
+    assert said == f"{LEFT_OUT}processing_kwargs in sentence_bert_config.json"
 
 
 def test_modules_and_settings_that_no_export_writes(
