@@ -360,7 +360,8 @@ class SentenceEncoder(nn.Module):
             cut.
 
         Raises:
-            UserError: If a vector is not finite (float16 overflows), or a sentence has no tokens.
+            UserError: If a vector is not finite (float16 overflows), a sentence has no tokens, or
+                its vector depends on more than the sentence.
             TypeError: If ``sentences`` is a string.
         """
         return self.read([self.readout], sentences, batch_tokens=batch_tokens)[0]
