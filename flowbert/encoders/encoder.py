@@ -426,8 +426,9 @@ class SentenceEncoder(nn.Module):
         then, and at no cost where every vector is cached.
         """
         backbone = self.backbone
-        # Where the computed layers end, those above give no hidden states.
-        if backbone.findings is None and backbone.computed is None:
+        # A training may leave out upper layers, or pack sentences of networks that are known.
+        in_training = backbone.packs or backbone.computed is not None
+        if backbone.findings is None and not in_training:
             backbone.findings = sanity_check(backbone)
         if backbone.findings is None:
             return False
