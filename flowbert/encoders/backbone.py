@@ -111,6 +111,7 @@ class Backbone(nn.Module):
             tokenizer: Any = AutoTokenizer.from_pretrained(
                 files.folder, trust_remote_code=False
             )
+            compare_tokenizer(path, tokenizer, files.folder)
             network, report = AutoModel.from_pretrained(
                 files.source,
                 revision=files.revision,
@@ -124,7 +125,6 @@ class Backbone(nn.Module):
         _check_weights(path, network, set(report["missing_keys"]), pooler)
         if not pooler:
             _take_pooler_out(network)
-        compare_tokenizer(path, tokenizer, files.folder)
         if lowercase:
             _lowercase(tokenizer)
         if tokenizer.pad_token_id is None:

@@ -210,9 +210,13 @@ def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:
             reasons.append(f"its tokenizer.json as {encoding.tokens}")
     config = folder / "tokenizer_config.json"
     options = read_json(config) if config.is_file() else {}
-    for name, place in (("bos", 0), ("eos", -1)):
+    for name, end in (("bos", ids[:1]), ("eos", ids[-1:])):
         token = getattr(tokenizer, f"{name}_token_id")
-        if options.get(f"add_{name}_token") is True and token not in (None, ids[place]):
+        if (
+            options.get(f"add_{name}_token") is True
+            and token is not None
+            and end != [token]
+        ):
             reasons.append(f"its {config.name} with add_{name}_token")
     if reasons:
         tokens = tokenizer.convert_ids_to_tokens(ids)
