@@ -69,6 +69,7 @@ OWN_JSON = (
     "cli/lookup.py",
     "data/tables.py",
     "encoders/backbone.py",
+    "encoders/token_weights.py",
     "experiments/published.py",
     "io.py",
 )

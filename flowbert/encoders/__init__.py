@@ -4,6 +4,7 @@ from flowbert.encoders.base import (
     Encoder,
     as_sentences,
     check_same_encoder,
+    differing_keys,
     digests_reused,
 )
 from flowbert.encoders.choice import (
@@ -35,6 +36,7 @@ __all__ = [
     "as_sentences",
     "check_same_encoder",
     "choose_device",
+    "differing_keys",
     "digests_reused",
     "is_sentence_transformer",
     "load_encoder",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
+from flowbert.encoders.sanity import Findings, compare_tokenizer
 from flowbert.encoders.settings import (
     Carried,
     changed_settings,
@@ -48,6 +49,7 @@ class Backbone(nn.Module):
         first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
         computed: Highest layer that is computed at present; None for all.
+        findings: What the sanity check found; None before the first sentences are encoded.
         saved_weights: Pooling of the folder, and the token weights ``(V,)`` that it was saved with;
             None without them.
     """
@@ -69,10 +71,13 @@ class Backbone(nn.Module):
         self.num_layers: int = config.num_hidden_layers
         self.packs = False
         self.computed: int | None = None
+        self.findings: Findings | None = None
         self.saved_weights: tuple[str, Tensor] | None = None
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
         self._constants = fingerprint_tensors(constants(network))
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._merge_dropout = getattr(getattr(backend, "model", None), "dropout", None)
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
         # Transformers 4 advises against padding what was tokenized before.
@@ -106,6 +111,7 @@ class Backbone(nn.Module):
             tokenizer: Any = AutoTokenizer.from_pretrained(
                 files.folder, trust_remote_code=False
             )
+            compare_tokenizer(path, tokenizer, files.folder)
             network, report = AutoModel.from_pretrained(
                 files.source,
                 revision=files.revision,
@@ -118,7 +124,7 @@ class Backbone(nn.Module):
         check_digests(files.folder)
         _check_weights(path, network, set(report["missing_keys"]), pooler)
         if not pooler:
-            network.pooler = None
+            _take_pooler_out(network)
         if lowercase:
             _lowercase(tokenizer)
         if tokenizer.pad_token_id is None:
@@ -140,6 +146,20 @@ class Backbone(nn.Module):
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
         return next(self.network.parameters()).dtype
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether the network has a pooler, and it was not taken out."""
+        pooler = getattr(self.network, "pooler", None)
+        return not (pooler is None or isinstance(pooler, nn.Identity))
+
+    def train(self, mode: bool = True) -> "Backbone":
+        """Set training mode; dropout of a tokenizer's merges (BPE dropout) follows it."""
+        super().train(mode)
+        if self._merge_dropout is not None:
+            rate = self._merge_dropout if mode else None
+            self.tokenizer.backend_tokenizer.model.dropout = rate
+        return self
 
     def choose_length(self, given: int | None, usual: int | None = None) -> int:
         """Tokens after which a sentence is cut.
@@ -231,8 +251,10 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
     def compute() -> str:
         content["rules"] = json.loads(rules)
-        # These two are state that every call changes.
+        # These two are state that every call changes, and dropout is that of training mode.
         del content["rules"]["truncation"], content["rules"]["padding"]
+        if content["rules"]["model"].get("dropout") is not None:
+            content["rules"]["model"]["dropout"] = None
         return digest(content)
 
     return recall(fingerprint_text(json.dumps(content) + rules), compute)
@@ -241,19 +263,19 @@ def tokenizer_digest(tokenizer: Any) -> str:
 def _positions(network: nn.Module) -> tuple[int, int | None]:
     """First absolute position of a sentence, and their number; None without a table of them."""
     for name, module in network.named_modules():
-        # GPT-2 calls its table wpe.
-        if name.endswith(("position_embeddings", "wpe")) and isinstance(
-            module, nn.Embedding
-        ):
+        # GPT-2 calls its table wpe, OPT embed_positions.
+        leaf = name.rpartition(".")[2]
+        if isinstance(module, nn.Embedding) and ("position" in leaf or leaf == "wpe"):
             # RoBERTa and its relatives count from the position after that of padding.
             first = 0 if module.padding_idx is None else module.padding_idx + 1
+            first = getattr(module, "offset", first)
             return first, module.num_embeddings - first
     return 0, None
 
 
 def _check_config(path: str, config: Any) -> None:
-    is_encoder = hasattr(config, "hidden_size") and hasattr(config, "num_hidden_layers")
-    if config.is_encoder_decoder or not is_encoder:
+    sizes = ("hidden_size", "num_hidden_layers", "vocab_size")
+    if config.is_encoder_decoder or not all(hasattr(config, name) for name in sizes):
         raise UserError(
             f"received {path!r} of type {config.model_type!r}; expected a text encoder "
             "such as BERT",
@@ -277,6 +299,14 @@ def _check_weights(path: str, network: Any, missing: set[str], pooler: bool) -> 
             f"received cls_pooler; expected another one, as {path!r} has no pooler",
             argument="pooling",
         )
+
+
+def _take_pooler_out(network: Any) -> None:
+    """Compute no pooler: an unused one would enter digests and gradients."""
+    if "add_pooling_layer" in inspect.signature(type(network)).parameters:
+        network.pooler = None
+    elif hasattr(network, "pooler"):  # called even where it is None
+        network.pooler = nn.Identity()
 
 
 def _lowercase(tokenizer: Any) -> None:

@@ -25,6 +25,7 @@ _SOURCES = {
     "weights": "model.safetensors",
     "config": "config.json",
     "tokenizer": "tokenizer.json or another file of the tokenizer",
+    "changed": "modules that were changed after they were loaded",
 }
 
 
@@ -118,6 +119,20 @@ def as_sentences(value: Any) -> list[str]:
     return sentences
 
 
+def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Keys whose values differ, or that only one of two mappings has.
+
+    Example:
+        >>> differing_keys({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 0, "d": None})
+        ['b', 'c', 'd']
+    """
+    return [
+        key
+        for key in {**first, **second}
+        if (key in first) != (key in second) or first.get(key) != second.get(key)
+    ]
+
+
 def check_same_encoder(
     saved: Mapping[str, Any], here: Mapping[str, Any], what: str
 ) -> None:
@@ -132,12 +147,12 @@ def check_same_encoder(
         UserError: If they differ; the message lists how.
     """
     differences = []
-    for name in here:
-        if saved.get(name) != here[name]:
-            source = f" (from {_SOURCES[name]})" if name in _SOURCES else ""
-            differences.append(
-                f"{name} {here[name]!r} instead of {saved.get(name)!r}{source}"
-            )
+    for name in differing_keys(saved, here):
+        present, before = (
+            repr(each[name]) if name in each else "nothing" for each in (here, saved)
+        )
+        source = f" (from {_SOURCES[name]})" if name in _SOURCES else ""
+        differences.append(f"{name} {present} instead of {before}{source}")
     if differences:
         raise UserError(
             f"received another one than the {what} was fitted on: {', '.join(differences)}",

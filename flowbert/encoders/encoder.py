@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from flowbert.encoders.pooling import (
     make_pooling,
 )
 from flowbert.encoders.readout import Readout, TokenFeatures
+from flowbert.encoders.sanity import sanity_check, warn_of_findings
 from flowbert.encoders.source import (
     FolderSettings,
     locate,
@@ -210,7 +211,7 @@ class SentenceEncoder(nn.Module):
                 f"received {list(self.layers)}; expected last with {self.pooling}",
                 argument="layers",
             )
-        if getattr(self.backbone.network, "pooler", None) is None:
+        if not self.backbone.has_pooler:
             raise UserError(
                 f"received {str(self.pooling)!r}, without which the encoder was loaded",
                 argument="pooling",
@@ -361,7 +362,8 @@ class SentenceEncoder(nn.Module):
             cut.
 
         Raises:
-            UserError: If a vector is not finite (float16 overflows), or a sentence has no tokens.
+            UserError: If a vector is not finite (float16 overflows), a sentence has no tokens, or
+                its vector depends on more than the sentence.
             TypeError: If ``sentences`` is a string.
         """
         return self.read([self.readout], sentences, batch_tokens=batch_tokens)[0]
@@ -394,35 +396,63 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_ACCELERATOR
             if device.type == "cpu":
                 batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-        rows = list(self.tokens(sentences))
-        lengths = [len(row["input_ids"]) for row in rows]
-        full = [i for i, length in enumerate(lengths) if length == self.max_length]
-        self._warn_of_cut([sentences[i] for i in full])
-        plan = plan_batches(lengths, sentences, batch_tokens)
         result = np.empty((len(readouts), len(sentences), self.dim), dtype=np.float32)
+        if not len(sentences):
+            return list(result)
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
             return self._compute(readouts, [_to_device(features, device)])
 
-        with (
-            _evaluating(backbone),
-            fast_encoding(backbone.network),
-            in_threads(embed, plan, workers(backbone.network)) as batches,
-        ):
-            for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
-                result[:, batch] = vectors.cpu().numpy()
-                if on_batch is not None:
-                    on_batch(len(batch))
+        with _evaluating(backbone), fast_encoding(backbone.network):
+            equal_lengths = self._check_network(readouts)
+            rows = list(self.tokens(sentences))
+            lengths = [len(row["input_ids"]) for row in rows]
+            full = [i for i, length in enumerate(lengths) if length == self.max_length]
+            self._warn_of_cut([sentences[i] for i in full])
+            plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
+            with in_threads(embed, plan, workers(backbone.network)) as batches:
+                for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
+                    result[:, batch] = vectors.cpu().numpy()
+                    if on_batch is not None:
+                        on_batch(len(batch))
         finite = np.isfinite(result).all(axis=(0, 2))
         if not finite.all():
-            sentence = sentences[int(finite.argmin())]
-            raise UserError(
-                f"received {self.describe()['dtype']}, in which the vector of {sentence!r} is not "
-                "finite; expected float32",
-                argument="dtype",
-            )
+            self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
+
+    def _check_network(self, readouts: Sequence[Readout]) -> bool:
+        """Whether batches need equal lengths; what its sanity check found is told.
+
+        Once for a backbone, when it encodes for the first time: on the device that was chosen by
+        then, and at no cost where every vector is cached.
+        """
+        backbone = self.backbone
+        # A training may leave out upper layers, or pack sentences of networks that are known.
+        in_training = backbone.packs or backbone.computed is not None
+        if backbone.findings is None and not in_training:
+            backbone.findings = sanity_check(backbone)
+        if backbone.findings is None:
+            return False
+        warn_of_findings(backbone, readouts)
+        return backbone.findings.equal_lengths
+
+    def _refuse_not_finite(self, sentence: str) -> NoReturn:
+        """Raise a UserError for a sentence whose vector is not finite."""
+        for name, tensor in self.backbone.network.state_dict().items():
+            if not tensor.isfinite().all():
+                raise UserError(
+                    f"received {self.path!r}, in which the vector of {sentence!r} is not finite, "
+                    f"as weights are not: {name}; expected finite weights",
+                    argument="encoder",
+                )
+        dtype = self.describe()["dtype"]
+        expected = "another encoder" if dtype == "float32" else "float32"
+        raise UserError(
+            f"received {dtype}, in which the vector of {sentence!r} is not finite; expected "
+            f"{expected}",
+            argument="dtype",
+        )
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""
@@ -484,7 +514,10 @@ class SentenceEncoder(nn.Module):
 
 
 def plan_batches(
-    lengths: Sequence[int], sentences: Sequence[str], batch_tokens: int
+    lengths: Sequence[int],
+    sentences: Sequence[str],
+    batch_tokens: int,
+    equal_lengths: bool = False,
 ) -> list[list[int]]:
     """Batches of similar length whose padded size stays within ``batch_tokens``.
 
@@ -495,6 +528,7 @@ def plan_batches(
         lengths: Tokens of each sentence.
         sentences: The sentences, which order those of equal length.
         batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch of its own.
+        equal_lengths: Whether the sentences of a batch have equal lengths.
 
     Returns:
         Indices of sentences, each once.
@@ -508,9 +542,11 @@ def plan_batches(
     )
     batches: list[list[int]] = []
     for i in order:
+        longest = lengths[batches[-1][0]] if batches else 0
         if (
             not batches
-            or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > batch_tokens
+            or (len(batches[-1]) + 1) * longest > batch_tokens
+            or (equal_lengths and lengths[i] != longest)
         ):
             batches.append([])
         batches[-1].append(i)

@@ -17,6 +17,7 @@ from flowbert.encoders.token_weights import (
     rank_tokens,
     sif,
     special_tokens,
+    unknown_token,
     vocabulary_size,
     zipf,
 )
@@ -317,7 +318,10 @@ class ZipfPooling(WeightedPooling):
         """Weight of each token of the vocabulary, ``(V,)``, float64."""
         ids = list(range(vocabulary_size(tokenizer)))
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        return zipf(rank_tokens(tokens, tokenizer.unk_token), self.a)
+        unknown = unknown_token(tokenizer)
+        return zipf(
+            rank_tokens(tokens, None if unknown is None else tokens[unknown]), self.a
+        )
 
 
 @POOLINGS.register("learned_weights")

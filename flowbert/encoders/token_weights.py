@@ -1,7 +1,8 @@
 """Weights of tokens in a mean: from counts of a corpus, or from the vocabulary."""
 
+import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -88,4 +89,16 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 def special_tokens(tokenizer: Any) -> list[int]:
     """Ids of the special tokens, without the one for unknown text."""
-    return sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id})
+    return sorted(set(tokenizer.all_special_ids) - {unknown_token(tokenizer)})
+
+
+def unknown_token(tokenizer: Any) -> int | None:
+    """Id of the token for unknown text, of the tokenizer or of its model; None without one."""
+    if tokenizer.unk_token_id is not None or not tokenizer.is_fast:
+        return cast("int | None", tokenizer.unk_token_id)
+    backend = tokenizer.backend_tokenizer
+    if hasattr(backend.model, "unk_token"):
+        token = backend.model.unk_token
+        return None if token is None else backend.token_to_id(token)
+    rules = json.loads(backend.to_str())  # Unigram's has no attribute
+    return cast("int | None", rules["model"].get("unk_id"))

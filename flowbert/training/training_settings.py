@@ -11,7 +11,7 @@ import torch
 from pytorch_lightning import Trainer
 from torch import nn
 
-from flowbert.encoders import check_same_encoder
+from flowbert.encoders import check_same_encoder, differing_keys
 from flowbert.errors import UserError
 from flowbert.io import digest_tensors
 
@@ -253,7 +253,7 @@ def _check_encoder(saved: Any, here: Any, path: object) -> None:
 
 
 def _check_data(name: str, saved: Any, here: Mapping[str, Any], path: object) -> None:
-    if any(saved.get(key) != here[key] for key in here if key != "name"):
+    if set(differing_keys(saved, here)) - {"name"}:
         raise UserError(
             f"received {here['name']!r} for {path}, which was fitted on other sentences "
             f"or vectors ({saved.get('name')!r}); expected the same ones",

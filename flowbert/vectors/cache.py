@@ -23,7 +23,7 @@ from flowbert.vectors.base import Vectors
 from flowbert.vectors.owners import Owner, describe_owner
 from flowbert.vectors.store import KEY_BYTES, Claim, FileStore, MemoryStore, Store
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the code that moves vectors: older files are then left alone."""
 
 PATIENCE_SECONDS = 5.0

@@ -1,6 +1,7 @@
 """Cached vectors are those of what an encoder is now, and never come under another one's name."""
 
 import copy
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +23,13 @@ from encoders.tiny import (
 from flowbert.encoders import (
     SentenceEncoder,
     WordVectors,
+    check_same_encoder,
     digests_reused,
     load_encoder,
 )
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import changed_settings
+from flowbert.errors import UserError
 from flowbert.io import digest_tensors
 from flowbert.vectors import EmbeddingCache
 
@@ -213,6 +216,19 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
         np.testing.assert_allclose(
             cache.rows(fresh, TEXTS)[:], plain, rtol=0, atol=TOLERANCE
         )
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_encoder_is_another_one_either_way(
+    change: Callable[[Any], None], folder: Path
+) -> None:
+    plain, changed = SentenceEncoder(folder), SentenceEncoder(folder)
+    change(changed)
+    pair = [plain.identity, json.loads(json.dumps(changed.identity))]
+    for saved, here in (pair, pair[::-1]):
+        with pytest.raises(UserError, match="map was fitted on"):
+            check_same_encoder(saved, here, "map")
+    check_same_encoder(pair[1], changed.identity, "map")
 
 
 def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:

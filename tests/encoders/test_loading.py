@@ -19,6 +19,7 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoTokenizer,
+    CanineConfig,
     T5Config,
 )
 
@@ -152,6 +153,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another tokenizer": (add_words, "30 tokens"),
     "code": (add_code, "cannot be loaded"),
     "an encoder-decoder": (lambda folder: T5Config().save_pretrained(folder), "'t5'"),
+    "no vocabulary": (
+        lambda folder: CanineConfig().save_pretrained(folder),
+        "type 'canine'; expected a text encoder",
+    ),
 }
 
 

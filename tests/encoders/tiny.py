@@ -100,7 +100,7 @@ def word_tokenizer(decoder: bool = False) -> PreTrainedTokenizerFast:
 
 def tiny_network(kind: str, seed: int = 0, **options: Any) -> nn.Module:
     """A random network of 3 blocks and 16 dimensions."""
-    sizes = {"vocab_size": 25, "pad_token_id": 0} | CONFIGS[kind] | options
+    sizes = {"vocab_size": 25, "pad_token_id": 0} | CONFIGS.get(kind, _SIZES) | options
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network: nn.Module = AutoModel.from_config(

@@ -1,0 +1,230 @@
+"""Sanity check of a network and its tokenizer with two sentences, before it encodes.
+
+A vector has to follow from its sentence alone. In some networks padding or other sentences of the
+batch change it, some draw random numbers in evaluation, and in some one token outweighs all others.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from flowbert.encoders.pooling import NetworkPooling
+from flowbert.encoders.readout import Readout, average_layers
+from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.io import read_json
+
+_CHECKED = (
+    "A café isn't far.",
+    "The children sing while a man plays the guitar in front of the house.",
+)
+_ROUNDINGS = 16  # of a hidden state in one layer
+_OUTLIER_RATIO = (
+    20  # norm of a token by the median; a mean of that many tokens is close to it
+)
+
+
+class Findings(NamedTuple):
+    """What the sanity check of a network found.
+
+    Args:
+        equal_lengths: Whether only sentences of equal length may share a batch.
+        features: Token features of both sentences, each ``(2, T)``, on the CPU.
+        states: Hidden states of both, L + 1 of ``(2, T, D)``, float32, on the CPU.
+    """
+
+    equal_lengths: bool
+    features: dict[str, Tensor]
+    states: Sequence[Tensor]
+
+
+def sanity_check(backbone: Any) -> Findings | None:
+    """Encode two sentences of different length alone, together, and again.
+
+    Args:
+        backbone: A :class:`~flowbert.encoders.backbone.Backbone` in evaluation mode.
+
+    Returns:
+        The findings; None where the vocabulary has no token of the sentences.
+
+    Raises:
+        UserError: If the network cannot be computed, does not give each token a vector in each
+            layer, or if a sentence's vectors differ by more than rounding.
+    """
+    options = {"truncation": True, "max_length": backbone.choose_length(0)}
+    columns = backbone.tokenizer(list(_CHECKED), return_attention_mask=True, **options)
+    names = [name for name in columns if name in backbone.inputs]
+    short, long = ({name: columns[name][row] for name in names} for row in (0, 1))
+    if not short["input_ids"]:
+        return None
+    cut = {name: values[: len(short["input_ids"])] for name, values in long.items()}
+    first = _states(backbone, [short])
+    together = _states(backbone, [short, long])
+    alone = [_states(backbone, [row]) for row in (short, long)]
+    findings = Findings(False, backbone.pad([short, long]), together.unbind())
+    if not together.isfinite().all():
+        return findings  # the error names the sentence to encode
+    tolerance, reason = _tolerance(backbone), ""
+    if _differ(first, alone[:1], tolerance):
+        reason = "gives a sentence another vector the next time"
+    elif _differ(together, alone, tolerance):
+        findings = findings._replace(equal_lengths=True)
+        alone = [alone[0], _states(backbone, [cut])]
+        if _differ(_states(backbone, [short, cut]), alone, tolerance):
+            reason = "mixes the sentences of a batch"
+    if reason:
+        raise UserError(
+            f"received {backbone.path!r}, which {reason}; expected a network whose vectors depend "
+            "on the sentence alone",
+            argument="encoder",
+        )
+    return findings
+
+
+def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
+    """Hidden states of a batch, ``(L + 1, B, T, D)``, float32, on the CPU."""
+    kind = f"{backbone.path!r} of type {backbone.network.config.model_type!r}"
+    features = {
+        name: value.to(backbone.device) for name, value in backbone.pad(rows).items()
+    }
+    try:
+        states = backbone(features).hidden_states
+    except Exception as error:  # modelling code raises a dozen types
+        raise UserError(
+            f"received {kind}, which cannot be computed: {first_line(error)}",
+            argument="encoder",
+        ) from error
+    expected = (*features["input_ids"].shape, backbone.dim)
+    shapes = [tuple(state.shape) for state in states or ()]
+    if shapes != [expected] * (backbone.num_layers + 1):
+        raise UserError(
+            f"received {kind}, whose layers do not give each token a vector of size "
+            f"{backbone.dim}; expected a text encoder such as BERT",
+            argument="encoder",
+        )
+    return torch.stack([state.float().cpu() for state in states])
+
+
+def _tolerance(backbone: Any) -> float:
+    r"""Largest relative difference of hidden states by rounding.
+
+    Independent errors add up like a random walk: the n roundings in each layer to
+    :math:`\sqrt{n (L + 1)} u`, in float32 times :math:`\sqrt D` for sums of D terms, which half
+    precision adds up in float32. Two computations differ by at most twice that.
+
+    References:
+        A New Approach to Probabilistic Rounding Error Analysis (Higham and Mary, 2019).
+        https://doi.org/10.1137/18M1226312
+    """
+    dtype, terms = backbone.dtype, 1
+    if dtype == torch.float32:
+        # Other settings than highest multiply float32 in TensorFloat-32 or bfloat16.
+        exact = torch.get_float32_matmul_precision() == "highest"
+        dtype, terms = (dtype, backbone.dim) if exact else (torch.bfloat16, 1)
+    unit = torch.finfo(dtype).eps / 2
+    return 2 * math.sqrt(_ROUNDINGS * (backbone.num_layers + 1) * terms) * unit
+
+
+def _differ(batch: Tensor, alone: Sequence[Tensor], tolerance: float) -> bool:
+    """Whether states of a batch are others than those of its sentences alone, in any layer."""
+    for row, states in enumerate(alone):
+        difference = batch[:, row : row + 1, : states.shape[2]] - states
+        norms = states.norm(dim=3).clamp_min(torch.finfo().tiny)
+        relative = (difference.norm(dim=3) / norms).square().mean(dim=(1, 2)).sqrt()
+        if relative.max() > tolerance:
+            return True
+    return False
+
+
+def warn_of_findings(backbone: Any, readouts: Sequence[Readout]) -> None:
+    """Warn if batches need equal lengths, or readouts pool a token that outweighs all others."""
+    findings: Findings = backbone.findings
+    if findings.equal_lengths:
+        _warn(
+            f"padding changes the vectors of {backbone.path}; only sentences of equal length "
+            "share a batch, which takes longer"
+        )
+    device = backbone.device
+    read = [each for each in readouts if _reads_outlier(findings, each, device)]
+    if read:
+        layers = ", ".join(str(list(each)) for each in sorted({r.layers for r in read}))
+        poolings = ", ".join(sorted({str(readout.pooling) for readout in read}))
+        usable = [
+            str(layer)
+            for layer in range(len(findings.states))
+            if _ratios(findings, [layer]).max() <= _OUTLIER_RATIO
+        ]
+        _warn(
+            f"in layers {layers} of {backbone.path} a token has more than {_OUTLIER_RATIO} "
+            f"times the median norm of its sentence, and pooling {poolings} reads it: unrelated "
+            "sentences get similar vectors; expected pooling last_token, or layers without such "
+            f"a token ({', '.join(usable) or 'there are none'})"
+        )
+
+
+def _ratios(findings: Findings, layers: Sequence[int]) -> Tensor:
+    """Norm of each token by the median of its sentence, ``(2, T)``; 0 in padding."""
+    norms = average_layers(findings.states, layers).norm(dim=2)
+    norms = norms.masked_fill(findings.features["attention_mask"] == 0, torch.nan)
+    ratios: Tensor = norms / norms.nanmedian(dim=1, keepdim=True).values
+    return ratios.nan_to_num(0)
+
+
+def _reads_outlier(findings: Findings, readout: Readout, device: torch.device) -> bool:
+    """Whether a readout's vectors change without its tokens of large norm."""
+    outliers = _ratios(findings, readout.layers) > _OUTLIER_RATIO
+    if isinstance(readout.pooling, NetworkPooling) or not outliers.any():
+        return False
+    tokens = average_layers(findings.states, readout.layers)
+    others = tokens.masked_fill(outliers.unsqueeze(2), 0.0)
+    features = {name: value.to(device) for name, value in findings.features.items()}
+    inputs = features["attention_mask"], features["input_ids"]
+    pooled = [readout.pooling(each.to(device), *inputs) for each in (tokens, others)]
+    return not torch.equal(*pooled)
+
+
+def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:
+    """Warn if a tokenizer is not the one that the files in its folder describe.
+
+    Transformers makes some anew, by the rules of their class.
+
+    Args:
+        path: The encoder.
+        tokenizer: Its tokenizer as transformers loaded it.
+        folder: Folder with ``tokenizer.json`` and ``tokenizer_config.json``.
+    """
+    from tokenizers import Tokenizer
+
+    text, reasons = _CHECKED[0], []
+    ids = tokenizer(text)["input_ids"]
+    if (folder / "tokenizer.json").is_file():
+        described = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        described.no_truncation()
+        described.no_padding()
+        encoding = described.encode(text)
+        if encoding.ids != ids:
+            reasons.append(f"its tokenizer.json as {encoding.tokens}")
+    config = folder / "tokenizer_config.json"
+    options = read_json(config) if config.is_file() else {}
+    for name, end in (("bos", ids[:1]), ("eos", ids[-1:])):
+        token = getattr(tokenizer, f"{name}_token_id")
+        if (
+            options.get(f"add_{name}_token") is True
+            and token is not None
+            and end != [token]
+        ):
+            reasons.append(f"its {config.name} with add_{name}_token")
+    if reasons:
+        tokens = tokenizer.convert_ids_to_tokens(ids)
+        _warn(
+            f"transformers reads {text!r} with the tokenizer of {path} as {tokens}, which is used, "
+            f"and {' and '.join(reasons)}"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(f"encoder: {message}", FlowbertWarning, stacklevel=5)

@@ -1,0 +1,311 @@
+"""What the sanity check of a network and its tokenizer finds, and what follows from it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, processors
+from tokenizers.models import BPE, Unigram
+from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
+
+from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
+from flowbert.encoders import SentenceEncoder, encoder
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.pooling import POOLINGS
+from flowbert.encoders.sanity import compare_tokenizer
+from flowbert.errors import FlowbertWarning, UserError
+
+Tiny = Callable[[str], Path]
+HALF = [
+    (kind, dtype)
+    for kind in CONFIGS
+    if kind != "qwen2"  # needs its bytes
+    for dtype in ("float16", "bfloat16")
+]
+
+
+def made(kind: str, decoder: bool = False, **options: Any) -> Backbone:
+    tokenizer = word_tokenizer(decoder)
+    tokenizer.pad_token = "[PAD]"
+    return Backbone(tiny_network(kind, **options), tokenizer, kind)
+
+
+def hooked(hook: Callable[[torch.Tensor], torch.Tensor]) -> SentenceEncoder:
+    """A BERT whose first block's output goes through a function."""
+    backbone = made("bert")
+    block = backbone.network.encoder.layer[0].output  # type: ignore[union-attr, index]
+    block.register_forward_hook(lambda _, __, output: hook(output))
+    return SentenceEncoder(backbone)
+
+
+# ------------------------------------------------------- vectors of the sentence alone
+
+
+@pytest.mark.parametrize(("kind", "dtype"), HALF)
+def test_rounding_is_no_finding(kind: str, dtype: str, tiny: Tiny) -> None:
+    """Warnings are errors here; in float32 all other tests show it."""
+    half = SentenceEncoder(tiny(kind), dtype=dtype)
+    if kind == "xlnet":  # transformers multiplies two precisions
+        with pytest.raises(UserError, match="'xlnet', which cannot be computed"):
+            half.encode(SENTENCES)
+        return
+    half.encode(SENTENCES)
+    assert half.backbone.findings is not None
+    assert not half.backbone.findings.equal_lengths
+
+
+def shift_by_padding(states: torch.Tensor) -> torch.Tensor:
+    return states + 0.01 * states.shape[1]
+
+
+@pytest.mark.parametrize("kind", ["fnet", "nystromformer", "shifted"])
+def test_where_padding_changes_vectors_batches_have_equal_lengths(kind: str) -> None:
+    is_hooked = kind == "shifted"
+    opened = hooked(shift_by_padding) if is_hooked else SentenceEncoder(made(kind))
+    texts = [*SENTENCES, "cat", "the dog", "a bird", "the big dog", "a cat sleeps"]
+    with pytest.warns(FlowbertWarning, match="padding changes the vectors"):
+        alone = np.concatenate([opened.encode([text]) for text in texts])
+    batches: list[int] = []
+    with pytest.warns(FlowbertWarning, match="padding changes the vectors"):
+        (together,) = opened.read([opened.readout], texts, on_batch=batches.append)
+    np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+    assert len(batches) == len(set(opened.lengths(texts))) < len(texts)
+
+
+def add_noise(states: torch.Tensor) -> torch.Tensor:
+    return states + 0.1 * torch.randn(states.shape)
+
+
+def add_batch_mean(states: torch.Tensor) -> torch.Tensor:
+    return states + states.mean(dim=0)
+
+
+class Count:
+    """Adds how many batches were seen before."""
+
+    seen = 0
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return states + 0.1 * self.seen * torch.arange(16)
+
+
+@pytest.mark.parametrize(
+    ("hook", "part"),
+    [
+        (add_noise, "another vector the next time"),
+        (Count(), "another vector the next time"),
+        (add_batch_mean, "mixes the sentences of a batch"),
+    ],
+)
+def test_vectors_that_depend_on_more_than_their_sentence(hook: Any, part: str) -> None:
+    with pytest.raises(UserError, match=f"^encoder: received 'bert', which .*{part}"):
+        hooked(hook).encode(["a cat"])
+
+
+def test_variants_share_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    check = encoder.sanity_check
+    monkeypatch.setattr(
+        encoder, "sanity_check", lambda each: checked.append(1) or check(each)
+    )
+    base = SentenceEncoder(made("bert"))
+    base.encode([])
+    assert not checked
+    for variant in (base, base.variant(layers=1), base.variant(pooling="max"), base):
+        variant.encode(SENTENCES)
+    assert len(checked) == 1
+
+
+def test_weights_that_are_not_finite_are_named() -> None:
+    backbone = made("bert")
+    with torch.no_grad():
+        backbone.network.encoder.layer[1].output.dense.bias[3] = torch.nan  # type: ignore[union-attr, index]
+    with pytest.raises(
+        UserError, match=r"weights are not: encoder.layer.1.*dense.bias"
+    ):
+        SentenceEncoder(backbone).encode(["a cat"])
+
+
+# ------------------------------------------------------------ networks of other shapes
+
+FUNNEL: dict[str, Any] = {"vocab_size": 25, "block_sizes": [1, 1]}
+FUNNEL |= {"d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+NETWORKS: dict[str, Callable[[], Any]] = {
+    "canine": lambda: tiny_network("canine"),
+    "funnel": lambda: FunnelModel(FunnelConfig(**FUNNEL)),
+    "opt": lambda: tiny_network("opt", ffn_dim=32, word_embed_proj_dim=8),
+}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_layers_without_a_vector_for_each_token(kind: str) -> None:
+    opened = SentenceEncoder(Backbone(NETWORKS[kind]().eval(), word_tokenizer()))
+    with pytest.raises(UserError, match=f"'{kind}'.* do not give each token a vector"):
+        opened.encode(["a cat"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("layoutlm", {}),
+        (
+            "squeezebert",
+            {"embedding_size": 16, "q_groups": 1, "k_groups": 1}
+            | {"v_groups": 1, "post_attention_groups": 1, "intermediate_groups": 1}
+            | {"output_groups": 1},
+        ),
+    ],
+)
+def test_a_pooler_that_is_always_called_is_taken_out(
+    kind: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    network: Any = tiny_network(kind, **options)
+    network.save_pretrained(tmp_path)
+    word_tokenizer().save_pretrained(tmp_path)
+    opened = SentenceEncoder(tmp_path)
+    features = opened.tokenize(["the cat sleeps"])
+    with torch.no_grad():
+        expected = network(**features).last_hidden_state.mean(dim=1)
+    np.testing.assert_allclose(
+        opened.encode(["the cat sleeps"]), expected, atol=TOLERANCE
+    )
+    assert "changed" not in opened.identity
+    assert not any("pooler" in name for name in opened.state_dict())
+    with pytest.raises(UserError, match="without which the encoder was loaded"):
+        opened.variant(pooling="cls_pooler")
+    pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(["the cat sleeps"])
+    with torch.no_grad():
+        expected = network(**features).pooler_output
+    np.testing.assert_allclose(pooled, expected, atol=TOLERANCE)
+
+
+def test_the_limit_of_a_table_with_an_offset() -> None:
+    opened = SentenceEncoder(
+        made("opt", ffn_dim=32, word_embed_proj_dim=16), max_length=0
+    )
+    assert opened.max_length == 150
+    assert np.isfinite(opened.encode(["cat " * 148])).all()
+
+
+# ----------------------------------------------------------------------- outlier tokens
+
+
+@pytest.fixture(scope="module")
+def sink() -> SentenceEncoder:
+    """A decoder in which "a" outweighs all other tokens, but after the last normalization."""
+    backbone = made("llama", decoder=True)
+    with torch.no_grad():
+        backbone.network.embed_tokens.weight[5] *= 1000  # type: ignore[union-attr, index]
+    return SentenceEncoder(backbone, layers=2)
+
+
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
+@pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls_pooler"])
+def test_a_pooling_that_reads_an_outlier_is_told(
+    pooling: str, sink: SentenceEncoder
+) -> None:
+    variant = sink.variant(pooling=pooling, count_over=SENTENCES)
+    variant.variant(layers="last").encode(SENTENCES)
+    if pooling in ("cls", "last_token"):  # it is neither first nor last
+        variant.encode(SENTENCES)
+        return
+    with pytest.warns(
+        FlowbertWarning, match=rf"layers \[2\].*pooling {pooling}.*\(3\)"
+    ):
+        variant.encode(SENTENCES)
+
+
+def test_a_pooling_that_weighs_an_outlier_with_zero_is_not(
+    sink: SentenceEncoder,
+) -> None:
+    weights = torch.ones(21)
+    weights[5] = 0
+    SentenceEncoder(
+        sink.backbone, layers=2, pooling="idf", token_weights=weights
+    ).encode(SENTENCES)
+
+
+# --------------------------------------------------------------------------- tokenizers
+
+
+def write_tokenizer(folder: Path, change: Callable[[Tokenizer], Any]) -> Path:
+    tokenizer = word_tokenizer()
+    change(tokenizer.backend_tokenizer)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def without_end(tokenizer: Tokenizer) -> None:
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", 2)]
+    )
+
+
+def cut_and_padded(tokenizer: Tokenizer) -> None:
+    tokenizer.enable_truncation(3)
+    tokenizer.enable_padding(length=9)
+
+
+def test_a_tokenizer_that_is_not_the_one_of_its_file(tmp_path: Path) -> None:
+    tokenizer = word_tokenizer()
+    compare_tokenizer("x", tokenizer, write_tokenizer(tmp_path, cut_and_padded))
+    write_tokenizer(tmp_path, without_end)
+    with pytest.warns(
+        FlowbertWarning, match=r"tokenizer.json as \['\[CLS\]', '\[UNK\]'"
+    ):
+        compare_tokenizer("x", tokenizer, tmp_path)
+    with pytest.warns(
+        FlowbertWarning, match=r"of x as \['\[CLS\]', '\[UNK\]'.*'\[SEP\]'\]"
+    ):
+        compare_tokenizer("x", tokenizer, tmp_path)
+
+
+@pytest.mark.parametrize("option", ["add_eos_token", "add_bos_token"])
+def test_a_token_that_is_asked_for_and_not_added(option: str, tmp_path: Path) -> None:
+    tokenizer = word_tokenizer(decoder=True)
+    tokenizer.bos_token = "[CLS]"
+    tokenizer.save_pretrained(tmp_path)
+    compare_tokenizer("x", tokenizer, tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"{option}": true}}')
+    with pytest.warns(FlowbertWarning, match=f"tokenizer_config.json with {option}"):
+        compare_tokenizer("x", tokenizer, tmp_path)
+
+
+def test_the_token_for_unknown_text_is_that_of_the_model() -> None:
+    words = [("the", -1.0), ("<unk>", 0.0), ("cat", -2.0), ("dog", -3.0)]
+    backend = Tokenizer(Unigram(words, 1, False))
+    weights = []
+    for names in ({}, {"unk_token": "<unk>"}):
+        tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+            tokenizer_object=backend, pad_token="the", **names
+        )
+        opened = SentenceEncoder(
+            Backbone(tiny_network("bert"), tokenizer), pooling="zipf"
+        )
+        weights.append(opened.token_weights)
+    assert torch.equal(*weights)  # type: ignore[arg-type]
+
+
+def test_merges_are_dropped_in_training_alone() -> None:
+    letters = {letter: number for number, letter in enumerate("?abcd")}
+    merges = [("a", "b"), ("c", "d"), ("ab", "cd")]
+    vocabulary = letters | {"".join(each): 5 + i for i, each in enumerate(merges)}
+    model = BPE(vocabulary, merges, dropout=1.0)
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=Tokenizer(model), pad_token="?"
+    )
+    backbone = Backbone(tiny_network("bert"), tokenizer)
+    text = ["abcd" * 20]
+    frozen = SentenceEncoder(backbone)
+    assert frozen.lengths(text) == [20]
+    identity = frozen.identity
+    trained = SentenceEncoder(backbone, frozen=False).train()
+    assert trained.lengths(text) == [80]
+    assert trained.identity == identity
+    np.testing.assert_array_equal(trained.encode(text), frozen.encode(text))
+    assert trained.lengths(text) == [80]
+    assert frozen.train().lengths(text) == [20]
