@@ -28,9 +28,10 @@ _METADATA = "flowbert"  # one key: safetensors writes several in random order
 def write_atomically(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; flush and rename it to ``path`` at the end.
 
-    After an error nothing is left, and an older file stays.
+    After an error nothing is left, and an older file stays. Of a symbolic link the target is
+    written.
     """
-    path = Path(path)
+    path = follow_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
@@ -42,6 +43,15 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
     flush(path.parent)
+
+
+def follow_link(path: str | Path) -> Path:
+    """The target of a symbolic link, which may not exist yet; any other path unchanged.
+
+    A file that is renamed to the link itself would replace it.
+    """
+    path = Path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def flush(path: Path) -> None:
