@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import BLOCK_ROWS, Floats, Indices
+from flowbert.data.text_files import sort_names
 from flowbert.errors import UserError, choices
 from flowbert.io import map_array, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
@@ -23,7 +24,8 @@ class VectorFile(Vectors):
     """Vectors in a file, of which only the rows that are asked for are in memory.
 
     Args:
-        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files.
+        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, in the order of
+            :func:`flowbert.data.text_files.sort_names`.
         column: Tensor or column of lists; needed where there are several.
 
     Raises:
@@ -118,7 +120,8 @@ class VectorFile(Vectors):
     def _dataset(self) -> Any:
         import pyarrow.dataset
 
-        return pyarrow.dataset.dataset(self.path, format="parquet")
+        found = pyarrow.dataset.dataset(self.path, format="parquet")
+        return pyarrow.dataset.dataset(sort_names(found.files), format="parquet")
 
     @cached_property
     def _name(self) -> str:
