@@ -121,4 +121,10 @@ def read_hub(
             "same layout"
         ) from error
     columns = choose_columns(data.column_names, layouts, local, argument)
-    return rows_of(local, data.select_columns(list(columns)).to_list(), layouts)
+    records = data.select_columns(list(columns)).to_list()
+    label_names = {
+        name: feature.names
+        for name, feature in data.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
+    return rows_of(local, records, layouts, label_names=label_names)

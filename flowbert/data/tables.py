@@ -11,6 +11,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from flowbert.data.text_files import check_file, read_lines, stream_lines
@@ -19,6 +20,7 @@ from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
 TableRow = Mapping[str, object]
+LabelNames = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,13 @@ class Row:
         path: The file.
         index: Number of the row, from 1, without header and blank lines.
         values: Values by column, in the order of the layout.
+        label_names: Names of labels that are numbers from 0, by column, where the file has them.
     """
 
     path: Path
     index: int
     values: Mapping[str, object]
+    label_names: LabelNames
 
     def error(self, column: str, expected: str) -> UserError:
         """An error that names the row and the value."""
@@ -81,15 +85,20 @@ class Row:
         return number
 
     def label(self, column: str, meaning: Mapping[str, Value]) -> Value:
-        """What a label means.
+        """What a label means: its name, where the file names its numbers.
 
         Raises:
             UserError: If the label is unknown.
         """
-        value = str(self.values[column]).strip().lower()
-        if value not in meaning:
-            raise self.error(column, f"expected {choices(meaning, value)}")
-        return meaning[value]
+        value = self.values[column]
+        names = self.label_names.get(column, ())
+        if isinstance(value, int) and 0 <= value < len(names):
+            value = names[value]
+        label = str(value).strip().lower()
+        if label not in meaning:
+            named = f"named {label!r} in the file; " if names else ""
+            raise self.error(column, f"{named}expected {choices(meaning, label)}")
+        return meaning[label]
 
 
 def read_table(
@@ -127,7 +136,9 @@ def read_table(
     records = reader(path)
     if not layouts and records and _extension(path) in (".csv", ".tsv"):
         _check_header(path, list(records[0]))
-    return rows_of(path, records, layouts, argument)
+    is_parquet = _extension(path) == ".parquet"
+    label_names = _read_label_names(path) if is_parquet else {}
+    return rows_of(path, records, layouts, argument, label_names)
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
@@ -196,8 +207,16 @@ def rows_of(
     records: Sequence[TableRow],
     layouts: Sequence[Sequence[str]],
     argument: str | None = None,
+    label_names: LabelNames = MappingProxyType({}),
 ) -> list[Row]:
-    """Rows of records, reduced to the columns of a layout; arguments as :func:`choose_columns`.
+    """Rows of records, reduced to the columns of a layout.
+
+    Args:
+        path: What has the records.
+        records: Values of each row by column.
+        layouts: As in :func:`choose_columns`.
+        argument: As in :func:`choose_columns`.
+        label_names: As in :class:`Row`.
 
     Raises:
         UserError: If there is no record, or no layout fits the first one.
@@ -206,7 +225,9 @@ def rows_of(
         raise UserError(f"{path}: has no row")
     columns = choose_columns(list(records[0]), layouts, path, argument)
     return [
-        Row(path, index, {column: record.get(column) for column in columns})
+        Row(
+            path, index, {column: record.get(column) for column in columns}, label_names
+        )
         for index, record in enumerate(records, start=1)
     ]
 
@@ -320,6 +341,25 @@ def _read_parquet(path: Path) -> list[TableRow]:
             f"{path}: not parquet, damaged, or not UTF-8 ({error})"
         ) from error
     return records
+
+
+def _read_label_names(path: Path) -> LabelNames:
+    """Names of the labels in a parquet file that ``datasets`` wrote, by column."""
+    import pyarrow.parquet
+
+    metadata = pyarrow.parquet.read_schema(path).metadata or {}
+    try:
+        info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+        features = info.get("features", {}).items()
+        return {
+            column: [str(name) for name in feature["names"]]
+            for column, feature in features
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{path}: its metadata of datasets is damaged ({error})"
+        ) from error
 
 
 TABLE_FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
