@@ -18,6 +18,7 @@ from flowbert.data.text_files import check_file, read_lines, stream_lines
 from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import parse_number
 
+_LONGEST_FIELD = 2**31 - 1  # the csv module has 131,072
 Value = TypeVar("Value")
 TableRow = Mapping[str, object]
 LabelNames = Mapping[str, Sequence[str]]
@@ -258,6 +259,7 @@ def field_records(
     """
     further = bool(names)
     records: list[TableRow] = []
+    limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         for fields in csv.reader(lines, dialect, strict=True):
             is_cell = len(fields) == len(names) == 1  # of the only column
@@ -271,6 +273,8 @@ def field_records(
             records.append(dict(zip(names, fields, strict=False)))
     except csv.Error as error:
         raise UserError(f"{path}: row {len(records) + 1}: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
     for name in filter(None, names):  # spreadsheets have empty headers
         if names.count(name) > 1:
             raise UserError(

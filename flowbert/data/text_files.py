@@ -103,7 +103,7 @@ def expand_files(spec: str | Path) -> list[Path]:
     """
     files: list[Path] = []
     for name in as_list(str(spec), "files", paths=True):
-        path = Path(name).expanduser()
+        path = Path(os.path.expanduser(name))
         matches: list[str] = []
         if not _exists(name):
             matches = sort_names(glob.glob(str(path), recursive=True))

@@ -1,9 +1,10 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
+import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ class WordVectors:
             raise UserError(
                 argument="max_words", received=max_words, expected="1 or more"
             )
-        self.words, self.vectors = _read(Path(path).expanduser(), max_words)
+        self.words, self.vectors = _read(Path(os.path.expanduser(path)), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)
         self.counted = self.pooling.name == "sif" and token_weights is None
@@ -185,7 +186,7 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     words: dict[str, int] = {}
     vectors: list[Floats] = []
     rows = dim = expected = 0
-    for rows, line in enumerate(stream_lines(path), start=1):
+    for rows, line in enumerate(_lines(path), start=1):
         where = f"{path}: row {rows}"
         if rows == 1 and (header := _header(line)):
             expected, dim = header
@@ -205,6 +206,21 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     if not vectors:
         raise UserError(f"{path}: received {rows} rows without word vectors")
     return words, np.stack(vectors)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines of a file; bytes after a header are named as word2vec's binary format."""
+    read: list[str] = []  # the last two lines
+    try:
+        for line in stream_lines(path):
+            read = [*read[-1:], line]
+            yield line
+    except UserError as error:
+        if len(read) == 1 and _header(read[0]):
+            raise UserError(
+                f"{error}; expected word2vec's text format, not its binary one"
+            ) from error
+        raise
 
 
 def _header(line: str) -> tuple[int, int] | None:

@@ -1,5 +1,6 @@
 """Files of vectors: .npy, .safetensors and .parquet, read and written block by block."""
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -39,7 +40,7 @@ class VectorFile(Vectors):
     """
 
     def __init__(self, path: str | Path, column: str | None = None) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(os.path.expanduser(path))
         self.name = self.path.name
         self.column = column
         suffix = ".parquet" if self.path.is_dir() else self.path.suffix

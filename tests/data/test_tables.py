@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flowbert.data.tables import read_table
 
-TEXTS = ["a, b", 'say "hi"', "2020-01-01", "NULL"]
+TEXTS = ["a, b", 'say "hi"', "2020-01-01", "NULL", "long " * 30_000 + "end"]
 
 
 def encode(texts: list[str], kind: str) -> bytes:
@@ -48,9 +48,9 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     rows = read_table(path, ["missing"], ["score", "text"])
-    assert [row.index for row in rows] == [1, 2, 3, 4]
+    assert [row.index for row in rows] == [1, 2, 3, 4, 5]
     assert [row.text("text") for row in rows] == TEXTS
-    assert [row.number("score", 0, 5) for row in rows] == [0, 1, 2, 3]
+    assert [row.number("score", 0, 5) for row in rows] == [0, 1, 2, 3, 4]
     assert list(rows[0].values) == ["score", "text"]
 
 

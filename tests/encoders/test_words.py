@@ -171,6 +171,16 @@ def test_undecodable_and_missing_files(tmp_path: Path) -> None:
             WordVectors(bad)
 
 
+@pytest.mark.parametrize("name", ["vectors.bin", "vectors.bin.gz"])
+def test_word2vecs_binary_format_is_named(name: str, tmp_path: Path) -> None:
+    vector = np.array([0.1, -2, 3], dtype="<f4").tobytes()
+    content = b"2 3\nthe " + vector + b"dog " + vector
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(UserError, match=f"^{path}: .*word2vec's text format"):
+        WordVectors(path)
+
+
 @pytest.mark.parametrize(
     ("settings", "start", "part"),
     [
