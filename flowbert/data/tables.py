@@ -7,17 +7,21 @@ import csv
 import io
 import json
 import math
+import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
 from flowbert.data.text_files import check_file, read_lines, stream_lines
-from flowbert.errors import UserError, choices, nearest
+from flowbert.errors import FlowbertWarning, UserError, choices, nearest
 from flowbert.numbers import parse_number
 
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _LONGEST_FIELD = 2**31 - 1  # the csv module has 131,072
 Value = TypeVar("Value")
 TableRow = Mapping[str, object]
@@ -107,9 +111,10 @@ def read_table(
 ) -> list[Row]:
     r"""Read columns of a csv, tsv, jsonl or parquet file (``.gz`` for the first three).
 
-    A csv file has a header and RFC 4180 quoting; in a tsv file quotes are plain characters (the
-    IANA definition, and what NLP data sets do); a jsonl file has one object per line. Blank lines
-    are dropped.
+    A csv file has a header and RFC 4180 quoting. So has a tsv file if every field of it that begins
+    with a quote is quoted, as pandas and spreadsheets write it; otherwise its quotes are plain
+    characters (the IANA definition, and what NLP data sets do), with a warning if some fields are
+    quoted. A jsonl file has one object per line. Blank lines are dropped.
 
     Args:
         path: The file.
@@ -293,8 +298,39 @@ def _read_csv(path: Path) -> list[TableRow]:
 
 
 def read_tsv(path: Path) -> list[TableRow]:
-    """Records of a file with a header and tabs, whatever its extension."""
+    """Records of a file with a header and tabs, in which quotes are plain characters."""
     return field_records(path, read_lines(path))
+
+
+def _read_quoted_or_plain(path: Path) -> list[TableRow]:
+    """Records of a .tsv file, whose quotes are those of csv if all of them can be."""
+    lines = read_lines(path)
+    quotes = [*_find_quotes(lines)]
+    opened = [number for number, is_closed in quotes if not is_closed]
+    tabs = {line.count("\t") for line in lines if line.strip()}
+    is_plain = len(tabs) == 1 and tabs != {0}  # each line is a row of several fields
+    # A quote that is opened in one row and closed in another must not join them.
+    if quotes and not (opened and is_plain):
+        with suppress(UserError):
+            return field_records(path, stream_lines(path), csv.excel_tab)
+    records = field_records(path, lines)
+    if 0 < len(opened) < len(quotes):
+        warnings.warn(
+            f"{path}: line {opened[0]} has a field that begins with a quote and is not quoted as "
+            "in csv, unlike others; all quotes are read as characters",
+            FlowbertWarning,
+            stacklevel=2,
+        )
+    return records
+
+
+def _find_quotes(lines: Iterable[str]) -> Iterator[tuple[int, bool]]:
+    """Line of each field that begins with a quote, and whether it is quoted as in csv."""
+    for number, line in enumerate(lines, start=1):
+        if '"' in line:
+            for field in line.split("\t"):
+                if field.startswith('"'):
+                    yield number, _QUOTED.fullmatch(field) is not None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -368,7 +404,7 @@ def _read_label_names(path: Path) -> LabelNames:
 
 TABLE_FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
     ".csv": _read_csv,
-    ".tsv": read_tsv,
+    ".tsv": _read_quoted_or_plain,
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }
