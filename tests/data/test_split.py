@@ -1,6 +1,7 @@
 """Words of any script."""
 
 import unicodedata
+from typing import Literal
 
 import pytest
 
@@ -24,7 +25,7 @@ SCRIPTS = [
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("word", SCRIPTS)
-def test_marks_belong_to_their_word(word: str, form: str) -> None:
+def test_marks_belong_to_their_word(word: str, form: Literal["NFC", "NFD"]) -> None:
     word = unicodedata.normalize(form, word)
     sentence = f"{word}, x{word}\u2019{word} ({word})"
     runs = [word, f"x{word}", word, word]
