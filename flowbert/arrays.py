@@ -19,3 +19,14 @@ BLOCK_ROWS = 2048
 
 The activations of a flow on more fall out of the caches of a CPU; reading gains nothing from more.
 """
+
+VECTOR_VALUES = "numbers of two bytes or more; single bytes are codes or packed bits"
+"""Values of vectors, for messages."""
+
+
+def holds_vector_values(dtype: np.dtype[Any]) -> bool:
+    """Whether values are numbers of two bytes or more.
+
+    Precisions of a byte write codes, whose scale is elsewhere, or the bits of eight dimensions.
+    """
+    return dtype.kind in "fiu" and dtype.itemsize > 1

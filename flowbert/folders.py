@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flowbert.errors import UserError
-from flowbert.io import digest_file, flush, inside, read_json, write_json
+from flowbert.io import (
+    digest_file,
+    flush,
+    follow_link,
+    inside,
+    read_json,
+    write_json,
+)
 
 MANIFEST = ".flowbert"
 """File with the digests that each written file may have, by its name."""
@@ -33,7 +40,7 @@ def write_folder_atomically(path: str | Path) -> Iterator[Path]:
         UserError: If there is a folder that was not written here, or holds anything else; before
             anything is written.
     """
-    path = _target(path)
+    path = follow_link(path)
     _check_own(path)
     with _temporary(path) as temporary:
         yield temporary
@@ -57,7 +64,7 @@ def write_files_atomically(folder: str | Path) -> Iterator[Path]:
     Raises:
         UserError: If a file would replace one that was not written here, or was changed since.
     """
-    folder = _target(folder)
+    folder = follow_link(folder)
     with _temporary(folder) as temporary:
         yield temporary
         written = _digests(temporary)
@@ -78,12 +85,6 @@ def write_files_atomically(folder: str | Path) -> Iterator[Path]:
         for name in own.keys() - written.keys():
             (folder / name).unlink()
         _write_manifest(folder, written)
-
-
-def _target(path: str | Path) -> Path:
-    """The folder itself where a path is a link to one."""
-    path = Path(path)
-    return path.resolve() if path.is_symlink() else path
 
 
 @contextmanager

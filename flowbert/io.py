@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flowbert.arrays import VECTOR_VALUES
 from flowbert.errors import UserError
 
 if TYPE_CHECKING:  # reading JSON does not wait for torch
     import torch
 
-_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_DTYPES = {  # of numpy, by the name that safetensors has
+    f"{kind}{8 * size}": f"<{kind.lower()}{size}"
+    for kind in "FIU"
+    for size in (2, 4, 8)
+}
+_DTYPES["BF16"] = "<u2"
 _MOST_RECALLED = 64
 _recalled: dict[str, str] = {}  # digests by fingerprint
 _METADATA = "flowbert"  # one key: safetensors writes several in random order
@@ -28,9 +34,10 @@ _METADATA = "flowbert"  # one key: safetensors writes several in random order
 def write_atomically(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; flush and rename it to ``path`` at the end.
 
-    After an error nothing is left, and an older file stays.
+    After an error nothing is left, and an older file stays. Of a symbolic link the target is
+    written.
     """
-    path = Path(path)
+    path = follow_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
@@ -42,6 +49,15 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
     flush(path.parent)
+
+
+def follow_link(path: str | Path) -> Path:
+    """The target of a symbolic link, which may not exist yet; any other path unchanged.
+
+    A file that is renamed to the link itself would replace it.
+    """
+    path = Path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def flush(path: Path) -> None:
@@ -215,12 +231,19 @@ def load_tensors(
 
 
 def map_array(path: str | Path, name: str) -> "np.memmap[Any, Any]":
-    """Memory-map a floating-point tensor of a safetensors file."""
+    """Memory-map a tensor of a safetensors file; of bfloat16 the bits, as uint16.
+
+    Raises:
+        UserError: If it holds single bytes.
+    """
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(length))[name]
     offset = 8 + length + entry["data_offsets"][0]
-    return np.memmap(path, _DTYPES[entry["dtype"]], "r", offset, tuple(entry["shape"]))
+    dtype = _DTYPES.get(entry["dtype"])
+    if dtype is None:
+        raise UserError(f"{path}: holds {entry['dtype']}; expected {VECTOR_VALUES}")
+    return np.memmap(path, dtype, "r", offset, tuple(entry["shape"]))
 
 
 def release_pages(array: "np.ndarray[Any, Any]") -> None:

@@ -132,19 +132,25 @@ def test_an_interruption_leaves_nothing(
 
 
 def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
+    script, link = tmp_path / "script.py", tmp_path / "link.npy"
+    link.symlink_to("a.npy")
     script.write_text(
         "from flowbert.encoding import encode\n"
         "from flowbert.encoders import EncoderOptions\n"
         "encoder = EncoderOptions(layers='first_last')\n"
-        f"encode({TEXTS!r}, encoder=encoder, devices=2, output='a.npy')\n"
+        f"encode({TEXTS!r}, encoder=encoder, devices=2, output='link.npy')\n"
     )
     paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, str(script)]
     subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, **paths})
     # Sums of float32 in another order: other sentences in a batch.
     np.testing.assert_allclose(np.load(tmp_path / "a.npy"), raw, atol=1e-5)
-    assert {path.name for path in tmp_path.iterdir()} == {"script.py", "a.npy"}
+    assert link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "script.py",
+        "link.npy",
+        "a.npy",
+    }
 
 
 def test_one_string_is_one_sentence(model: Model, run: str, tmp_path: Path) -> None:

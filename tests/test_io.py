@@ -69,6 +69,22 @@ def test_permissions_are_those_of_the_umask(umask: int, tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_target_of_a_link_is_written(exists: bool, tmp_path: Path) -> None:
+    target, link, other = (tmp_path / name for name in ("disk/target", "link", "other"))
+    if exists:
+        write_file(target, "older")
+    link.symlink_to("disk/target")
+    other.symlink_to(link)
+    for path in (link, other):
+        write_file(path, path.name)
+        assert target.read_text() == path.name
+        assert not target.is_symlink()
+    assert link.is_symlink()
+    assert other.is_symlink()
+    assert [each.name for each in target.parent.iterdir()] == ["target"]
+
+
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_an_error_leaves_the_older_one(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

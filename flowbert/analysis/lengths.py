@@ -1,7 +1,6 @@
 """Length of sentences and frequency of their words or tokens."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -9,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from flowbert.data.split import split_words
+
 if TYPE_CHECKING:  # transformers takes seconds to import
     from flowbert.encoders import SentenceEncoder
 
 _TOKENIZED = 10_000  # sentences tokenized at once
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def words_of(sentence: str) -> list[str]:
@@ -23,7 +23,7 @@ def words_of(sentence: str) -> list[str]:
         >>> words_of("A dog's life.")
         ['a', 'dog', "'", 's', 'life', '.']
     """
-    return _WORD.findall(sentence.lower())
+    return split_words(sentence.lower())
 
 
 def tokens_of(

@@ -1,5 +1,6 @@
 """Answer ranking: questions with candidate sentences, some of which answer them."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def load_answers(source: str | Path) -> AnswerData:
     """
     hub = hub_name(source)
     if hub is None:
-        path = Path(source).expanduser()
+        path = Path(os.path.expanduser(source))
         return _data(path.name.split(".")[0], read_table(path, *_ANSWER_LAYOUTS))
     config = None if hub else "qnli"
     return _data(

@@ -1,5 +1,6 @@
 """Entailment with splits, to train a classifier, choose its penalty, and test it."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,9 @@ def load_entailment(source: str, senteval: str | Path | None = None) -> Entailme
                 "received nothing; expected a SentEval folder for SICKR",
                 argument="senteval",
             )
-        parts = read_sick(Path(senteval).expanduser(), source, "entailment_judgment")
+        parts = read_sick(
+            Path(os.path.expanduser(senteval)), source, "entailment_judgment"
+        )
         splits = {split: labelled_pairs([rows]) for split, _, rows in parts}
     elif source == SAMPLE_TASK or is_table(source):
         splits = _split_by_premise(

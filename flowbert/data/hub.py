@@ -1,5 +1,6 @@
 """Models and data sets of the Hugging Face hub, and local folders in the layout of the latter."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -109,7 +110,7 @@ def read_hub(
     """
     import datasets
 
-    local = Path(name).expanduser()
+    local = Path(os.path.expanduser(name))
     path = str(local) if local.is_dir() else name
     try:
         data = datasets.load_dataset(path, config, split=split, **options)
@@ -121,4 +122,10 @@ def read_hub(
             "same layout"
         ) from error
     columns = choose_columns(data.column_names, layouts, local, argument)
-    return rows_of(local, data.select_columns(list(columns)).to_list(), layouts)
+    records = data.select_columns(list(columns)).to_list()
+    label_names = {
+        name: feature.names
+        for name, feature in data.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
+    return rows_of(local, records, layouts, label_names=label_names)

@@ -1,6 +1,7 @@
 """Files of scored sentence pairs; a command line reads them before it imports numpy."""
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,7 @@ def read_pairs(path: str | Path, columns: Sequence[str] | None = None) -> list[R
             f"received {', '.join(columns)}; expected 3 different names",
             argument="columns",
         )
-    return read_table(Path(path).expanduser(), columns, argument="columns")
+    return read_table(Path(os.path.expanduser(path)), columns, argument="columns")
 
 
 def scored_pairs(

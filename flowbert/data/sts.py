@@ -4,6 +4,7 @@ A new task is one function here, from the data folder to its rows, and its entry
 """
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -205,7 +206,7 @@ def load_sts(
     else:
         hub = hub_name(senteval)
         merged = hub is not None and name in _YEARS
-        root = Path(senteval).expanduser()
+        root = Path(os.path.expanduser(senteval))
         parts = DATA_SETS[name](root, name) if hub is None else _read_hub(hub, name)
         limits = _RANGES.get(name, _ZERO_TO_FIVE)
     data = STSData(name, {}, limits, merged)

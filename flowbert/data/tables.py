@@ -7,18 +7,25 @@ import csv
 import io
 import json
 import math
+import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from flowbert.data.text_files import check_file, read_lines, stream_lines
-from flowbert.errors import UserError, choices, nearest
+from flowbert.errors import FlowbertWarning, UserError, choices, nearest
 from flowbert.numbers import parse_number
 
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_LONGEST_FIELD = 2**31 - 1  # the csv module has 131,072
 Value = TypeVar("Value")
 TableRow = Mapping[str, object]
+LabelNames = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +36,13 @@ class Row:
         path: The file.
         index: Number of the row, from 1, without header and blank lines.
         values: Values by column, in the order of the layout.
+        label_names: Names of labels that are numbers from 0, by column, where the file has them.
     """
 
     path: Path
     index: int
     values: Mapping[str, object]
+    label_names: LabelNames
 
     def error(self, column: str, expected: str) -> UserError:
         """An error that names the row and the value."""
@@ -81,15 +90,20 @@ class Row:
         return number
 
     def label(self, column: str, meaning: Mapping[str, Value]) -> Value:
-        """What a label means.
+        """What a label means: its name, where the file names its numbers.
 
         Raises:
             UserError: If the label is unknown.
         """
-        value = str(self.values[column]).strip().lower()
-        if value not in meaning:
-            raise self.error(column, f"expected {choices(meaning, value)}")
-        return meaning[value]
+        value = self.values[column]
+        names = self.label_names.get(column, ())
+        if isinstance(value, int) and 0 <= value < len(names):
+            value = names[value]
+        label = str(value).strip().lower()
+        if label not in meaning:
+            named = f"named {label!r} in the file; " if names else ""
+            raise self.error(column, f"{named}expected {choices(meaning, label)}")
+        return meaning[label]
 
 
 def read_table(
@@ -97,9 +111,10 @@ def read_table(
 ) -> list[Row]:
     r"""Read columns of a csv, tsv, jsonl or parquet file (``.gz`` for the first three).
 
-    A csv file has a header and RFC 4180 quoting; in a tsv file quotes are plain characters (the
-    IANA definition, and what NLP data sets do); a jsonl file has one object per line. Blank lines
-    are dropped.
+    A csv file has a header and RFC 4180 quoting. So has a tsv file if every field of it that begins
+    with a quote is quoted, as pandas and spreadsheets write it; otherwise its quotes are plain
+    characters (the IANA definition, and what NLP data sets do), with a warning if some fields are
+    quoted. A jsonl file has one object per line. Blank lines are dropped.
 
     Args:
         path: The file.
@@ -127,7 +142,9 @@ def read_table(
     records = reader(path)
     if not layouts and records and _extension(path) in (".csv", ".tsv"):
         _check_header(path, list(records[0]))
-    return rows_of(path, records, layouts, argument)
+    is_parquet = _extension(path) == ".parquet"
+    label_names = _read_label_names(path) if is_parquet else {}
+    return rows_of(path, records, layouts, argument, label_names)
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
@@ -196,8 +213,16 @@ def rows_of(
     records: Sequence[TableRow],
     layouts: Sequence[Sequence[str]],
     argument: str | None = None,
+    label_names: LabelNames = MappingProxyType({}),
 ) -> list[Row]:
-    """Rows of records, reduced to the columns of a layout; arguments as :func:`choose_columns`.
+    """Rows of records, reduced to the columns of a layout.
+
+    Args:
+        path: What has the records.
+        records: Values of each row by column.
+        layouts: As in :func:`choose_columns`.
+        argument: As in :func:`choose_columns`.
+        label_names: As in :class:`Row`.
 
     Raises:
         UserError: If there is no record, or no layout fits the first one.
@@ -206,7 +231,9 @@ def rows_of(
         raise UserError(f"{path}: has no row")
     columns = choose_columns(list(records[0]), layouts, path, argument)
     return [
-        Row(path, index, {column: record.get(column) for column in columns})
+        Row(
+            path, index, {column: record.get(column) for column in columns}, label_names
+        )
         for index, record in enumerate(records, start=1)
     ]
 
@@ -237,6 +264,7 @@ def field_records(
     """
     further = bool(names)
     records: list[TableRow] = []
+    limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         for fields in csv.reader(lines, dialect, strict=True):
             is_cell = len(fields) == len(names) == 1  # of the only column
@@ -250,6 +278,8 @@ def field_records(
             records.append(dict(zip(names, fields, strict=False)))
     except csv.Error as error:
         raise UserError(f"{path}: row {len(records) + 1}: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
     for name in filter(None, names):  # spreadsheets have empty headers
         if names.count(name) > 1:
             raise UserError(
@@ -268,8 +298,39 @@ def _read_csv(path: Path) -> list[TableRow]:
 
 
 def read_tsv(path: Path) -> list[TableRow]:
-    """Records of a file with a header and tabs, whatever its extension."""
+    """Records of a file with a header and tabs, in which quotes are plain characters."""
     return field_records(path, read_lines(path))
+
+
+def _read_quoted_or_plain(path: Path) -> list[TableRow]:
+    """Records of a .tsv file, whose quotes are those of csv if all of them can be."""
+    lines = read_lines(path)
+    quotes = [*_find_quotes(lines)]
+    opened = [number for number, is_closed in quotes if not is_closed]
+    tabs = {line.count("\t") for line in lines if line.strip()}
+    is_plain = len(tabs) == 1 and tabs != {0}  # each line is a row of several fields
+    # A quote that is opened in one row and closed in another must not join them.
+    if quotes and not (opened and is_plain):
+        with suppress(UserError):
+            return field_records(path, stream_lines(path), csv.excel_tab)
+    records = field_records(path, lines)
+    if 0 < len(opened) < len(quotes):
+        warnings.warn(
+            f"{path}: line {opened[0]} has a field that begins with a quote and is not quoted as "
+            "in csv, unlike others; all quotes are read as characters",
+            FlowbertWarning,
+            stacklevel=2,
+        )
+    return records
+
+
+def _find_quotes(lines: Iterable[str]) -> Iterator[tuple[int, bool]]:
+    """Line of each field that begins with a quote, and whether it is quoted as in csv."""
+    for number, line in enumerate(lines, start=1):
+        if '"' in line:
+            for field in line.split("\t"):
+                if field.startswith('"'):
+                    yield number, _QUOTED.fullmatch(field) is not None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -322,9 +383,28 @@ def _read_parquet(path: Path) -> list[TableRow]:
     return records
 
 
+def _read_label_names(path: Path) -> LabelNames:
+    """Names of the labels in a parquet file that ``datasets`` wrote, by column."""
+    import pyarrow.parquet
+
+    metadata = pyarrow.parquet.read_schema(path).metadata or {}
+    try:
+        info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+        features = info.get("features", {}).items()
+        return {
+            column: [str(name) for name in feature["names"]]
+            for column, feature in features
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{path}: its metadata of datasets is damaged ({error})"
+        ) from error
+
+
 TABLE_FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
     ".csv": _read_csv,
-    ".tsv": read_tsv,
+    ".tsv": _read_quoted_or_plain,
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }

@@ -3,12 +3,15 @@
 import glob
 import gzip
 import os
+import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from flowbert.errors import UserError, nearest
+
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 def as_list(
@@ -73,21 +76,37 @@ def check_file(path: Path) -> None:
         raise UserError(f"{path}: no such file; {folder} has no {missing!r}{similar}")
 
 
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Names in alphabetical order, their numbers in numeric order.
+
+    Example:
+        >>> sort_names(["part.10.txt", "part.2.txt"])
+        ['part.2.txt', 'part.10.txt']
+    """
+
+    def key(name: str) -> tuple[list[str | int], str]:
+        parts: list[str | int] = list(_DIGITS.split(name))
+        parts[1::2] = map(int, parts[1::2])
+        return parts, name
+
+    return sorted(names, key=key)
+
+
 def expand_files(spec: str | Path) -> list[Path]:
     """Files that a comma-separated list of paths and globs (``**`` too) names, without repetitions.
 
     A path that exists is taken literally, even with a comma or a bracket in its name; the files of
-    one glob are sorted.
+    one glob are sorted as by :func:`sort_names`.
 
     Raises:
         UserError: If a path is missing or a glob matches no file.
     """
     files: list[Path] = []
     for name in as_list(str(spec), "files", paths=True):
-        path = Path(name).expanduser()
+        path = Path(os.path.expanduser(name))
         matches: list[str] = []
         if not _exists(name):
-            matches = sorted(glob.glob(str(path), recursive=True))
+            matches = sort_names(glob.glob(str(path), recursive=True))
         found = [match for match in map(Path, matches) if match.is_file()]
         if not found:
             check_file(path)

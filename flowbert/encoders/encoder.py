@@ -389,6 +389,7 @@ class SentenceEncoder(nn.Module):
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: received a string; expected a list of strings")
+        sentences = list(sentences)  # a Series is indexed by its labels
         backbone, device = self.backbone, self.device
         if device.type == "cpu" and backbone.dtype == torch.bfloat16:
             warn_of_bfloat16()

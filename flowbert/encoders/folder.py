@@ -1,5 +1,6 @@
 """Encoders by path: which class opens what."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     """
     path = str(path)
     given = {name: value for name, value in settings.items() if value is not None}
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
         _refuse(given, "word vectors", "layers", "max_length", "prompt", "revision")
         return WordVectors(

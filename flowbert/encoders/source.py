@@ -1,5 +1,6 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -238,7 +239,7 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
     Raises:
         UserError: If there is no such encoder.
     """
-    folder = sample_encoder_path() if path == SAMPLE else Path(path).expanduser()
+    folder = sample_encoder_path() if path == SAMPLE else Path(os.path.expanduser(path))
     if path and folder.exists():
         if not folder.is_dir():
             raise UserError(

@@ -1,9 +1,10 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
-import re
+import os
+import reprlib
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,12 @@ import torch
 from torch import Tensor
 
 from flowbert.arrays import Floats
+from flowbert.data.split import is_word, split_words
 from flowbert.data.text_files import stream_lines
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
-
-_TOKEN = re.compile(r"\w+|[^\w\s]")
-
-
-def split_words(sentence: str) -> list[str]:
-    r"""Words: runs of letters, digits and underscores, and every other sign alone.
-
-    Example:
-        >>> split_words("A dog's life.")
-        ['A', 'dog', "'", 's', 'life', '.']
-    """
-    return _TOKEN.findall(sentence)
 
 
 class WordVectors:
@@ -36,7 +26,8 @@ class WordVectors:
 
     A word is looked up as it is written, where the file has words with capitals, and else in lower
     case. Words that are not in the file are ignored, in the sum and in n. A sentence without any
-    known word gets the mean of all vectors, with a warning.
+    known word gets the mean of all vectors, with a warning; another one tells that of a sentence
+    only the punctuation is known, as where no spaces separate words.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
@@ -85,7 +76,7 @@ class WordVectors:
             raise UserError(
                 argument="max_words", received=max_words, expected="1 or more"
             )
-        self.words, self.vectors = _read(Path(path).expanduser(), max_words)
+        self.words, self.vectors = _read(Path(os.path.expanduser(path)), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)
         self.counted = self.pooling.name == "sif" and token_weights is None
@@ -123,11 +114,14 @@ class WordVectors:
             weights = self.token_weights.numpy()
         embeddings = np.empty((len(sentences), self.dim), dtype=np.float32)
         unknown = []
+        signs_alone = []  # sentences of which only signs have vectors
         for number, sentence in enumerate(sentences):
-            rows = [
-                self.words[word] for word in self._split(sentence) if word in self.words
-            ]
+            pieces = self._split(sentence)
+            known = [word for word in pieces if word in self.words]
+            rows = [self.words[word] for word in known]
             if rows:
+                if any(map(is_word, pieces)) and not any(map(is_word, known)):
+                    signs_alone.append(sentence)
                 embeddings[number] = (
                     weights[rows] @ self.vectors[rows].astype(np.float64) / len(rows)
                 )
@@ -138,6 +132,14 @@ class WordVectors:
             warnings.warn(
                 f"{self.path}: {len(unknown)} of {len(sentences)} sentences have no word with a "
                 "vector; they get the mean of all vectors",
+                FlowbertWarning,
+                stacklevel=2,
+            )
+        if signs_alone:
+            warnings.warn(
+                f"{self.path}: {len(signs_alone)} of {len(sentences)} sentences have vectors for "
+                f"their punctuation alone, such as {reprlib.repr(signs_alone[0])}; expected "
+                "spaces between words, as the file has them",
                 FlowbertWarning,
                 stacklevel=2,
             )
@@ -185,7 +187,7 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     words: dict[str, int] = {}
     vectors: list[Floats] = []
     rows = dim = expected = 0
-    for rows, line in enumerate(stream_lines(path), start=1):
+    for rows, line in enumerate(_lines(path), start=1):
         where = f"{path}: row {rows}"
         if rows == 1 and (header := _header(line)):
             expected, dim = header
@@ -205,6 +207,21 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     if not vectors:
         raise UserError(f"{path}: received {rows} rows without word vectors")
     return words, np.stack(vectors)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines of a file; bytes after a header are named as word2vec's binary format."""
+    read: list[str] = []  # the last two lines
+    try:
+        for line in stream_lines(path):
+            read = [*read[-1:], line]
+            yield line
+    except UserError as error:
+        if len(read) == 1 and _header(read[0]):
+            raise UserError(
+                f"{error}; expected word2vec's text format, not its binary one"
+            ) from error
+        raise
 
 
 def _header(line: str) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 import csv
 import fnmatch
 import json
+import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -130,7 +131,7 @@ def relation_to_published(encoder: str, published: str) -> str:
         encoder: Folder, run folder, text file of word vectors, or hub name.
         published: Hub name of the published encoder; empty for word vectors.
     """
-    folder = Path(encoder).expanduser().absolute()
+    folder = Path(os.path.expanduser(encoder)).absolute()
     if not published or folder.is_file():
         return OTHER_NAME
     owner_and_name = snapshot_name(folder)

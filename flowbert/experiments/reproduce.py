@@ -1,5 +1,6 @@
 """Published scores, and what the same settings give here."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -239,7 +240,7 @@ class _Plan:
                 "folder, and the id of the row",
                 argument="encoder",
             )
-        is_file = Path(row.opened).expanduser().is_file()
+        is_file = Path(os.path.expanduser(row.opened)).is_file()
         if is_file == bool(row.path):
             kind = "an encoder" if row.path else "a text file of word vectors"
             received = repr(row.opened) if row.opened else "nothing"

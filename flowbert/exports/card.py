@@ -1,5 +1,6 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
+import os
 import re
 from collections.abc import Sequence
 from importlib.resources import files
@@ -109,7 +110,7 @@ def _cosines(model: Model) -> dict[str, RandomPairs]:
 
 def base_name(encoder: Encoder) -> str:
     """Name of an encoder on the hub, or of its folder."""
-    path = Path(encoder.path).expanduser()
+    path = Path(os.path.expanduser(encoder.path))
     return path.name if path.exists() else encoder.path.partition("@")[0]
 
 

@@ -1,6 +1,7 @@
 """A model as a folder that other programs open, verified before it is there."""
 
 import importlib.util
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -103,7 +104,7 @@ def export(
         opened = model
     else:
         opened = Model.load(model, method, encoder=encoder)
-        run = Path(model).expanduser()
+        run = Path(os.path.expanduser(model))
         trained = (run / TRAINED_ENCODER).is_dir()
         if results is None and (run / "results.json").is_file():
             results, own = run / "results.json", True

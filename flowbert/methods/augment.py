@@ -8,6 +8,7 @@ References:
     https://arxiv.org/abs/2104.08821
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -103,7 +104,7 @@ class MaskedReplacement:
                 "received nothing; expected a masked language model for positive mlm",
                 argument="mlm_path",
             )
-        trained = Path(path).expanduser() / TRAINED_ENCODER
+        trained = Path(os.path.expanduser(path)) / TRAINED_ENCODER
         source = trained if trained.is_dir() else path
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(

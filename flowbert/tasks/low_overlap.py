@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
+from flowbert.data.split import is_word, split_words
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.io import digest
@@ -22,11 +23,11 @@ SHARE = 0.1
 """Share of the pairs that is taken."""
 
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff"
-_LOWERED_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+")
+_PART = re.compile(rf"[{_IDEOGRAPHS}]\W*|[^{_IDEOGRAPHS}]+")
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words: runs of letters, digits and underscores, and Chinese characters.
+    """Lower-cased words of :func:`split_words`; a Chinese character is one.
 
     A text without any is one word.
 
@@ -34,7 +35,8 @@ def words(text: str) -> list[str]:
         >>> words("A dog's life."), words("...")
         (['a', 'dog', 's', 'life'], ['...'])
     """
-    return _LOWERED_WORD.findall(text.lower()) or [text]
+    runs = filter(is_word, split_words(text.lower()))
+    return [part for run in runs for part in _PART.findall(run)] or [text]
 
 
 def word_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:

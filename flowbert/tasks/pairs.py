@@ -42,13 +42,13 @@ class Pairs:
         """The pairs of a data frame with columns sentence1, sentence2 and score.
 
         Raises:
-            UserError: If it lacks one.
+            UserError: If it lacks one, or has two of a name.
         """
-        missing = [name for name in PAIR_COLUMNS if name not in frame.columns]
-        if missing:
+        names = list(frame.columns)
+        if any(names.count(name) != 1 for name in PAIR_COLUMNS):
             raise UserError(
-                f"received a data frame without {', '.join(missing)}; "
-                f"expected the columns {', '.join(PAIR_COLUMNS)}",
+                f"received a data frame with the columns {', '.join(map(str, names))}; "
+                f"expected {', '.join(PAIR_COLUMNS)} once each",
                 argument="tasks",
             )
         return cls(*(frame[name].tolist() for name in PAIR_COLUMNS))

@@ -13,6 +13,7 @@ from pytorch_lightning.callbacks import BasePredictionWriter
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from flowbert.io import follow_link
 from flowbert.training.trainer import check_processes, quiet_lightning
 
 _PREDICTED_AT_ONCE = 1024
@@ -30,7 +31,7 @@ class VectorWriter(BasePredictionWriter):
 
     def __init__(self, path: str | Path, shape: tuple[int, int]) -> None:
         super().__init__("batch")
-        self.path = Path(path)
+        self.path = follow_link(path)
         self.shape = shape
 
     @property

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from flowbert.arrays import BLOCK_ROWS, Floats, Indices
+from flowbert.arrays import (
+    BLOCK_ROWS,
+    VECTOR_VALUES,
+    Floats,
+    Indices,
+    holds_vector_values,
+)
 from flowbert.errors import UserError
 from flowbert.io import digest_stream
 from flowbert.seeding import Stream
@@ -87,11 +93,13 @@ class VectorArray(Vectors):
 
     def __init__(self, values: Any) -> None:
         if isinstance(values, Tensor):
-            values = values.detach().float().cpu().numpy()
+            values = values.detach().cpu()
+            # numpy has no bfloat16.
+            values = values.float() if values.is_floating_point() else values
         rows = np.asarray(values)
-        if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "fiu":
+        if rows.ndim != 2 or 0 in rows.shape or not holds_vector_values(rows.dtype):
             raise UserError(
-                f"received {rows.dtype} of shape {rows.shape}; expected numbers (N, D)",
+                f"received {rows.dtype} of shape {rows.shape}; expected (N, D) {VECTOR_VALUES}",
                 argument="vectors",
             )
         self._rows = rows

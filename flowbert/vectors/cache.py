@@ -44,6 +44,9 @@ class EmbeddingCache:
         folder: Folder of the files; None for the environment variable FLOWBERT_CACHE, or else
             ``~/.cache/flowbert``; False for memory.
 
+    Raises:
+        UserError: If the home folder is unknown.
+
     Example:
         >>> from flowbert.encoders import SentenceEncoder
         >>> cache = EmbeddingCache(folder=False)
@@ -54,7 +57,15 @@ class EmbeddingCache:
     def __init__(self, folder: str | Path | bool | None = None) -> None:
         if folder is None:
             folder = os.environ.get("FLOWBERT_CACHE") or "~/.cache/flowbert"
-        self.folder = None if isinstance(folder, bool) else Path(folder).expanduser()
+        self.folder = None
+        if not isinstance(folder, bool):
+            self.folder = Path(os.path.expanduser(folder))
+            if str(self.folder).startswith("~"):
+                raise UserError(
+                    f"received {folder}, and the home folder is unknown; expected HOME, or "
+                    "another folder, which FLOWBERT_CACHE chooses, too",
+                    argument="cache",
+                )
         self._stores: dict[str, Store] = {}
 
     def fill(self, encoders: Sequence[Encoder], sentences: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """Files of vectors: .npy, .safetensors and .parquet, read and written block by block."""
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -9,7 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.arrays import BLOCK_ROWS, Floats, Indices
+from flowbert.arrays import (
+    BLOCK_ROWS,
+    VECTOR_VALUES,
+    Floats,
+    Indices,
+    holds_vector_values,
+)
+from flowbert.data.text_files import sort_names
 from flowbert.errors import UserError, choices
 from flowbert.io import map_array, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
@@ -23,7 +31,8 @@ class VectorFile(Vectors):
     """Vectors in a file, of which only the rows that are asked for are in memory.
 
     Args:
-        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files.
+        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, in the order of
+            :func:`flowbert.data.text_files.sort_names`.
         column: Tensor or column of lists; needed where there are several.
 
     Raises:
@@ -31,7 +40,7 @@ class VectorFile(Vectors):
     """
 
     def __init__(self, path: str | Path, column: str | None = None) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(os.path.expanduser(path))
         self.name = self.path.name
         self.column = column
         suffix = ".parquet" if self.path.is_dir() else self.path.suffix
@@ -42,6 +51,7 @@ class VectorFile(Vectors):
         if not self.path.exists():
             raise UserError(f"{path}: no such file")
         self._is_parquet = suffix == ".parquet"
+        self._is_bfloat16 = False
         try:
             shape = self._parquet_shape() if self._is_parquet else self._map().shape
         except UserError:
@@ -79,6 +89,8 @@ class VectorFile(Vectors):
             yield self._checked(self._map()[start : start + BLOCK_ROWS])
 
     def _checked(self, values: NDArray[Any]) -> Floats:
+        if self._is_bfloat16:  # the upper half of a float32
+            values = (values.astype(np.uint32) << 16).view(np.float32)
         with np.errstate(over="ignore"):
             rows = np.array(values, dtype=np.float32)
         if not np.isfinite(rows).all():
@@ -105,20 +117,24 @@ class VectorFile(Vectors):
                     argument="column",
                 )
             values: NDArray[Any] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-            if values.dtype.kind not in "fiu":
-                raise UserError(f"{self.path}: holds {values.dtype}; expected numbers")
+            if not holds_vector_values(values.dtype):
+                raise UserError(
+                    f"{self.path}: holds {values.dtype}; expected {VECTOR_VALUES}"
+                )
             return values
         from safetensors import safe_open
 
         with safe_open(self.path, framework="np") as file:
             name = _choose(list(file.keys()), self.column, self.path)
+            self._is_bfloat16 = file.get_slice(name).get_dtype() == "BF16"
         return map_array(self.path, name)
 
     @cached_property
     def _dataset(self) -> Any:
         import pyarrow.dataset
 
-        return pyarrow.dataset.dataset(self.path, format="parquet")
+        found = pyarrow.dataset.dataset(self.path, format="parquet")
+        return pyarrow.dataset.dataset(sort_names(found.files), format="parquet")
 
     @cached_property
     def _name(self) -> str:
@@ -150,7 +166,9 @@ class VectorFile(Vectors):
         for batch in self._batches([self._name]):
             kind = batch[0].type
             if not _holds_vectors(kind):
-                raise UserError(f"{self.path}: holds {kind}; expected lists of numbers")
+                raise UserError(
+                    f"{self.path}: holds {kind}; expected lists of {VECTOR_VALUES}"
+                )
             values = batch[0].flatten()
             if batch[0].null_count or len(values) != dim * len(batch):
                 raise UserError(
@@ -218,19 +236,20 @@ class OtherColumns:
 
 
 def _holds_vectors(kind: Any) -> bool:
-    """Whether a type of pyarrow is one of lists of numbers."""
+    """Whether a type of pyarrow is one of lists of numbers of two bytes or more."""
     from pyarrow import types
 
     is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     if not any(test(kind) for test in is_list):
         return False
     inner = kind.value_type
-    return bool(types.is_floating(inner) or types.is_integer(inner))
+    is_number = types.is_floating(inner) or types.is_integer(inner)
+    return bool(is_number and inner.bit_width > 8)
 
 
 def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
     if not names:
-        raise UserError(f"{path}: holds no vectors; expected lists of numbers")
+        raise UserError(f"{path}: holds no vectors; expected lists of {VECTOR_VALUES}")
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted is None or wanted not in names:

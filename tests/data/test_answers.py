@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,6 +38,16 @@ def test_in_qnli_zero_is_an_answer(labels: list[object], tmp_path: Path) -> None
             ("Ada .", "A hat ."),
             [True, False],
         )
+
+
+def test_in_qnli_the_names_of_the_file_decide(tmp_path: Path) -> None:
+    label = datasets.ClassLabel(names=["not_entailment", "entailment"])
+    kinds = {"question": datasets.Value("string"), "label": label}
+    columns = {"question": ["Who ?"] * 2, "label": [0, 1]}
+    data = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
+    data = data.add_column("sentence", ["A hat .", "Ada ."])
+    data.to_parquet(tmp_path / "qnli.parquet")
+    assert load_answers(tmp_path / "qnli.parquet").labels.tolist() == [False, True]
 
 
 def test_questions_without_an_answer_are_counted(tmp_path: Path) -> None:

@@ -106,6 +106,19 @@ def test_files(
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("reader", READERS)
+def test_no_home_folder(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a user id without an entry, in a container."""
+
+    def missing(*_: object) -> None:
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", missing)
+    with pytest.raises(UserError, match="no such file"):
+        READERS[reader](Path("~/a.csv"))
+
+
 @pytest.mark.parametrize(
     ("reader", "content", "message"),
     [

@@ -3,8 +3,11 @@
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 
+import datasets
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import LABELS, NLIData, load_nli
 from flowbert.data.sts import load_sts
+from flowbert.errors import UserError
 
 from .conftest import write
 
@@ -31,6 +35,62 @@ def test_layouts_and_labels(
         ("p",) * 3,
         ("h",) * 3,
     )
+
+
+def write_classes(folder: Path, names: Sequence[str], labels: Sequence[int]) -> Path:
+    """A parquet file with the names of its labels, as ``datasets`` writes it."""
+    text = datasets.Value("string")
+    kinds = {
+        "premise": text,
+        "hypothesis": text,
+        "label": datasets.ClassLabel(names=names),
+    }
+    pairs = {"premise": ["p"] * len(labels), "hypothesis": ["h"] * len(labels)}
+    data = datasets.Dataset.from_dict(
+        {**pairs, "label": labels}, features=datasets.Features(kinds)
+    )
+    folder.mkdir()
+    data.to_parquet(folder / "train.parquet")
+    return folder / "train.parquet"
+
+
+@pytest.mark.usefixtures("hub_cache")
+@pytest.mark.parametrize("names", [*permutations(LABELS)])
+def test_numbers_have_the_names_of_their_file(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = write_classes(tmp_path / "own", names, [0, 1, 2, -1, 1])
+    for source in (path, f"hub:{path.parent}"):
+        assert load_nli(str(source)).labels == (*names, names[1])
+
+
+README = """\
+---
+dataset_info:
+  features:
+  - {name: premise, dtype: string}
+  - {name: hypothesis, dtype: string}
+  - name: label
+    dtype: {class_label: {names: {'0': contradiction, '1': entailment, '2': neutral}}}
+---"""
+
+
+@pytest.mark.usefixtures("hub_cache")
+def test_numbers_have_the_names_of_the_readme(tmp_path: Path) -> None:
+    write(tmp_path / "own" / "train.csv", "premise,hypothesis,label", "p,h,1", "p,h,0")
+    write(tmp_path / "own" / "README.md", README)
+    assert load_nli(f"hub:{tmp_path}/own").labels == ("entailment", "contradiction")
+
+
+@pytest.mark.usefixtures("hub_cache")
+def test_two_classes_are_refused(tmp_path: Path) -> None:
+    names = ("entailment", "not_entailment")
+    path = write_classes(tmp_path / "own", names, [0, 1])
+    for source in (path, f"hub:{path.parent}"):
+        with pytest.raises(
+            UserError, match=r"row 2: label is 1; named 'not_entailment'"
+        ):
+            load_nli(str(source))
 
 
 def test_triples_match_the_ith_entailment_with_the_ith_contradiction() -> None:
@@ -61,8 +121,6 @@ def test_simcse_triples_come_back(tmp_path: Path) -> None:
 
 
 def test_hub_is_snli_and_mnli(monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
     loaded: list[str] = []
 
     def load(name: str, *_: object, split: str) -> datasets.Dataset:

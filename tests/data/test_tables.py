@@ -4,8 +4,11 @@ import csv
 import gzip
 import io
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any, Literal
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.data.tables import read_table
+from flowbert.errors import FlowbertWarning
 
-TEXTS = ["a, b", 'say "hi"', "2020-01-01", "NULL"]
+TEXTS = ["a, b", 'say "hi"', "2020-01-01", "NULL", "long " * 30_000 + "end"]
 
 
 def encode(texts: list[str], kind: str) -> bytes:
@@ -48,9 +52,9 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     rows = read_table(path, ["missing"], ["score", "text"])
-    assert [row.index for row in rows] == [1, 2, 3, 4]
+    assert [row.index for row in rows] == [1, 2, 3, 4, 5]
     assert [row.text("text") for row in rows] == TEXTS
-    assert [row.number("score", 0, 5) for row in rows] == [0, 1, 2, 3]
+    assert [row.number("score", 0, 5) for row in rows] == [0, 1, 2, 3, 4]
     assert list(rows[0].values) == ["score", "text"]
 
 
@@ -67,6 +71,58 @@ def test_any_text_comes_back(
     path.write_bytes(encode(texts, kind))
     rows = read_table(path, ["text"])
     assert [row.text("text") for row in rows] == [text.strip() for text in texts]
+
+
+def texts_of(signs: str) -> st.SearchStrategy[list[str]]:
+    text = st.text(f'ab" {signs}', max_size=6).filter(str.strip)
+    return st.lists(text, min_size=1, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    # With both, a field that is joined may look like two rows.
+    texts=texts_of("\t,") | texts_of("\n'"),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    columns=st.sampled_from([["text"], ["text", "score"], ["score", "text"]]),
+)
+def test_a_tsv_of_pandas_comes_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[str],
+    quoting: Literal[0, 1],
+    columns: list[str],
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "pandas.tsv"
+    frame = pd.DataFrame({"text": texts, "score": range(len(texts))})
+    frame[columns].to_csv(path, sep="\t", index=False, quoting=quoting)
+    rows = read_table(path, ["text"])
+    assert [row.text("text") for row in rows] == [text.strip() for text in texts]
+
+
+PLAIN = [
+    # A sentence in quotes is unlike the next one.
+    (['"Hi."', '"Hi," he said.'], 3),
+    # One field is quoted as in csv, and another one is opened only.
+    (['"a ""b"" c"', '"open'], 3),
+    # A quote of several rows, which are not joined, and a quote alone.
+    (['"open', "middle", 'closed"'], None),
+    (['"', "a"], None),
+    (['say "hi"', "5' 3\""], None),
+]
+
+
+@pytest.mark.parametrize(("texts", "line"), PLAIN)
+def test_quotes_in_a_tsv_are_characters(
+    texts: list[str], line: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "plain.tsv"
+    rows = [f"{text}\t1" for text in texts]
+    path.write_text("\n".join(["text\tscore", *rows]))
+    warned: AbstractContextManager[Any] = nullcontext()
+    if line is not None:
+        warned = pytest.warns(FlowbertWarning, match=f"^{path}: line {line} has")
+    with warned:
+        found = read_table(path, ["text"])
+    assert [row.text("text") for row in found] == texts
 
 
 def test_half_a_character_becomes_a_question_mark(tmp_path: Path) -> None:

@@ -37,6 +37,17 @@ def test_files_of_globs_and_lists_in_order(tmp_path: Path) -> None:
     assert [path.name for path in files] == ["c.txt", "a.txt", "b.txt", "d.txt"]
 
 
+@pytest.mark.parametrize(
+    "form", ["part.{}.txt", "{}.txt", "{}/a.txt", "3-{}-of-12.txt"]
+)
+def test_numbers_in_names_are_in_numeric_order(form: str, tmp_path: Path) -> None:
+    files = [tmp_path / form.format(number) for number in range(12)]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("x\n")
+    assert expand_files(str(tmp_path / form.format("*"))) == files
+
+
 @pytest.mark.parametrize("name", ["a,b.txt", "x[1].txt"])
 def test_existing_paths_are_literal(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x\n")

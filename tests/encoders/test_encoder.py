@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -97,6 +98,14 @@ def test_neither_order_nor_batches_change_a_vector(pooling: str, tiny: Tiny) -> 
     assert np.array_equal(shuffled, encoder.encode(texts, batch_tokens=100)[order])
     distances = np.abs(alone[:, None] - alone).max(axis=2)
     assert np.median(distances) > 100 * TOLERANCE, "the network tells sentences apart"
+
+
+def test_sentences_of_any_sequence_are_those_of_a_list(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"))
+    series = pd.Series(SENTENCES, index=range(len(SENTENCES), 0, -1)).drop(2)
+    expected = encoder.encode(series.tolist())
+    for given in (series, series.to_numpy(), tuple(series), series.astype("category")):
+        assert np.array_equal(encoder.encode(given), expected)
 
 
 @pytest.mark.parametrize("kind", DECODERS)

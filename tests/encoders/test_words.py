@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from flowbert.encoders import WordVectors, load_encoder
-from flowbert.encoders.words import split_words
 from flowbert.errors import FlowbertWarning, UserError
 
 LINES = ["the 1 0 0", "dog 0 2 0", "runs 0 0 -4.5e-1", ". 1 1 1"]
@@ -18,23 +17,6 @@ def write(folder: Path, *lines: str, name: str = "vectors.txt") -> Path:
     text = "".join(line + "\n" for line in lines).encode()
     path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     return path
-
-
-def test_words() -> None:
-    text = "The DOG's naïve, _x_ 3.5!"
-    assert split_words(text) == [
-        "The",
-        "DOG",
-        "'",
-        "s",
-        "naïve",
-        ",",
-        "_x_",
-        "3",
-        ".",
-        "5",
-        "!",
-    ]
 
 
 def test_mean_of_known_words(tmp_path: Path) -> None:
@@ -116,6 +98,16 @@ def test_a_sentence_without_known_words_gets_the_mean(tmp_path: Path) -> None:
     np.testing.assert_allclose(vectors[1], encoder.vectors.mean(axis=0), rtol=1e-6)
 
 
+def test_sentences_whose_punctuation_alone_is_known_are_told(tmp_path: Path) -> None:
+    """Chinese without spaces; no warning where a word is known, or there is none."""
+    path = write(tmp_path, "我 1 0", "喜欢 0 1", "。 1 1", "? 2 1")
+    encoder = WordVectors(path)
+    encoder.encode(["我 喜欢 苹果 。", "。?", "我?"])
+    message = r"2 of 4 sentences .* punctuation alone, such as '我喜欢。'"
+    with pytest.warns(FlowbertWarning, match=message):
+        encoder.encode(["我 喜欢 。", "我喜欢。", "。", "Why?"])
+
+
 def test_everything_that_changes_vectors_is_in_the_identity(tmp_path: Path) -> None:
     lines: list[Sequence[str]] = [
         ["a 1 2", "b 3 4"],
@@ -169,6 +161,16 @@ def test_undecodable_and_missing_files(tmp_path: Path) -> None:
     for bad in (path, cut, tmp_path / "nothing.txt"):
         with pytest.raises(UserError, match=f"^{bad}: "):
             WordVectors(bad)
+
+
+@pytest.mark.parametrize("name", ["vectors.bin", "vectors.bin.gz"])
+def test_word2vecs_binary_format_is_named(name: str, tmp_path: Path) -> None:
+    vector = np.array([0.1, -2, 3], dtype="<f4").tobytes()
+    content = b"2 3\nthe " + vector + b"dog " + vector
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(UserError, match=f"^{path}: .*word2vec's text format"):
+        WordVectors(path)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from experiments.small import WordSums
+from flowbert.data.pair_files import PAIR_COLUMNS
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
@@ -55,11 +56,15 @@ def test_pairs_in_memory_are_those_of_a_file(kind: str, pairs: list[str]) -> Non
             Pairs(["a", "b"], ["b", "c"], [1, 7], score_range=(0, 5)),
             r"score 2: received 7\.0; expected a finite number from 0 to 5",
         ),
-        (pd.DataFrame({"sentence1": FIRST}), "without sentence2, score"),
+        (
+            pd.DataFrame({"sentence1": FIRST}),
+            "the columns sentence1; expected sentence1, ",
+        ),
+        (pd.DataFrame(columns=[*PAIR_COLUMNS, "score"]), "score, score; .* once each"),
         ([3], "tasks: received 3"),
         ([Pairs(FIRST, SECOND, SCORES)] * 2, "two are called 'pairs'"),
     ],
-    ids=[f"mistake {number}" for number in range(11)],
+    ids=[f"mistake {number}" for number in range(12)],
 )
 def test_pairs_that_are_none(tasks: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:

@@ -160,6 +160,7 @@ def test_tfidf_is_that_of_scikit_learn() -> None:
     [
         ("Don't STOP_it, 2 dogs!", ["don", "t", "stop_it", "2", "dogs"]),
         ("我喜欢iPhone 手机", ["我", "喜", "欢", "iphone", "手", "机"]),
+        ("आदमी喜欢", ["आदमी", "喜", "欢"]),
         ("?!", ["?!"]),
     ],
 )

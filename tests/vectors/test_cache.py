@@ -251,6 +251,20 @@ def test_files_of_another_encoder_are_ignored(tmp_path: Path) -> None:
         assert encoder.calls == [["a"]]
 
 
+def test_the_home_folder_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a user id without an entry, in a container."""
+
+    def missing(*_: object) -> None:
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("FLOWBERT_CACHE", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", missing)
+    with pytest.raises(UserError, match=r"^cache: received ~/.cache/flowbert, and the"):
+        EmbeddingCache()
+    assert EmbeddingCache(False).folder is None
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(

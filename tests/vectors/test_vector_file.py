@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import safetensors.numpy
+import safetensors.torch
+import torch
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import FlowbertWarning, UserError
@@ -44,13 +46,13 @@ def test_maps_fit_on_a_file_as_on_its_rows(path: Path) -> None:
 
 
 def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
-    for name, part in (("a", X[:20]), ("b", X[20:])):
+    """In the numeric order of their names."""
+    for number in range(11):
+        part = X[4 * number : 4 * number + 4]
         write_vectors(
-            tmp_path / "parts" / f"{name}.parquet", [part], part.shape, "float32"
+            tmp_path / f"part.{number}.parquet", [part], part.shape, "float32"
         )
-    assert np.array_equal(
-        np.concatenate(list(as_vectors(tmp_path / "parts").blocks())), X
-    )
+    assert np.array_equal(np.concatenate(list(as_vectors(tmp_path).blocks())), X[:44])
 
 
 def test_parquet_has_the_sentences_beside_the_vectors(tmp_path: Path) -> None:
@@ -151,11 +153,31 @@ def test_lists_of_words_are_no_vectors(tmp_path: Path) -> None:
     assert VectorFile(file)[:].tolist() == [[1.0], [2.0]]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int8"])
-def test_other_numbers_become_float32(dtype: str, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", X.astype(dtype))
-    opened = as_vectors(tmp_path / "x.npy")
-    assert np.array_equal(opened[np.arange(3)], X.astype(dtype)[:3].astype(np.float32))
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int16", "int64"])
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
+def test_other_numbers_become_float32(suffix: str, dtype: str, tmp_path: Path) -> None:
+    file, values = tmp_path / f"x{suffix}", X.astype(dtype)
+    write_vectors(file, [values], values.shape, dtype)
+    assert np.array_equal(as_vectors(file)[:], values.astype(np.float32))
+
+
+def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
+    values, file = torch.from_numpy(X).bfloat16(), tmp_path / "x.safetensors"
+    safetensors.torch.save_file({"x": values}, file)
+    expected = values.float().numpy()
+    assert np.array_equal(as_vectors(file)[:], expected)
+    assert np.array_equal(np.concatenate(list(as_vectors(file).blocks())), expected)
+
+
+@pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
+def test_bytes_are_no_vectors(suffix: str, precision: str, tmp_path: Path) -> None:
+    codes = quantize(X, precision, Ranges.of([X]))
+    file = tmp_path / f"x{suffix}"
+    write_vectors(file, [codes], codes.shape, str(codes.dtype))
+    for vectors in (file, codes, torch.from_numpy(codes)):
+        with pytest.raises(UserError, match="two bytes or more"):
+            as_vectors(vectors)
 
 
 def written(tmp_path: Path, case: str) -> tuple[Path, str | None]:
