@@ -44,7 +44,9 @@ from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 
-_PLACES = "places"  # the encoder's path relative to the model folder, and absolute
+_ENCODER_PATHS = (
+    "places"  # the encoder's path relative to the model folder, and absolute
+)
 _SCALE = ".int8"
 _COSINES = ".cosines"
 _LARGEST_COSINE = 1.01  # in half precision
@@ -403,12 +405,12 @@ def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
     if encoder is None:
         return {"encoder": {}, "identity": {}}
     described = encoder.describe()
-    path = Path(described["path"]).expanduser()
-    is_name = described["path"] == SAMPLE or described.get("revision") is not None
+    path = Path(encoder.path).expanduser()
+    is_name = encoder.path == SAMPLE or described.get("revision") is not None
     # An export holds its encoder.
     if path.exists() and not (is_name or _is_exported(folder)):
         relative = os.path.relpath(path.resolve(), folder.resolve())
-        described[_PLACES] = [relative, os.path.abspath(path)]
+        described[_ENCODER_PATHS] = [relative, os.path.abspath(path)]
     return {"encoder": described, "identity": encoder.identity}
 
 
@@ -419,9 +421,11 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
         UserError: If it is at none of these places, or another encoder is there.
     """
     settings = content["encoder"]
-    if _PLACES not in settings:  # a name on the hub
+    if _ENCODER_PATHS not in settings:  # a name on the hub
         return _open_encoder(folder, content)
-    places = [os.path.normpath(folder.resolve() / path) for path in settings[_PLACES]]
+    places = [
+        os.path.normpath(folder.resolve() / path) for path in settings[_ENCODER_PATHS]
+    ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
     found = [path for path in paths if Path(path).expanduser().exists()]
@@ -450,7 +454,7 @@ def _open_encoder(
         UserError: If it cannot be loaded, or is another one.
     """
     settings = content["encoder"] | (moved or {})
-    settings.pop(_PLACES, None)
+    settings.pop(_ENCODER_PATHS, None)
     with imports_refused():  # of a pooling
         opened = load_encoder(**settings, token_weights=load_token_weights(folder))
     check_same_encoder(content["identity"], opened.identity, f"model in {folder}")

@@ -412,6 +412,22 @@ def test_configurations_run(
     assert list(folder.rglob("results.json"))
 
 
+@pytest.mark.usefixtures("folder")
+def test_text_of_a_user_gets_no_verdict_from_the_sample(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Neither printed nor on the page; a line says how to measure."""
+    sentences = [f"Sentence {i} of {i % 7} words." for i in range(60)]
+    Path("sentences.txt").write_text("\n".join(sentences))
+    words = ["--config", "recommended_whitening", "--corpus", "sentences.txt"]
+    main(["fit", *words, "--run_dir", "run"])
+    page = Path("run/report.html").read_text("utf-8")
+    for text in (capsys.readouterr().out, page.partition("<h2")[0]):
+        assert "--tasks pairs.csv" in text
+        assert not {"SAMPLE", "next:", "use raw"} & set(text.split())
+    assert json.loads(Path("run/results.json").read_text())["rows"] == []
+
+
 def test_a_run_is_repeated_by_its_configuration(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

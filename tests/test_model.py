@@ -203,9 +203,9 @@ def test_an_encoder_is_found_from_any_folder(
 ) -> None:
     """Its path as it was typed, the model and the encoder moved together, the model moved alone."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    home = tmp_path / "a" / "home"
-    home.mkdir(parents=True)
-    monkeypatch.chdir(home)
+    first = tmp_path / "a" / "first"
+    first.mkdir(parents=True)
+    monkeypatch.chdir(first)
     if kind == "words":
         rows = np.random.default_rng(0).normal(size=(5, 4)).round(3).astype(str)
         words = zip(["the", "dog", "a", "cat", "runs"], rows, strict=True)
@@ -220,15 +220,15 @@ def test_an_encoder_is_found_from_any_folder(
     def check(path: str) -> None:
         np.testing.assert_array_equal(Model.load(path).encode(SENTENCES), expected)
 
-    check("a/home/runs/m")
+    check("a/first/runs/m")
     Path("moved").mkdir()
-    shutil.copytree("a/home", "moved/there/home")
-    shutil.move("a/home/enc", "hidden")
-    check("moved/there/home/runs/m")
-    shutil.move("hidden", "a/home/enc")
-    shutil.move("moved/there/home/runs/m", "alone")  # found by its absolute path
+    shutil.copytree("a/first", "moved/there/first")
+    shutil.move("a/first/enc", "hidden")
+    check("moved/there/first/runs/m")
+    shutil.move("hidden", "a/first/enc")
+    shutil.move("moved/there/first/runs/m", "alone")  # found by its absolute path
     check("alone")
-    shutil.move("a/home/enc", "hidden")
+    shutil.move("a/first/enc", "hidden")
     refused(
         lambda: Model.load("alone"), r"^encoder: there is no .*alone', encoder=FOLDER"
     )
