@@ -34,7 +34,7 @@ from flowbert.cli.parser import (
     whole_numbers_first,
 )
 from flowbert.data.sample import sample_encoder_path
-from flowbert.encoders import choose_device
+from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.errors import UserError
 from flowbert.methods import METHODS
 
@@ -509,6 +509,40 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
         for run in ("stopped-run", "whole")
     ]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["encode --input a.txt --output v.npy", "compare --tasks p.csv --methods raw"],
+)
+@pytest.mark.usefixtures("folder")
+def test_ctrl_c_promises_what_the_same_command_does(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After two blocks of sentences it resumes, or says that it starts again."""
+    for module in ("encoding", "vectors.cache"):
+        monkeypatch.setattr(f"flowbert.{module}.BLOCK_SENTENCES", 10)
+    monkeypatch.setenv("FLOWBERT_CACHE", "cache")
+    texts = [f"Sentence {i}" for i in range(40)]
+    Path("a.txt").write_text("\n".join(texts))
+    rows = [f"{text},{text} again,{i}" for i, text in enumerate(texts)]
+    Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
+    read, blocks = SentenceEncoder.read, []
+
+    def press(self: Any, readouts: Any, sentences: Any, **options: Any) -> Any:
+        blocks.append(set(sentences))
+        if len(blocks) == 3:
+            raise KeyboardInterrupt
+        return read(self, readouts, sentences, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "read", press)
+    with pytest.raises(SystemExit):
+        main([*words.split(), "--quiet"])
+    error = capsys.readouterr().err
+    main([*words.split(), "--quiet"])
+    is_repeated = bool((blocks[0] | blocks[1]) & set.union(*blocks[3:]))
+    assert ("starts again" in error) == is_repeated
+    assert ("20 of 80 sentences are in the cache" in error) != is_repeated
 
 
 @pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
