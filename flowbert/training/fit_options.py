@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.corpus import BUILTIN
+from flowbert.data.nli import BUILTIN
 from flowbert.encoders import EncoderOptions
 from flowbert.tasks import POSITIVE_ABOVE
 
