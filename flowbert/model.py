@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from flowbert.encoders import (
 )
 from flowbert.encoders.source import (
     MODEL_FILE,
+    SAMPLE,
     SETTINGS_FILE,
     load_token_weights,
     locate,
@@ -42,6 +44,9 @@ from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 
+_ENCODER_PATHS = (
+    "places"  # the encoder's path relative to the model folder, and absolute
+)
 _SCALE = ".int8"
 _COSINES = ".cosines"
 _LARGEST_COSINE = 1.01  # in half precision
@@ -293,6 +298,9 @@ class Model:
     ) -> Self:
         """Load what ``fit`` saved, or an encoder as it is.
 
+        The encoder is found by its path as it was given, by its place relative to the model, so
+        that both can be moved together, or by its absolute path; its identity must be the same.
+
         Args:
             path: A run folder, its folder ``model``, an encoder, or the hub name of one of these.
             method: The map, ``raw`` for none; None for the flow, or the only map.
@@ -323,12 +331,18 @@ class Model:
                 argument="model",
             )
         parts = load_fitted(folder, method)
-        settings = content["encoder"] | {"token_weights": load_token_weights(folder)}
         moved = {"path": encoder, "revision": None} if encoder else own_encoder
-        with imports_refused():  # of a pooling
-            opened = load_encoder(**settings | moved)
-        check_same_encoder(content["identity"], opened.identity, f"model in {path}")
-        return cls(opened, *parts)
+        if moved:
+            return cls(_open_encoder(folder, content, moved), *parts)
+        try:
+            return cls(_find_encoder(folder, content), *parts)
+        except UserError as error:
+            reason = str(error).removeprefix("encoder: ")
+            raise UserError(
+                f"{reason}; if it has moved, Model.load({str(path)!r}, encoder=FOLDER), or "
+                "encoder of encode and export",
+                argument="encoder",
+            ) from error
 
 
 def save_models(
@@ -348,7 +362,7 @@ def save_models(
     """
     folder = Path(folder)
     with digests_reused():
-        contents = [_encoder_content(model.encoder) for model in models]
+        contents = [_encoder_content(model.encoder, folder) for model in models]
     content = contents[0]
     identity = content["identity"]
     if any(other["identity"] != identity for other in contents):
@@ -386,10 +400,65 @@ def _map_digest(file: Path) -> str:
     return digest_file(file) if file.is_file() else ""
 
 
-def _encoder_content(encoder: Any) -> dict[str, Any]:
+def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
+    """Description and identity of an encoder, for a model folder."""
     if encoder is None:
         return {"encoder": {}, "identity": {}}
-    return {"encoder": encoder.describe(), "identity": encoder.identity}
+    described = encoder.describe()
+    path = Path(encoder.path).expanduser()
+    is_name = encoder.path == SAMPLE or described.get("revision") is not None
+    # An export holds its encoder.
+    if path.exists() and not (is_name or _is_exported(folder)):
+        relative = os.path.relpath(path.resolve(), folder.resolve())
+        described[_ENCODER_PATHS] = [relative, os.path.abspath(path)]
+    return {"encoder": described, "identity": encoder.identity}
+
+
+def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
+    """The encoder of a model folder: by its path, relative to the folder, or by the absolute one.
+
+    Raises:
+        UserError: If it is at none of these places, or another encoder is there.
+    """
+    settings = content["encoder"]
+    if _ENCODER_PATHS not in settings:  # a name on the hub
+        return _open_encoder(folder, content)
+    places = [
+        os.path.normpath(folder.resolve() / path) for path in settings[_ENCODER_PATHS]
+    ]
+    # First as it was typed, so that tables name it as before.
+    paths = dict.fromkeys([settings["path"], *places])
+    found = [path for path in paths if Path(path).expanduser().exists()]
+    if not found:
+        raise UserError(
+            f"there is no {' and no '.join(paths)}, the encoder of the model",
+            argument="encoder",
+        )
+    for path in found[:-1]:
+        with suppress(UserError):  # another encoder
+            return _open_encoder(folder, content, {"path": path})
+    return _open_encoder(folder, content, {"path": found[-1]})
+
+
+def _open_encoder(
+    folder: Path, content: dict[str, Any], moved: Mapping[str, Any] | None = None
+) -> Any:
+    """The encoder of a model folder.
+
+    Args:
+        folder: The model folder.
+        content: Its description and identity.
+        moved: Where the encoder is, if not as described.
+
+    Raises:
+        UserError: If it cannot be loaded, or is another one.
+    """
+    settings = content["encoder"] | (moved or {})
+    settings.pop(_ENCODER_PATHS, None)
+    with imports_refused():  # of a pooling
+        opened = load_encoder(**settings, token_weights=load_token_weights(folder))
+    check_same_encoder(content["identity"], opened.identity, f"model in {folder}")
+    return opened
 
 
 def _read_encoder(folder: Path) -> dict[str, Any]:
@@ -413,8 +482,12 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
         files = locate(path)
         folder = model_folder(files.folder)
         encoder = {"path": files.source, "revision": files.revision}
-    exported = folder is not None and (folder.parent / SETTINGS_FILE).is_file()
-    return folder, encoder if exported else {}
+    return folder, encoder if folder is not None and _is_exported(folder) else {}
+
+
+def _is_exported(folder: Path) -> bool:
+    """Whether a model folder is in an export, which holds the encoder."""
+    return (folder.parent / SETTINGS_FILE).is_file()
 
 
 def model_folder(path: str | Path) -> Path | None:

@@ -33,7 +33,7 @@ from flowbert.cli.parser import (
     whole_numbers_first,
 )
 from flowbert.data.sample import sample_encoder_path
-from flowbert.encoders import choose_device
+from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.errors import UserError
 from flowbert.methods import METHODS, FlowModule
 
@@ -409,6 +409,22 @@ def test_configurations_run(
     assert list(folder.rglob("results.json"))
 
 
+@pytest.mark.usefixtures("folder")
+def test_text_of_a_user_gets_no_verdict_from_the_sample(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Neither printed nor on the page; a line says how to measure."""
+    sentences = [f"Sentence {i} of {i % 7} words." for i in range(60)]
+    Path("sentences.txt").write_text("\n".join(sentences))
+    words = ["--config", "recommended_whitening", "--corpus", "sentences.txt"]
+    main(["fit", *words, "--run_dir", "run"])
+    page = Path("run/report.html").read_text("utf-8")
+    for text in (capsys.readouterr().out, page.partition("<h2")[0]):
+        assert "--tasks pairs.csv" in text
+        assert not {"SAMPLE", "next:", "use raw"} & set(text.split())
+    assert json.loads(Path("run/results.json").read_text())["rows"] == []
+
+
 def test_a_run_is_repeated_by_its_configuration(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -497,6 +513,40 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
         for run in ("stopped-run", "whole")
     ]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["encode --input a.txt --output v.npy", "compare --tasks p.csv --methods raw"],
+)
+@pytest.mark.usefixtures("folder")
+def test_ctrl_c_promises_what_the_same_command_does(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After two blocks of sentences it resumes, or says that it starts again."""
+    for module in ("encoding", "vectors.cache"):
+        monkeypatch.setattr(f"flowbert.{module}.BLOCK_SENTENCES", 10)
+    monkeypatch.setenv("FLOWBERT_CACHE", "cache")
+    texts = [f"Sentence {i}" for i in range(40)]
+    Path("a.txt").write_text("\n".join(texts))
+    rows = [f"{text},{text} again,{i}" for i, text in enumerate(texts)]
+    Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
+    read, blocks = SentenceEncoder.read, []
+
+    def press(self: Any, readouts: Any, sentences: Any, **options: Any) -> Any:
+        blocks.append(set(sentences))
+        if len(blocks) == 3:
+            raise KeyboardInterrupt
+        return read(self, readouts, sentences, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "read", press)
+    with pytest.raises(SystemExit):
+        main([*words.split(), "--quiet"])
+    error = capsys.readouterr().err
+    main([*words.split(), "--quiet"])
+    is_repeated = bool((blocks[0] | blocks[1]) & set.union(*blocks[3:]))
+    assert ("starts again" in error) == is_repeated
+    assert ("20 of 80 sentences are in the cache" in error) != is_repeated
 
 
 @pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])

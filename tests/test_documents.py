@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from flowbert.cli import lookup
@@ -27,7 +28,6 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
-WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text("utf-8")]
 PACKAGES = ("faiss", "mteb", "sentence_transformers")
 
 _BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
@@ -42,6 +42,24 @@ def blocks(path: Path, language: str) -> Iterator[str]:
     for marked, name, text in _BLOCK.findall(path.read_text("utf-8")):
         if name == language and not marked:
             yield text
+
+
+def scripts(path: Path) -> list[list[str]]:
+    """Python blocks that run alone, each with those that say that they go on from it."""
+    found: list[list[str]] = []
+    for text in blocks(path, "python"):
+        if text.startswith("# continued\n"):
+            found[-1].append(text)
+        else:
+            found.append([text])
+    return found
+
+
+SCRIPTS = [
+    pytest.param(path, parts, id=f"{path.relative_to(ROOT)}-{number}")
+    for path in DOCUMENTS
+    for number, parts in enumerate(scripts(path), 1)
+]
 
 
 def shown(path: Path) -> Iterator[str]:
@@ -70,22 +88,28 @@ def _maps_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MAPS, "_registered", dict(MAPS._registered))
 
 
+@pytest.mark.filterwarnings("ignore:flow.*use that map, train longer")
 @pytest.mark.usefixtures("_maps_restored")
-@pytest.mark.parametrize("path", WITH_CODE, ids=relative)
+@pytest.mark.parametrize(("path", "parts"), SCRIPTS)
 def test_python_blocks_run(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each alone, in a new folder."""
     monkeypatch.chdir(tmp_path)
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
     Path("sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
     known: dict[str, Any] = {"__name__": path.stem}
-    for text in blocks(path, "python"):
+    for text in parts:
         for package in PACKAGES:
             if re.search(rf"^(import|from) {package}\b", text, re.MULTILINE):
                 pytest.importorskip(package)
         exec(compile(text, path.name, "exec"), known)
+    if "CSVLogger" in known:
+        (metrics,) = tmp_path.rglob("metrics.csv")
+        logged = pd.read_csv(metrics).filter(like="spearman")
+        assert logged.notna().any().any()
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, *CONFIGS], ids=relative)

@@ -24,7 +24,7 @@ from flowbert.experiments import Results, compare
 from flowbert.exports import export
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
-from flowbert.fitting.prepare import prepared
+from flowbert.fitting.prepare import load_tasks_of, prepared
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
@@ -160,6 +160,17 @@ def test_a_baseline_stands_as_in_a_comparison(
     kept = expected.frame["method"] == name
     expected.frame = expected.frame[kept]
     assert_equal(saved, expected)
+
+
+@pytest.mark.parametrize("tasks", [None, "SAMPLE"])
+@pytest.mark.parametrize("nli", [None, "nli.tsv", BUILTIN])
+@pytest.mark.parametrize("corpus", [None, "train_only", "nli", BUILTIN, "a.txt", ["a"]])
+def test_the_sample_measures_only_itself(corpus: Any, nli: Any, tasks: Any) -> None:
+    """Other text is measured on the generated task only if that is asked for."""
+    measured = load_tasks_of(FitOptions(corpus=corpus, nli=nli, tasks=tasks), "test")
+    other = corpus in ("a.txt", ["a"]) or nli == "nli.tsv"
+    other = other or (corpus == "nli" and nli is None)  # from the hub
+    assert bool(measured) == (tasks is not None or not other)
 
 
 def slow(*names: str) -> list[Any]:

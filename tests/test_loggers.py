@@ -34,15 +34,20 @@ def test_earlier_metrics_are_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "metrics.csv").exists()
 
 
+@pytest.mark.parametrize("mode", [None, ""])
 @pytest.mark.parametrize("name", ["wandb", "wandb-offline"])
 def test_wandb_without_a_key_is_offline(
     name: str,
+    mode: str | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for variable in ("WANDB_MODE", "WANDB_API_KEY"):
-        monkeypatch.delenv(variable, raising=False)
+    wandb.teardown()  # its settings are read again, as in a new process
+    monkeypatch.setenv("WANDB_MODE", "")  # what is written into it is undone
+    if mode is None:
+        monkeypatch.delenv("WANDB_MODE")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     _, logger = make_loggers([name], tmp_path)
     assert isinstance(logger, WandbLogger)
@@ -54,7 +59,7 @@ def test_wandb_without_a_key_is_offline(
 def _wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    monkeypatch.setenv("WANDB_MODE", "")  # wandb writes it
+    monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("WANDB_SILENT", "true")
 

@@ -197,6 +197,68 @@ def test_an_encoder_that_has_moved(folder: Path, tmp_path: Path) -> None:
         Model.load(tmp_path / "run", encoder=str(tmp_path / "other"))
 
 
+@pytest.mark.parametrize("kind", ["folder", "words"])
+def test_an_encoder_is_found_from_any_folder(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path as it was typed, the model and the encoder moved together, the model moved alone."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    first = tmp_path / "a" / "first"
+    first.mkdir(parents=True)
+    monkeypatch.chdir(first)
+    if kind == "words":
+        rows = np.random.default_rng(0).normal(size=(5, 4)).round(3).astype(str)
+        words = zip(["the", "dog", "a", "cat", "runs"], rows, strict=True)
+        Path("enc").write_text("\n".join(" ".join([w, *row]) for w, row in words))
+    else:
+        write_tiny(Path("enc"))
+    saved = Model(load_encoder("enc"))
+    expected = saved.encode(SENTENCES)
+    saved.save("runs/m/model")
+    monkeypatch.chdir(tmp_path)
+
+    def check(path: str) -> None:
+        np.testing.assert_array_equal(Model.load(path).encode(SENTENCES), expected)
+
+    check("a/first/runs/m")
+    Path("moved").mkdir()
+    shutil.copytree("a/first", "moved/there/first")
+    shutil.move("a/first/enc", "hidden")
+    check("moved/there/first/runs/m")
+    shutil.move("hidden", "a/first/enc")
+    shutil.move("moved/there/first/runs/m", "alone")  # found by its absolute path
+    check("alone")
+    shutil.move("a/first/enc", "hidden")
+    refused(
+        lambda: Model.load("alone"), r"^encoder: there is no .*alone', encoder=FOLDER"
+    )
+    assert Model.load("alone", encoder="hidden").encoder.path == "hidden"
+
+
+def test_another_encoder_at_the_relative_path(tmp_path: Path) -> None:
+    """The identity decides between the two places."""
+    write_tiny(tmp_path / "first" / "enc")
+    write_tiny(tmp_path / "second" / "enc", seed=1)
+    saved = Model(SentenceEncoder(tmp_path / "first" / "enc"))
+    saved.save(tmp_path / "first" / "model")
+    shutil.copytree(tmp_path / "first" / "model", tmp_path / "second" / "model")
+    loaded = Model.load(tmp_path / "second")
+    assert loaded.encoder.identity == saved.encoder.identity
+    shutil.rmtree(tmp_path / "first")
+    refused(
+        lambda: Model.load(tmp_path / "second"), r"^encoder: received another .*FOLDER"
+    )
+
+
+def test_a_name_on_the_hub_stays_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("builtin-sample").mkdir()  # not the encoder of that name
+    Model(SentenceEncoder("builtin-sample")).save("model")
+    assert Model.load("model").encoder.path == "builtin-sample"
+
+
 def refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         call()

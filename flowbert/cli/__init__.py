@@ -87,7 +87,7 @@ def main(args: Sequence[str] | None = None) -> None:
         cause = f"{error.filename}: {error.strerror}"
         _fail(cause if error.filename else str(error))
     except KeyboardInterrupt as error:
-        kept = str(error) or "vectors are kept in the cache; the same command resumes"
+        kept = str(error) or "the same command starts again"
         print(f"interrupted: {kept}", file=sys.stderr)
         raise SystemExit(130) from None
 

@@ -33,6 +33,10 @@ _DENSITY_ROWS = (
     20_000  # rows that Gaussians are fitted on, beside the density of the flow
 )
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
+_NOT_MEASURED = (
+    "Nothing was measured: no tasks were given. --tasks pairs.csv (columns sentence1, sentence2, "
+    "score) measures the gain on your pairs."
+)
 
 
 def trained(run: Prepared) -> list[Candidate]:
@@ -103,6 +107,8 @@ def measure(
     """
     method, options = run.method, run.options
     results = Results([], {})
+    if not run.tasks and options.vectors is None:
+        results.record["verdicts"] = [_NOT_MEASURED]
     if run.tasks:
         others = [each for each in candidates if each.name != "raw"]
         compared = [Candidate("raw", Raw()), *others]

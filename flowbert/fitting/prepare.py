@@ -253,9 +253,11 @@ def adopt(command: str, options: FitOptions, settings: TrainingSettings) -> FitO
 
 
 def load_tasks_of(options: FitOptions, split: str) -> list[Task]:
-    """The tasks that are measured; none with vectors."""
+    """The tasks that are measured; none with vectors, nor on other text without tasks."""
     if options.vectors is not None:
         return []
+    if options.tasks is None and not options.fits_on_sample:
+        return []  # scores on the generated SAMPLE would say nothing about that text
     named = "SAMPLE" if options.tasks is None else options.tasks
     return load_tasks(
         as_list(named, "tasks", paths=True),
@@ -298,9 +300,10 @@ def _labels(
     if learner is None or not learner.supervised:
         return ()
     if not tasks:
+        expected = "tasks" if options.vectors is None else "another map with vectors"
         raise UserError(
             f"received {text!r}, which learns from the labelled pairs of a task; "
-            "expected another map with vectors",
+            f"expected {expected}",
             argument=argument,
         )
     instead = "another task; compare --drop_overlap true leaves them out"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from flowbert.data.nli import BUILTIN
 from flowbert.encoders import EncoderOptions
 from flowbert.tasks import POSITIVE_ABOVE
 
@@ -27,7 +28,8 @@ class FitOptions:
             an array or tensor ``(N, D)``, too.
         tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
-            ``low-overlap:STSB``.
+            ``low-overlap:STSB``. None for SAMPLE on the built-in sample; on other text nothing is
+            measured then.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
@@ -90,6 +92,14 @@ class FitOptions:
         if self.corpus is None:
             return "target"
         return self.corpus if isinstance(self.corpus, str) else "in memory"
+
+    @property
+    def fits_on_sample(self) -> bool:
+        """Whether corpus and NLI pairs are the built-in sample, or those of the tasks."""
+        corpus, nli = self.corpus_name, self.nli
+        if corpus == "nli":
+            return nli == BUILTIN
+        return corpus in ("target", "train_only", BUILTIN) and nli in (None, BUILTIN)
 
 
 def _given(options: Any, group: str = "") -> Iterator[tuple[str, Any]]:

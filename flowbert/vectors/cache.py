@@ -79,6 +79,7 @@ class EmbeddingCache:
 
         Raises:
             UserError: If the folder cannot be written.
+            KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
         self._fill(self._find_stores(encoders), sentences)
 
@@ -96,7 +97,7 @@ class EmbeddingCache:
         keys = _keys(texts)
         for parts in passes.values():
             if len(_missing(parts, keys)):
-                with self._writing():
+                with self._writing(), self._told_what_is_kept(parts, keys):
                     _encode_missing(parts, texts, keys, self.folder)
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
@@ -124,6 +125,20 @@ class EmbeddingCache:
                 f"{self.folder} cannot be written ({error}); expected a folder with free space, "
                 "which FLOWBERT_CACHE chooses",
                 argument="cache",
+            ) from error
+
+    @contextmanager
+    def _told_what_is_kept(
+        self, parts: Mapping[Store, Encoder], keys: Sequence[bytes]
+    ) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            if self.folder is None:
+                raise
+            kept = len(keys) - len(_missing(parts, keys))
+            raise KeyboardInterrupt(
+                f"{kept} of {len(keys)} sentences are in the cache; the same command resumes"
             ) from error
 
     def _store(self, encoder: Encoder) -> Store:

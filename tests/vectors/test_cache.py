@@ -295,7 +295,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
     encoder = CountingEncoder()
     encoder.interrupt_at = calls
-    with pytest.raises(KeyboardInterrupt):
+    kept = f"^{calls * BLOCK} of 20 sentences are in the cache"
+    with pytest.raises(KeyboardInterrupt, match=kept):
         EmbeddingCache(tmp_path).fill([encoder], texts(20))
     assert blocks(tmp_path) == calls
     encoder = CountingEncoder()
