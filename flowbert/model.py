@@ -405,7 +405,7 @@ def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
     if encoder is None:
         return {"encoder": {}, "identity": {}}
     described = encoder.describe()
-    path = Path(encoder.path).expanduser()
+    path = Path(os.path.expanduser(encoder.path))
     is_name = encoder.path == SAMPLE or described.get("revision") is not None
     # An export holds its encoder.
     if path.exists() and not (is_name or _is_exported(folder)):
@@ -428,7 +428,7 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
-    found = [path for path in paths if Path(path).expanduser().exists()]
+    found = [path for path in paths if os.path.exists(os.path.expanduser(path))]
     if not found:
         raise UserError(
             f"there is no {' and no '.join(paths)}, the encoder of the model",
@@ -478,7 +478,7 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
-    elif "/" in path and not Path(path).expanduser().exists():
+    elif "/" in path and not os.path.exists(os.path.expanduser(path)):
         files = locate(path)
         folder = model_folder(files.folder)
         encoder = {"path": files.source, "revision": files.revision}
@@ -492,7 +492,8 @@ def _is_exported(folder: Path) -> bool:
 
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
-    for folder in (Path(path).expanduser() / "model", Path(path).expanduser()):
+    own = Path(os.path.expanduser(path))
+    for folder in (own / "model", own):
         if os.path.isfile(folder / MODEL_FILE):  # False for a text too long for a path
             return folder
     return None

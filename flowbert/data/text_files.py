@@ -96,7 +96,7 @@ def expand_files(spec: str | Path) -> list[Path]:
     """Files that a comma-separated list of paths and globs (``**`` too) names, without repetitions.
 
     A path that exists is taken literally, even with a comma or a bracket in its name; the files of
-    one glob are sorted as by :func:`sort_names`.
+    one glob are sorted by name, with numbers in numeric order.
 
     Raises:
         UserError: If a path is missing or a glob matches no file.

@@ -31,8 +31,8 @@ class VectorFile(Vectors):
     """Vectors in a file, of which only the rows that are asked for are in memory.
 
     Args:
-        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, in the order of
-            :func:`flowbert.data.text_files.sort_names`.
+        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, sorted by name
+            with numbers in numeric order.
         column: Tensor or column of lists; needed where there are several.
 
     Raises:

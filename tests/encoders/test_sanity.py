@@ -15,7 +15,7 @@ from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_toke
 from flowbert.encoders import SentenceEncoder, encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import POOLINGS
-from flowbert.encoders.sanity import compare_tokenizer
+from flowbert.encoders.sanity import compare_tokenizer, sanity_check
 from flowbert.errors import FlowbertWarning, UserError
 
 Tiny = Callable[[str], Path]
@@ -108,10 +108,12 @@ def test_vectors_that_depend_on_more_than_their_sentence(hook: Any, part: str) -
 
 def test_variants_share_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
-    check = encoder.sanity_check
-    monkeypatch.setattr(
-        encoder, "sanity_check", lambda each: checked.append(1) or check(each)
-    )
+
+    def check(backbone: Any) -> Any:
+        checked.append(backbone)
+        return sanity_check(backbone)
+
+    monkeypatch.setattr(encoder, "sanity_check", check)
     base = SentenceEncoder(made("bert"))
     base.encode([])
     assert not checked
@@ -199,7 +201,7 @@ def sink() -> SentenceEncoder:
     """A decoder in which "a" outweighs all other tokens, but after the last normalization."""
     backbone = made("llama", decoder=True)
     with torch.no_grad():
-        backbone.network.embed_tokens.weight[5] *= 1000  # type: ignore[union-attr, index]
+        backbone.network.embed_tokens.weight[5] *= 1000  # type: ignore[union-attr, index, operator]
     return SentenceEncoder(backbone, layers=2)
 
 
