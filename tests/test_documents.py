@@ -169,6 +169,7 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of mteb
 def test_mteb_measures_an_exported_folder_as_we_do(tmp_path: Path) -> None:
     """The lines of docs/using-a-model.md, with a task that needs no download."""

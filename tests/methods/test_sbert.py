@@ -55,7 +55,13 @@ def test_the_seed_decides_the_classifier() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    "objective",
+    [
+        pytest.param(each, marks=[] if each == "softmax" else [pytest.mark.slow])
+        for each in OBJECTIVES
+    ],
+)
 def test_training_lowers_the_loss(objective: str, tmp_path: Path) -> None:
     encoder = trainable()
     module: Any = SBERTModule(encoder, objective, learning_rate=3e-4)

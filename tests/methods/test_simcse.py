@@ -82,6 +82,7 @@ def test_training_without_dropout_or_positives_is_refused(tmp_path: Path) -> Non
     train(positive="crop")
 
 
+@pytest.mark.slow
 def test_training_improves_sts(tmp_path: Path) -> None:
     task = load_task("SAMPLE", split="dev")
     encoder = trainable(pooling="cls")

@@ -179,11 +179,18 @@ def process(rank: int, folder: str, port: str) -> None:
         torch.save(tensors, f"{folder}/{method}-{rank}.pt")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
 def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    multiprocessing.spawn(process, (str(tmp_path), port), nprocs=2)  # type: ignore[no-untyped-call, attr-defined]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    multiprocessing.start_processes(  # type: ignore[no-untyped-call, attr-defined]
+        process, (str(tmp_path), port), nprocs=2, start_method="fork"
+    )
+    torch.set_num_threads(threads)
     for method in JOINT:
         expected = joint_step(method, tmp_path, limit_val_batches=0)
         results = [
