@@ -358,6 +358,35 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
         assert run.method.sentences == sample_corpus()[:99]
 
 
+def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        **FLOW,
+        "tasks": pairs,
+        "model": {"levels": 1},
+        "data": {"batch_size": 16, "held_out": 0.3, "init_size": 100},
+        "trainer": {**TRAINER, "max_epochs": 5, "max_steps": 20},
+    }
+    results = fit(**options, run_dir=tmp_path)
+    saved = load_map(tmp_path / "model" / "flow.safetensors")
+    text = "flow:levels=1:steps=20:batch_size=16:init_size=100:held_out=0.3"
+    assert make_map(text).text == saved.text
+    # A comparison that is given the text trains the same flow.
+    again = compare(
+        methods={"flow": text}, corpus=BUILTIN, max_sentences=300, tasks=pairs
+    )
+    expected = results.score("flow", "pairs")
+    assert again.score("flow", "pairs") == pytest.approx(expected, abs=1e-6)
+    described = results.record["fitted_on"]
+    assert (described["fitted"] <= 210, described["total"]) == (True, 300)
+    assert results.record["training"]["data.batch_size"] == 16
+    # A checkpoint knows it, too.
+    options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "again"}
+    tested = run_test(**options)
+    assert tested.record["training"] == results.record["training"]
+    module = FlowModule.load_from_checkpoint(last(tmp_path), weights_only=True)
+    assert Flow.from_module(module).text == saved.text
+
+
 def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

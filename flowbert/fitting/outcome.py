@@ -113,13 +113,26 @@ def measure(
         frozen = [each for each in others if each.encoder is None]
         warn_of_transfer(method.corpus, run.tasks, method.encoder, frozen, method.cache)
     results.record["warnings"] = list(heard)
-    results.record["fitted_on"] = {"name": method.corpus, "digest": method.digest}
+    results.record["fitted_on"] = method.fitted_on
     if method.module is not None:
-        results.record["training"] = method.module.model_settings()
+        results.record["training"] = _training(run)
     results.save(run.folder / "results.json")
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)
     return results
+
+
+def _training(run: Prepared) -> dict[str, Any]:
+    """Options of model, data and Trainer that the training has used."""
+    method: Any = run.method
+    settings = method.settings.saved
+    if run.trainer.state.fn == "fit":
+        settings = {**method.module.settings(), **method.data.settings()}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(("model.", "data.", "trainer."))
+    }
 
 
 def write_page(run: Prepared, results: Results | None = None) -> None:

@@ -109,6 +109,15 @@ class Method(ABC):
         """Shape of the predictions, ``(N, D)``."""
         return len(self.sentences), self.dim
 
+    @property
+    def fitted_on(self) -> dict[str, Any]:
+        """Name and digest of the sentences or vectors, and how many of all are fitted on."""
+        total = self.shape[0]
+        described = {"name": self.corpus, "digest": self.digest, "fitted": total}
+        if self.data is not None:
+            described = self.data.describe()
+        return described | {"total": total}
+
     @classmethod
     def model_options(cls, options: FitOptions) -> dict[str, Any]:
         """The hyper-parameters that are given, with texts in their canonical form.
