@@ -193,9 +193,9 @@ def _load_named(
                 argument="corpus",
             )
         splits = ["train"] if name == "train_only" else None
-        data = load_sts(task, senteval)
-        named = OWN_NAMES[name].format(data.name)
-        return Corpus.of(named, data.sentences(splits)), False
+        scored = load_sts(task, senteval)
+        named = OWN_NAMES[name].format(scored.name)
+        return Corpus.of(named, scored.sentences(splits)), False
     if name == "nli":
         data = load_nli(nli)
         return Corpus.of(name, [*data.premises, *data.hypotheses]), False

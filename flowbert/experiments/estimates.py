@@ -133,7 +133,7 @@ class Comparison:
             self.ends[row + 1 :, row] = 0 - ends[:, ::-1]  # no -0.0 in texts
 
     @property
-    def is_better(self) -> NDArray[np.bool_]:
+    def is_better(self) -> Any:
         """Whether the row's method is significantly better than the column's, ``(n, n)``."""
         return self.ends[..., 0] > 0
 

@@ -57,7 +57,9 @@ class Population:
         for number, strata in enumerate(tasks):
             drawn = [self.draw(rng, size) for size in strata]
             subsets = [
-                Subset("", ("",) * len(gold), ("",) * len(gold), gold)
+                Subset(
+                    "", ("",) * len(gold), ("",) * len(gold), gold.astype(np.float64)
+                )
                 for gold, _ in drawn
             ]
             task = STS(STSData(str(number), {"test": subsets}))
