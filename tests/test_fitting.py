@@ -367,6 +367,72 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
         assert run.method.sentences == sample_corpus()[:99]
 
 
+def test_target_means_the_sentences_of_each_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = []
+    for name, first in (("one", 0), ("two", 60)):
+        rows = sample_pairs("test")[first : first + 60]
+        frame = pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"])
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        tasks.append(str(tmp_path / f"{name}.csv"))
+    asked: list[str] = []
+
+    def ask(corpus: str, others: Any, *_: Any) -> None:
+        asked.extend([corpus, *(task.name for task in others)])
+
+    monkeypatch.setattr("flowbert.fitting.outcome.warn_of_transfer", ask)
+    fitted = fit("standardization", tasks=",".join(tasks), run_dir=tmp_path / "run")
+    # A comparison: each task's own. A fit: those of the first one, with another name.
+    compared = compare(methods="raw,standardization", tasks=tasks)
+    corpora = [
+        set(each.frame.query("method == 'standardization'")["corpus"])
+        for each in (fitted, compared)
+    ]
+    assert corpora == [{"one sentences"}, {"target"}]
+    assert fitted.record["fitted_on"]["name"] == "one sentences"
+    assert asked == ["one sentences", "two"]
+    scores = [
+        [each.score("standardization", name) for each in (fitted, compared)]
+        for name in ("one", "two")
+    ]
+    assert scores[0][0] == pytest.approx(scores[0][1])
+    assert scores[1][0] != pytest.approx(scores[1][1])
+    # A corpus that is given is the same for all tasks.
+    given = load_corpus("target", task=tasks[0])
+    same = compare(methods="standardization", tasks=tasks, corpus=given)
+    assert same.score("standardization", "two") == pytest.approx(scores[1][0])
+
+
+def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        **FLOW,
+        "tasks": pairs,
+        "model": {"levels": 1},
+        "data": {"batch_size": 16, "held_out": 0.3, "init_size": 100},
+        "trainer": {**TRAINER, "max_epochs": 5, "max_steps": 20},
+    }
+    results = fit(**options, run_dir=tmp_path)
+    saved = load_map(tmp_path / "model" / "flow.safetensors")
+    text = "flow:levels=1:steps=20:batch_size=16:init_size=100:held_out=0.3"
+    assert make_map(text).text == saved.text
+    # A comparison that is given the text trains the same flow.
+    again = compare(
+        methods={"flow": text}, corpus=BUILTIN, max_sentences=300, tasks=pairs
+    )
+    expected = results.score("flow", "pairs")
+    assert again.score("flow", "pairs") == pytest.approx(expected, abs=1e-6)
+    described = results.record["fitted_on"]
+    assert (described["fitted"] <= 210, described["total"]) == (True, 300)
+    assert results.record["training"]["data.batch_size"] == 16
+    # A checkpoint knows it, too.
+    options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "again"}
+    tested = run_test(**options)
+    assert tested.record["training"] == results.record["training"]
+    module = FlowModule.load_from_checkpoint(last(tmp_path), weights_only=True)
+    assert Flow.from_module(module).text == saved.text
+
+
 def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,7 +517,9 @@ def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
     refused("ckpt_path: .* FlowModule; .* method raw", method="raw")
     refused("noise: received 0.5 .* expected 0.05", model={"noise": 0.5})
     refused("seed: received 1 .* expected 0", seed=1)
-    refused("corpus: received 'train_only' .* on other sentences", corpus="train_only")
+    refused(
+        "corpus: received 'SAMPLE train sentences' .* on other", corpus="train_only"
+    )
     path = tmp_path / "other.ckpt"
     content = torch.load(last(run), weights_only=True)
     no_module: dict[str, Any] = {"hyper_parameters": {}}
@@ -497,7 +565,9 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
     network.save(other)
     with pytest.raises(UserError, match=r"encoder: received another .*weights"):
         command(**options, encoder=str(other))
-    with pytest.raises(UserError, match="corpus: received 'train_only' for"):
+    with pytest.raises(
+        UserError, match="corpus: received 'SAMPLE train sentences' for"
+    ):
         command(**{**options, "corpus": "train_only"})
     vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
     with pytest.raises(UserError, match="was fitted on other sentences or vectors"):

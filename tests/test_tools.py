@@ -119,6 +119,12 @@ def test_encoders_are_ranked_from_sentences(monkeypatch: pytest.MonkeyPatch) -> 
     near = rows @ turn + 0.1 * rng.normal(size=(500, 4)).astype(np.float32)
     noise = rng.normal(size=(500, 4)).astype(np.float32)
     spaces = {("rows", "", ""): rows, ("near", "", ""): near, ("noise", "", ""): noise}
+    # Rows in the order of their tasks: what is held out is drawn from all of them.
+    ordered = rows[np.argsort(rows[:, 0])]
+    shuffled = encoder_choice.log_likelihood(rows, "Gaussian")
+    in_order = encoder_choice.log_likelihood(ordered, "Gaussian")
+    # Four standard errors: a row of four normal numbers varies by sqrt(4 / 2), 100 are held out.
+    assert in_order == pytest.approx(shuffled, abs=4 * np.sqrt(2 * 2 / 100))
     for density in ("Gaussian", "flow"):
         shared = encoder_choice.shared_information(spaces, density)
         assert shared.loc[0, 1] > 3

@@ -24,6 +24,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.maps import Flow
+from flowbert.seeding import Stream
 from flowbert.tasks import Task, load_tasks
 from flowbert.tasks.measures import uniformity
 from flowbert.vectors import EmbeddingCache
@@ -111,7 +112,8 @@ def shared_information(
 
 
 def log_likelihood(rows: Floats, density: str) -> float:
-    """Mean log-likelihood of the last rows under a density of the others, in nats."""
+    """Mean log-likelihood of held-out rows under a density of the others, in nats."""
+    rows = rows[Stream(0, "held out").rng().permutation(len(rows))]
     count = round(len(rows) * (1 - HELD_OUT))
     if density == "Gaussian":
         return float(LedoitWolf().fit(rows[:count]).score(rows[count:]))

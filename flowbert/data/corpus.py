@@ -22,13 +22,17 @@ from flowbert.seeding import Stream
 _LOOKED_AT = 100  # sentences in memory that may be names by mistake
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
+OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
+"""Corpora of a task, and their names where they are those of one task."""
+
 
 @dataclass(frozen=True)
 class Corpus:
     """Sentences in order; a sentence that occurs twice counts twice in a fit.
 
     Args:
-        name: Name for tables and results: ``target``, ``nli``, or the source as given.
+        name: Name for tables and results: ``target`` (each task's own sentences), ``STSB
+            sentences`` (those of one task), ``nli``, or the source as given.
         sentences: All occurrences.
         blank: Number of blank sentences that were left out.
         starts: Numbers of the sentences that begin a document, where sentences follow each other
@@ -182,14 +186,16 @@ def _load_named(
 ) -> tuple[Corpus, bool]:
     """A corpus by its name or files, and whether one of these has columns."""
     layouts = [] if column is None else [[column]]
-    if name in ("target", "train_only"):
+    if name in OWN_NAMES:
         if task is None:
             raise UserError(
                 f"received {name!r} without a task; expected one, or files",
                 argument="corpus",
             )
         splits = ["train"] if name == "train_only" else None
-        return Corpus.of(name, load_sts(task, senteval).sentences(splits)), False
+        scored = load_sts(task, senteval)
+        named = OWN_NAMES[name].format(scored.name)
+        return Corpus.of(named, scored.sentences(splits)), False
     if name == "nli":
         data = load_nli(nli)
         return Corpus.of(name, [*data.premises, *data.hypotheses]), False

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from flowbert.data.corpus import NAMED, Corpus, load_corpus
+from flowbert.data.corpus import NAMED, OWN_NAMES, Corpus, load_corpus
 from flowbert.data.hub import hub_name
 from flowbert.data.memory import IN_MEMORY
 from flowbert.data.text_files import as_list
@@ -26,7 +26,7 @@ from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import FlowbertWarning, UserError, hear_warnings
 from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.candidates import Candidate, parse_candidates
-from flowbert.experiments.plan import OWN_CORPORA, draw_samples, plan_experiments
+from flowbert.experiments.plan import draw_samples, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
@@ -288,7 +288,7 @@ def _load_corpora(
             column=column if _is_table(name) else None,
         )
         for name, source in sources.items()
-        if name not in OWN_CORPORA
+        if not (isinstance(source, str) and source in OWN_NAMES)
     }
     return {
         task: [

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
 
@@ -45,12 +47,24 @@ class Estimates:
 
     @property
     def intervals(self) -> Floats:
-        """Ends of the 95% percentile intervals, ``(n, 2)``; NaN without replicates."""
+        r"""Ends of the 95% intervals, ``(n, 2)``; NaN without a score or replicates.
+
+        Percentiles of the replicates, less twice their bias: Spearman's correlation of few pairs is
+        too small on average, so that a score has the bias b, and the replicates the bias 2 b. An
+        interval contains its score. ``tests/experiments/test_coverage.py`` simulates the coverage.
+
+        References:
+            An Introduction to the Bootstrap (Efron and Tibshirani, 1993), chapters 10 and 13.
+        """
         ends: Floats = np.full((len(self), 2), np.nan)
         finite = np.isfinite(self.replicates)
-        for row in np.flatnonzero(finite.any(axis=1)):
-            drawn = self.replicates[row, finite[row]]
-            ends[row] = np.quantile(drawn, [_TAIL, 1 - _TAIL])
+        for row in np.flatnonzero(self.exist):
+            value, drawn = self.values[row], self.replicates[row, finite[row]]
+            bias = drawn.mean() - value
+            low, high = np.quantile(drawn, [_TAIL, 1 - _TAIL]) - 2 * bias
+            ends[row] = min(low, value), max(high, value)
+            if max(abs(value), np.abs(drawn).max()) <= 1:  # as correlations and shares
+                ends[row] = ends[row].clip(-1, 1)
         return ends
 
     @property
@@ -58,17 +72,11 @@ class Estimates:
         """Whether there are a score and an interval, ``(n,)``."""
         return np.isfinite(self.values) & np.isfinite(self.replicates).any(axis=1)
 
-    @property
-    def exclude_zero(self) -> Any:
-        """Whether zero lies outside each interval, ``(n,)``."""
-        low, high = self.intervals.T
-        return (low > 0) | (high < 0)
-
     def texts(self) -> list[str]:
         """Scores and intervals x 100, such as ``"12.4 [10.1, 14.6]"``."""
         return [
-            f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-            for value, (low, high) in zip(self.values, self.intervals, strict=True)
+            _text(value, ends)
+            for value, ends in zip(self.values, self.intervals, strict=True)
         ]
 
 
@@ -91,57 +99,96 @@ def joined(*parts: Estimates) -> Estimates:
     )
 
 
-def difference_table(estimates: Estimates) -> list[list[str]]:
-    """Row minus column of any two, with the interval."""
-    table = []
-    for row in range(len(estimates)):
-        texts = (estimates[[row]] - estimates).texts()
-        texts[row] = ""
-        table.append(texts)
-    return table
+class Comparison:
+    """Any two methods compared on the same resamples, and which one to use.
 
-
-def first_of_best(estimates: Estimates) -> int:
-    """The first row that is the best, or does not differ from it significantly.
-
-    Args:
-        estimates: At least one row, all of which exist, in the order of preference.
-    """
-    best = int(estimates.values.argmax())
-    is_close = ~(estimates[[best]] - estimates).exclude_zero
-    is_close[best] = True
-    return int(is_close.argmax())
-
-
-def verdict(names: Sequence[str], estimates: Estimates) -> str:
-    """Which method to use and what it gains over raw, or else over the first one, in one line.
+    The intervals are not adjusted for the number of comparisons.
 
     Args:
         names: Names of the methods, n of them, in the order of preference at equal merit.
-        estimates: Theirs, at least two rows, which exist.
+        estimates: Their estimates, all of which exist.
+
+    Attributes:
+        names: As the argument.
+        differences: Score of the row's method minus that of the column's, ``(n, n)``.
+        ends: Ends of the 95% intervals of the differences, ``(n, n, 2)``.
+        base: Index of ``raw``, or 0.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> values = np.array([0.5, 0.7])
         >>> drawn = Estimates(values, values[:, None] + rng.normal(0, 0.01, (2, 99)))
-        >>> verdict(["raw", "whitening"], drawn).split(",")[0]
+        >>> Comparison(["raw", "whitening"], drawn).verdict.split(",")[0]
         'use whitening'
     """
-    names = list(names)
-    base = names.index("raw") if "raw" in names else 0
-    used = first_of_best(estimates)
-    above, lead = estimates - estimates[[base]], estimates - estimates[[used]]
-    if used == base:
-        parts = [f"use {names[base]}, no method is significantly better"]
-    else:
-        parts = [f"use {names[used]}, {above.texts()[used]} above {names[base]}"]
-    others = np.arange(len(names)) != used
-    equal = np.flatnonzero(others & ~lead.exclude_zero)
-    if len(equal):
-        texts = [f"{names[row]} {lead.texts()[row]}" for row in equal]
-        parts.append(f"no significant difference: {', '.join(texts)}")
-    worse = np.flatnonzero(others & (above.intervals[:, 1] < 0))
-    if len(worse):
-        texts = [f"{names[row]} {above.texts()[row]}" for row in worse]
-        parts.append(f"below {names[base]}: {', '.join(texts)}")
-    return "; ".join(parts)
+
+    def __init__(self, names: Sequence[str], estimates: Estimates) -> None:
+        self.names = list(names)
+        self.base = self.names.index("raw") if "raw" in self.names else 0
+        self.differences: Floats = estimates.values[:, None] - estimates.values
+        self.ends: Floats = np.zeros((*self.differences.shape, 2))
+        for row in range(len(estimates) - 1):
+            ends = (estimates[[row]] - estimates[row + 1 :]).intervals
+            self.ends[row, row + 1 :] = ends
+            self.ends[row + 1 :, row] = 0 - ends[:, ::-1]  # no -0.0 in texts
+
+    @property
+    def is_better(self) -> Any:
+        """Whether the row's method is significantly better than the column's, ``(n, n)``."""
+        return self.ends[..., 0] > 0
+
+    @property
+    def used(self) -> int:
+        """Index of the method to use, than which no other is significantly better.
+
+        It is ``raw``, or the first method, if no other is better. Otherwise it is the first of
+        those that are better than it, or of all if there is none.
+        """
+        is_best = ~self.is_better.any(axis=0)
+        if is_best[self.base]:
+            return self.base
+        gains = is_best & self.is_better[:, self.base]
+        return int((gains if gains.any() else is_best).argmax())
+
+    @property
+    def verdict(self) -> str:
+        """The method to use, and all that are significantly above or below ``raw``, in one line."""
+        base, used = self.names[self.base], self.used
+        above, below = self.is_better[:, self.base], self.is_better[self.base]
+        others = np.arange(len(self.names)) != used
+        equal = others & ~self.is_better[used]
+        parts = [f"use {self.names[used]}, no method is significantly better"]
+        if above[used]:
+            gain = self.table[used][self.base]
+            parts = [f"use {self.names[used]}, {gain} above {base}"]
+        if equal.any():
+            texts = self._texts(equal, used)
+            parts.append(f"no significant difference: {texts}")
+        if (above & others).any():
+            texts = self._texts(above & others, self.base)
+            parts.append(f"also above {base}: {texts}")
+        if (below & others).any():
+            parts.append(f"below {base}: {self._texts(below & others, self.base)}")
+        return "; ".join(parts)
+
+    def _texts(self, chosen: NDArray[np.bool_], other: int) -> str:
+        """Names of some methods, each with its difference from another one."""
+        return ", ".join(
+            f"{self.names[row]} {self.table[row][other]}"
+            for row in np.flatnonzero(chosen)
+        )
+
+    @cached_property
+    def table(self) -> list[list[str]]:
+        """Row minus column of any two, with the interval."""
+        rows = zip(self.differences, self.ends, strict=True)
+        table = [list(map(_text, *row)) for row in rows]
+        for number, row in enumerate(table):
+            row[number] = ""
+        return table
+
+
+def _text(value: float, ends: Floats) -> str:
+    """A score and the ends ``(2,)`` of its interval x 100."""
+    low, high = 100 * ends
+    return f"{100 * value:.1f} [{low:.1f}, {high:.1f}]"

@@ -10,7 +10,7 @@ import pandas as pd
 from flowbert.arrays import Floats
 from flowbert.experiments.candidates import ADVISED
 from flowbert.experiments.columns import RESULT_COLUMNS, UNFITTED, main_aggregation
-from flowbert.experiments.estimates import Estimates, joined
+from flowbert.experiments.estimates import Comparison, Estimates, joined
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 
 Items = Mapping[Task, Mapping[str, Floats]]
@@ -48,7 +48,7 @@ def estimate_rows(
 
 def with_averages(
     frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
-) -> tuple[pd.DataFrame, dict[str, tuple[list[str], Estimates]]]:
+) -> tuple[pd.DataFrame, dict[str, Comparison]]:
     """Rows with their intervals and those of averages over tasks, and what verdicts are about.
 
     Args:
@@ -57,7 +57,7 @@ def with_averages(
         tasks: The tasks.
 
     Returns:
-        All rows; and by title the names of what is compared and its estimates.
+        All rows; and by title what is compared.
     """
     keys = [*_COMPARED, "task", "metric", "aggregation"]
     over_seeds, of_seeds = _pool(frame, estimates, keys, "max")
@@ -110,7 +110,7 @@ def _averages(
 
 def _comparisons(
     rows: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
-) -> Iterator[tuple[str, tuple[list[str], Estimates]]]:
+) -> Iterator[tuple[str, Comparison]]:
     """What verdicts are about: the average, or the only averaged task; then every other task."""
     averaged = {task.name for task in tasks if task.averaged}
     deciding = {
@@ -132,7 +132,7 @@ def _comparisons(
             *_compared(everywhere, "method", "encoder", title),
             *_compared(chosen, "encoder", "method", f"{title}, between encoders"),
         ):
-            yield names, (list(own), estimates[list(own.values())])
+            yield names, Comparison(list(own), estimates[list(own.values())])
 
 
 def _under_every_corpus(rows: pd.DataFrame) -> pd.DataFrame:

@@ -14,9 +14,6 @@ from flowbert.experiments.candidates import Candidate
 from flowbert.io import digest
 from flowbert.tasks import Task
 
-OWN_CORPORA = ("target", "train_only")
-"""Names of corpora of a task's own sentences."""
-
 Samples = Mapping[tuple[str, int], Corpus]
 """The sample of a corpus that a seed draws, by the digest of the corpus and the seed."""
 

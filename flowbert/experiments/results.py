@@ -14,12 +14,7 @@ from flowbert.analysis.table import by_labels
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
-from flowbert.experiments.estimates import (
-    Estimates,
-    difference_table,
-    first_of_best,
-    verdict,
-)
+from flowbert.experiments.estimates import Estimates
 from flowbert.experiments.intervals import estimate_rows, with_averages
 from flowbert.experiments.result_files import (
     read_results,
@@ -166,15 +161,12 @@ class Results:
             compared = {}
         self.record = self.record | {
             "verdicts": [
-                f"{title}: {verdict(*each)}" for title, each in compared.items()
+                f"{title}: {each.verdict}" for title, each in compared.items()
             ],
-            "use": {
-                title: names[first_of_best(each)]
-                for title, (names, each) in compared.items()
-            },
+            "use": {title: each.names[each.used] for title, each in compared.items()},
             "differences": {
-                title: {"methods": names, "cells": difference_table(own_estimates)}
-                for title, (names, own_estimates) in compared.items()
+                title: {"methods": each.names, "cells": each.table}
+                for title, each in compared.items()
             },
             "bootstrap": {"resamples": resamples, "seed": seed},
         }

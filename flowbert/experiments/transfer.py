@@ -9,7 +9,7 @@ from flowbert.encoders import Encoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.candidates import Candidate
 from flowbert.experiments.columns import main_aggregation
-from flowbert.experiments.plan import OWN_CORPORA, plan_experiments
+from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.maps import Raw
 from flowbert.tasks import STS, Task
@@ -31,19 +31,18 @@ def warn_of_transfer(
 ) -> None:
     """Warn where raw vectors score higher than maps on development pairs, beyond noise.
 
-    Only tasks of scored pairs with a development split are asked, and none whose own sentences
-    were fitted on: ``target`` and ``train_only`` are those of the first task.
+    Only tasks of scored pairs with a development split are asked.
 
     Args:
         corpus: Name of what the maps were fitted on.
-        tasks: The tasks.
+        tasks: The tasks whose own sentences were not fitted on.
         encoder: The encoder whose vectors they map.
         fitted: Fitted maps.
         cache: The embedding cache, or its folder.
     """
     asked = [
         STS(task.data, "dev", uniformity_limit=_UNASKED)
-        for task in tasks[corpus in OWN_CORPORA :]
+        for task in tasks
         if isinstance(task, STS) and "dev" in task.data.splits
     ]
     if not asked or not fitted:

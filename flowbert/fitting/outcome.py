@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowbert.data.corpus import Corpus
+from flowbert.data.corpus import OWN_NAMES, Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results
@@ -110,22 +110,36 @@ def measure(
     if not run.tasks and options.vectors is None:
         results.record["verdicts"] = [_NOT_MEASURED]
     if run.tasks:
-        others = [each for each in candidates if each.name != "raw"]
-        compared = [Candidate("raw", Raw()), *others]
+        measured = [each for each in candidates if each.name != "raw"]
+        compared = [Candidate("raw", Raw()), *measured]
         corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
         experiments = plan_experiments([method.encoder], compared, corpora, {}, [0])
         results = run_experiments(experiments, method.cache, device=method.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
-        frozen = [each for each in others if each.encoder is None]
-        warn_of_transfer(method.corpus, run.tasks, method.encoder, frozen, method.cache)
+        frozen = [each for each in measured if each.encoder is None]
+        others = run.tasks[options.corpus_name in OWN_NAMES :]
+        warn_of_transfer(method.corpus, others, method.encoder, frozen, method.cache)
     results.record["warnings"] = list(heard)
-    results.record["fitted_on"] = {"name": method.corpus, "digest": method.digest}
+    results.record["fitted_on"] = method.fitted_on
     if method.module is not None:
-        results.record["training"] = method.module.model_settings()
+        results.record["training"] = _training(run)
     results.save(run.folder / "results.json")
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)
     return results
+
+
+def _training(run: Prepared) -> dict[str, Any]:
+    """Options of model, data and Trainer that the training has used."""
+    method: Any = run.method
+    settings = method.settings.saved
+    if run.trainer.state.fn == "fit":
+        settings = {**method.module.settings(), **method.data.settings()}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(("model.", "data.", "trainer."))
+    }
 
 
 def write_page(run: Prepared, results: Results | None = None) -> None:

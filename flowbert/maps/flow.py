@@ -111,8 +111,13 @@ class Flow(FlowOptions, Map):
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
-        """The map of a trained :class:`flowbert.methods.FlowModule`."""
+        """The map of a trained :class:`flowbert.methods.FlowModule`.
+
+        It has the parameters that the training has used: with them :meth:`fit` trains the same
+        flow, if the options of the Trainer were the usual ones.
+        """
         parameters = {name: module.hparams[name] for name in FlowOptions().training()}
+        parameters |= module.fit_parameters
         made = cls(**parameters, random_state=module.hparams["seed"])
         made.seed_ = module.hparams["seed"]
         return made._hold(module)
@@ -131,11 +136,16 @@ class Flow(FlowOptions, Map):
         parameters = self.get_params(deep=False)
         if self.noise == self.usual_noise:
             parameters["noise"] = None
+        if self.epochs == EPOCHS:
+            parameters["epochs"] = None
         return MAPS.write(type(self), parameters)
 
     def used_parameters(self) -> dict[str, Any]:
         """The parameters as a fit uses them."""
-        return super().used_parameters() | self.training()
+        used = super().used_parameters() | self.training()
+        if self.epochs is None and self.steps is None:
+            used["epochs"] = EPOCHS
+        return used
 
     def saved_parameters(self) -> dict[str, Any]:
         """The parameters, with the seed that was drawn from ``random_state``."""

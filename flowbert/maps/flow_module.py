@@ -54,6 +54,8 @@ class FlowModule(FullPrecision, TrainingModule):
         flow: The :class:`flowbert.flows.Glow`.
         noise_std: Standard deviation of the noise.
         invalid_reason: Why the fitted flow is undefined (too few distinct vectors), or None.
+        fit_parameters: Parameters of :class:`flowbert.maps.Flow` that the fit has used beside the
+            options: ``steps``, ``batch_size`` of all processes, ``held_out`` and ``init_size``.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -78,6 +80,7 @@ class FlowModule(FullPrecision, TrainingModule):
         super().__init__()
         self.flow = Glow(dim, seed=seed, **chosen.glow())
         self.register_buffer("noise_std", torch.zeros(()))
+        self.fit_parameters: dict[str, Any] = {}
         self._last_batch: Tensor | None = None
 
     def on_fit_start(self) -> None:
@@ -108,9 +111,37 @@ class FlowModule(FullPrecision, TrainingModule):
     @property
     def numbers_at_once(self) -> float:
         """Number of values in a batch."""
+        return self.flow.dim * self._batch_size
+
+    @property
+    def _batch_size(self) -> int:
         sources: list[Any] = [self.trainer.datamodule, self.trainer.train_dataloader]  # type: ignore[attr-defined]
         sizes = [getattr(source, "batch_size", None) for source in sources]
-        return self.flow.dim * next((size for size in sizes if size), _USUAL_BATCH)
+        return next((size for size in sizes if size), _USUAL_BATCH)
+
+    def _parameters_so_far(self) -> dict[str, Any]:
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        return {
+            "steps": self.trainer.global_step,
+            "batch_size": self._batch_size * self.trainer.world_size,
+            "held_out": getattr(datamodule, "held_out", 0.0),
+            "init_size": getattr(datamodule, "init_size", _INITIAL_ROWS),
+        }
+
+    def on_train_end(self) -> None:
+        """Check the last losses, and keep what the fit has used."""
+        super().on_train_end()
+        self.fit_parameters = self._parameters_so_far()
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add what the fit has used so far."""
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["fit_parameters"] = self._parameters_so_far()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore what the fit has used."""
+        super().on_load_checkpoint(checkpoint)
+        self.fit_parameters = checkpoint.get("fit_parameters", {})
 
     def _fitted_rows(self) -> Any:
         """The data module, or the first rows of another one: the sample and the count are of it."""

@@ -18,6 +18,8 @@ from flowbert.vectors.moments import Moments
 _MOST_DIRECTIONS = 100
 # scipy's defaults stop where the last digits change.
 _CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}
+# The loss has several minima. At 1, where a direction is gone, the gradient is 0.
+_STARTS = (0.0, 0.5)
 # Share of the mean squared norm: a row that the removal leaves empty.
 _SMALLEST_NORM = 1e-12
 
@@ -81,7 +83,8 @@ class RemoveDirections(AffineMap):
 class LearnedRemoval(AffineMap):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, learned from labels.
 
-    The weights maximize Pearson's correlation of the cosines of labelled pairs with their scores.
+    The weights maximize Pearson's correlation of the cosines of labelled pairs with their scores:
+    the better of two local maxima, found from weights of 0 and of 0.5.
 
     Args:
         n_directions: Number of directions; None for 100, or D if that is less.
@@ -151,17 +154,21 @@ class LearnedRemoval(AffineMap):
             for x in checked
         ]
         learned = _Pairs(rows[0], rows[1], directions, target)
-        found: Any = minimize(
-            learned.loss,
-            np.zeros(directions.shape[1]),
-            args=(self.penalty,),
-            jac=True,
-            method="L-BFGS-B",
-            # Beyond 1 a direction is mirrored: the same cosines.
-            bounds=[(None, 1.0)] * directions.shape[1],
-            options=_CONVERGED,
-        )
-        self.weights_ = torch.tensor(found.x, dtype=torch.float64)
+        found: list[Any] = [
+            minimize(
+                learned.loss,
+                np.full(directions.shape[1], start),
+                args=(self.penalty,),
+                jac=True,
+                method="L-BFGS-B",
+                # Beyond 1 a direction is mirrored: the same cosines.
+                bounds=[(None, 1.0)] * directions.shape[1],
+                options=_CONVERGED,
+            )
+            for start in _STARTS
+        ]
+        best = min(found, key=lambda each: float(each.fun))
+        self.weights_ = torch.tensor(best.x, dtype=torch.float64)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
         """The map of the learned weights.

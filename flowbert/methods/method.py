@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.encoders import open_encoder
 from flowbert.errors import check_used
 from flowbert.registry import Registry
@@ -21,7 +21,6 @@ from flowbert.training.training_settings import TrainingSettings
 from flowbert.vectors import EmbeddingCache, as_vectors
 
 _WITHOUT_FILES = ("target", "train_only", "nli", "builtin-sample")
-_OF_TASKS = ("target", "train_only")
 _MEASURING = (
     *("tasks", "senteval", "columns", "score_range", "positive_above"),
     *("uniformity_limit", "bootstrap", "bootstrap_seed"),
@@ -109,6 +108,15 @@ class Method(ABC):
         """Shape of the predictions, ``(N, D)``."""
         return len(self.sentences), self.dim
 
+    @property
+    def fitted_on(self) -> dict[str, Any]:
+        """Name and digest of the sentences or vectors, and how many of all are fitted on."""
+        total = self.shape[0]
+        described = {"name": self.corpus, "digest": self.digest, "fitted": total}
+        if self.data is not None:
+            described = self.data.describe()
+        return described | {"total": total}
+
     @classmethod
     def model_options(cls, options: FitOptions) -> dict[str, Any]:
         """The hyper-parameters that are given, with texts in their canonical form.
@@ -140,12 +148,17 @@ class Method(ABC):
         return self.cache.rows(self.encoder, sentences)[:]
 
     def load_corpus(self) -> Corpus:
-        """The corpus of the options."""
+        """The corpus of the options; ``target`` and ``train_only`` are those of the first task."""
         options = self.options
-        if self.tasks and options.corpus_name in _OF_TASKS:
+        if self.tasks and options.corpus_name in OWN_NAMES:
             given = {"nli": options.nli, "column": options.column}
             check_used(given, (), f"the corpus {options.corpus_name}")
-            return self.tasks[0].corpus(options.corpus_name)
+            # In a comparison, which has each task's own, `target` is another corpus.
+            task = self.tasks[0]
+            corpus = task.corpus(options.corpus_name)
+            return replace(
+                corpus, name=OWN_NAMES[options.corpus_name].format(task.name)
+            )
         source = "target" if options.corpus is None else options.corpus
         return load_corpus(source, nli=options.nli or "hub", column=options.column)
 

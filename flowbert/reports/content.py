@@ -15,6 +15,8 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
 from flowbert.maps import is_map
+from flowbert.reports.result_tables import GEOMETRY
+from flowbert.tasks import AVERAGE
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
@@ -195,15 +197,42 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         for name, run in runs.items()
         for warning in run.record.get("warnings", [])
     ]
+    frame, left_out = _with_equal_tasks(pd.concat(frames, ignore_index=True))
+    verdicts += left_out
     unfinished = [name for name, run in runs.items() if run.frame.empty]
     if unfinished:
         verdicts.append(f"Without results: {', '.join(unfinished)}")
     return PageContent(
         f"{len(runs)} runs",
-        pd.concat(frames, ignore_index=True),
+        frame,
         {"verdicts": verdicts, "warnings": warned},
         settings[settings.nunique(axis=1) > 1],
     )
+
+
+def _with_equal_tasks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of several runs without averages over different tasks, and a line for each split.
+
+    Alignment, uniformity and mean cosine are kept of the tasks that all runs have.
+    """
+    keys = pd.Series(zip(frame["task"], frame["pairs"], strict=True), frame.index)
+    is_average = frame["task"] == AVERAGE
+    is_geometry = frame["metric"].isin(GEOMETRY)
+    left_out = pd.Series(False, frame.index)
+    lines = []
+    for split, rows in frame[~is_average].groupby("split", sort=False):
+        tasks = [set(keys[run.index]) for _, run in rows.groupby("run")]
+        shared = set.intersection(*tasks)
+        if shared == set.union(*tasks):
+            continue
+        of_split = frame["split"] == split
+        left_out |= of_split & (is_average | is_geometry & ~keys.isin(shared))
+        kept = rows["task"][is_geometry & keys.isin(shared)].unique()
+        lines.append(
+            f"The runs have different tasks in the {split} split: there is no average, and "
+            f"alignment, uniformity and mean cosine are of {', '.join(kept) or 'none'}."
+        )
+    return frame[~left_out].reset_index(drop=True), lines
 
 
 def read_metrics(logs: Sequence[Path]) -> pd.DataFrame:

@@ -89,9 +89,10 @@ class LowOverlap(SimilarityTask):
     In each subset, adjacent gold scores form bins of 1 / ``share`` pairs or more, so that a score
     which many pairs have is a bin of its own. The ``share`` of each bin whose word overlap
     (:func:`word_overlap`) is nearest to one level is taken: the gold scores are distributed as
-    those of all pairs, and the overlap hardly predicts them. Equally near ones are taken in the
-    order of a digest of their texts. Maps are fitted on all sentences of the task. Rows of
-    :func:`word_baselines` stand beside the methods.
+    those of all pairs, and the overlap predicts them less: its Spearman correlation x 100 with the
+    gold score is 26 to 39 on ``low-overlap:STS12`` to ``SICKR`` and 35 to 50 on ``high-overlap``,
+    of all pairs 59 on average. Equally near ones are taken in the order of a digest of their texts.
+    Maps are fitted on all sentences of the task. Tables have rows of :func:`word_baselines`, too.
 
     The least overlap of each bin (``level=0``) would still rise with the gold score, and is a
     better predictor of it than the overlap of all pairs is.

@@ -19,8 +19,9 @@ class FitOptions:
             fitted in closed form, such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
-            without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in
-            Python also sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
+            without labels, called ``STSB sentences`` in results), ``train_only``, ``nli``,
+            ``builtin-sample``, files or ``hub:NAME``; in Python also sentences in memory, see
+            :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of this many sentences or examples.

@@ -38,7 +38,8 @@ def test_target_has_every_occurrence_of_all_splits(
 ) -> None:
     target = load_corpus("target", task=task, senteval=senteval)
     train = load_corpus("train_only", task=task, senteval=senteval)
-    assert (target.name, len(target)) == ("target", size)
+    assert (target.name, len(target)) == (f"{task} sentences", size)
+    assert train.name == f"{task} train sentences"
     assert list(train.sentences) == load_sts(task, senteval).sentences(["train"])
     assert target.sentences[: len(train)] == train.sentences
 

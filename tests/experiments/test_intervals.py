@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.small import WordSums
 from flowbert.arrays import Floats
@@ -17,7 +19,7 @@ from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.estimates import Estimates, first_of_best, joined, verdict
+from flowbert.experiments.estimates import Comparison, Estimates, joined
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
@@ -35,11 +37,11 @@ def estimates(values: Sequence[float], spreads: Sequence[float]) -> Estimates:
 
 def test_ends_of_an_interval_leave_out_a_twentieth() -> None:
     some = estimates([0.5, 0.5, np.nan], [0.1, 0.1, 0.1])
-    some.replicates[1, [3, 7, -4, -8]] = np.nan
+    some.replicates[1, [3, 7, -4, -8]] = np.nan  # as many below as above
     np.testing.assert_allclose(some.intervals[0], (0.405, 0.595))
     drawn = some.replicates[1]
     expected = np.quantile(drawn[np.isfinite(drawn)], [0.025, 0.975])
-    assert some.intervals[1].tolist() == expected.tolist()
+    np.testing.assert_allclose(some.intervals[1], expected)
     assert np.isnan(some.intervals[2]).all()
     assert some.texts()[0] == "50.0 [40.5, 59.5]"
     assert some.exist.tolist() == [True, True, False]
@@ -48,12 +50,22 @@ def test_ends_of_an_interval_leave_out_a_twentieth() -> None:
     assert not missing.exist.any()
 
 
+def test_intervals_are_corrected_by_twice_the_bias() -> None:
+    # Replicates are too small by 0.02: so is the score, which they are drawn from.
+    some = Estimates(np.array([0.5]), 0.48 + 0.1 * SPREAD[None])
+    np.testing.assert_allclose(some.intervals, [(0.425, 0.615)])
+    # An interval contains its score, and no correlation is above 1.
+    some = Estimates(np.array([0.98]), 0.9 + 0.1 * SPREAD[None])
+    np.testing.assert_allclose(some.intervals, [(0.965, 1.0)])
+    some = Estimates(np.array([5.0]), 4 + 0.1 * SPREAD[None])
+    np.testing.assert_allclose(some.intervals, [(5.0, 6.095)])
+
+
 def test_differences_and_averages_are_taken_resample_by_resample() -> None:
     both = estimates([0.5, 0.4, 0.4], [0.1, 0.1, -0.1])
     first, others = both[[0]], both[1:]
     # The first two move together: their difference does not move at all.
     np.testing.assert_allclose((first - others).intervals[0], (0.1, 0.1))
-    assert (first - others).exclude_zero.tolist() == [True, False]
     np.testing.assert_allclose((others - first).intervals[1], (-0.29, 0.09))
     mean = both[[0, 2]].mean()
     np.testing.assert_allclose(mean.values, [0.45])
@@ -88,9 +100,20 @@ RAW = "use raw, no method is significantly better"
         (
             (0.5, 0.7, 0.7),
             (0, 0, 0),
-            "use b, 20.0 [20.0, 20.0] above raw; no significant difference: c 0.0 [0.0, 0.0]",
+            "use b, 20.0 [20.0, 20.0] above raw; no significant difference: c 0.0 [0.0, 0.0]; "
+            "also above raw: c 20.0 [20.0, 20.0]",
         ),
-        ((0.5, 0.6, 0.7), (0, 0, 0), "use c, 20.0 [20.0, 20.0] above raw"),
+        (
+            (0.5, 0.6, 0.7),
+            (0, 0, 0),
+            "use c, 20.0 [20.0, 20.0] above raw; also above raw: b 10.0 [10.0, 10.0]",
+        ),
+        # The best score does not differ from raw, but another one is above raw.
+        (
+            (0.5, 0.6, 0.65),
+            (0.1, 0.1, -0.2),
+            "use b, 10.0 [10.0, 10.0] above raw; no significant difference: c 5.0 [-23.5, 33.5]",
+        ),
     ],
 )
 def test_verdicts(
@@ -98,16 +121,47 @@ def test_verdicts(
 ) -> None:
     names = ["raw", "b", "c"][: len(values)]
     drawn = estimates(values, spreads)
-    line = verdict(names, drawn)
+    line = Comparison(names, drawn).verdict
     assert line.startswith(expected)
     # The first method takes the place of raw.
     others = ["first", *names[1:]]
-    assert verdict(others, drawn) == line.replace("raw", "first")
-    # The first of those that are the best within noise.
-    best = int(np.argmax(values))
-    close = ~(drawn[[best]] - drawn).exclude_zero
-    assert first_of_best(drawn) == int(close.argmax())
-    assert line.startswith(f"use {names[int(close.argmax())]},")
+    assert Comparison(others, drawn).verdict == line.replace("raw", "first")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 12), st.floats(0, 0.05), st.integers(0, 2**32 - 1))
+def test_the_verdict_agrees_with_all_differences(
+    count: int, bias: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(0.5, 0.6, count).round(2)
+    noise = rng.normal(0, rng.uniform(0, 0.05, (count, 1)), (count, 60))
+    shared = rng.normal(0, 0.05, 60)
+    drawn = Estimates(values, values[:, None] + shared + noise - bias * rng.random())
+    names = [f"m{number}" for number in range(count)]
+    names[int(rng.integers(count))] = "raw"
+    compared = Comparison(names, drawn)
+    raw = names.index("raw")
+    ends = np.array([(drawn[[row]] - drawn).intervals for row in range(count)])
+    np.testing.assert_allclose(compared.ends, ends, atol=1e-15)
+    assert not (ends[:, compared.used, 0] > 1e-15).any()
+    better, worse = ends[:, raw, 0] > 1e-15, ends[:, raw, 1] < -1e-15
+    assert (compared.used == raw) == (not better.any())
+    line = compared.verdict
+    used, *parts = line.split("; ")
+    listed = {key: value for key, _, value in (each.partition(": ") for each in parts)}
+
+    def named(text: str) -> set[str]:
+        return set(re.findall(r"(m\d+|raw),? -?\d", text))
+
+    above = named(used) | named(listed.get("also above raw", ""))
+    assert above == {names[row] for row in np.flatnonzero(better)}
+    below = {names[row] for row in np.flatnonzero(worse)} - {names[compared.used]}
+    assert named(listed.get("below raw", "")) == below
+    rest = ends[compared.used, :, 0] <= 1e-15
+    rest[compared.used] = False
+    equal = {names[row] for row in np.flatnonzero(rest)}
+    assert named(listed.get("no significant difference", "")) == equal
 
 
 def subset(name: str, count: int, seed: int) -> Subset:

@@ -59,15 +59,6 @@ def test_a_difference_within_noise_is_not_told(encoder: SentenceEncoder) -> None
     assert told(encoder, "news.txt", [STS(SAMPLE)], nearly=nearly) == []
 
 
-@pytest.mark.parametrize("corpus", ["target", "train_only"])
-def test_the_first_task_is_not_another_text(
-    corpus: str, encoder: SentenceEncoder
-) -> None:
-    tasks = [STS(SAMPLE), STS(STSData("OTHER", SAMPLE.splits))]
-    (text,) = told(encoder, corpus, tasks, one=one_direction())
-    assert "OTHER" in text
-
-
 def test_without_development_pairs_there_is_nothing_to_tell(
     encoder: SentenceEncoder,
 ) -> None:

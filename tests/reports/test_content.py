@@ -16,7 +16,7 @@ from flowbert.reports.content import (
 )
 from flowbert.reports.result_plots import MOST_LABELS, intervals, plane
 from flowbert.reports.training_plots import curve, training
-from reports.rows import results, sts_rows
+from reports.rows import results, row, sts_rows
 
 
 def write_log(path: Path, steps: list[int], loss: float, **columns: float) -> None:
@@ -98,6 +98,30 @@ def test_joined_runs_show_the_settings_that_differ(content: PageContent) -> None
     assert list(joined.frame["run"].unique()) == ["a", "b"]
     assert joined.record["verdicts"][-1].endswith(": c")
     assert {"raw (a)", "raw (b)"} < set(intervals(joined)["label"])
+
+
+def test_averages_of_several_runs_are_over_equal_tasks() -> None:
+    def run(first: str, second: str, value: float) -> PageContent:
+        average = row("raw", "average", "spearman", "wmean", value, pairs=200)
+        tasks = [sts_rows("raw", name, value) for name in (first, second)]
+        frame = results(*tasks, [average])
+        return PageContent("", frame, settings=pd.DataFrame({"value": []}))
+
+    runs = {"a": run("STS13", "STS16", 0.6), "b": run("STS13", "STS12", 0.7)}
+    joined = join_contents(runs)
+    assert set(joined.frame["task"]) == {"STS13", "STS16", "STS12"}
+    assert set(joined.frame.query("metric == 'uniformity'")["task"]) == {"STS13"}
+    assert joined.record["verdicts"][-1].endswith("mean cosine are of STS13.")
+    # Both runs on all tasks: as each run has them.
+    equal = join_contents({"a": run("STS13", "STS16", 0.6), "b": runs["a"]})
+    assert (equal.frame["task"] == "average").sum() == 2
+    assert len(equal.frame) == 2 * len(runs["a"].frame)
+    assert len(equal.record["verdicts"]) == 1
+    # A task of the same name and other pairs is another one.
+    other = replace(runs["a"], frame=runs["a"].frame.assign(pairs=99))
+    assert "average" not in set(
+        join_contents({"a": runs["a"], "b": other}).frame["task"]
+    )
 
 
 def test_validations(content: PageContent) -> None:
