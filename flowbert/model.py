@@ -409,8 +409,8 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
-    elif "/" in path and not Path(path).expanduser().exists():
-        files = locate(path)
+    elif not os.path.exists(os.path.expanduser(path)):
+        files = locate(path, argument="model")
         folder = model_folder(files.folder)
         encoder = {"path": files.source, "revision": files.revision}
     exported = folder is not None and (folder.parent / SETTINGS_FILE).is_file()

@@ -7,18 +7,13 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from flowbert import __version__
-from flowbert.cli.lookup import (
-    METHOD_COMMANDS,
-    CommandLine,
-    check,
-    listed,
-    option_names,
-)
+from flowbert.cli.line import CommandLine, read_line
+from flowbert.cli.options import COMMANDS, METHOD_COMMANDS, option_names, summary
 from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.numbers import is_count
 from flowbert.quota import available_processors
 
 SPINS = "3000"
@@ -72,11 +67,9 @@ def main(args: Sequence[str] | None = None) -> None:
         elif command == "--version":
             print(__version__)
         else:
-            check_choice("command", command, listed()["commands"])
+            check_choice("command", command, COMMANDS)
             names = option_names(command)
-            line = check(command, words)
-            with environment_of_threads(line.threads):
-                _run(command, line)
+            _run(read_line(command, words))
         sys.stdout.flush()
     except UserError as error:
         _fail(_name_option(error, names))
@@ -123,24 +116,47 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
 
 
 def _help() -> str:
-    commands = listed()["commands"]
-    lines = {name: f"  {name:<18}{commands[name]['summary']}" for name in commands}
+    lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
+    trained = [lines.pop(name) for name in METHOD_COMMANDS]
     return HELP.format(
         version=__version__,
-        trained="\n".join(lines[name] for name in METHOD_COMMANDS),
-        others="\n".join(
-            lines[name] for name in commands if name not in METHOD_COMMANDS
-        ),
+        trained="\n".join(trained),
+        others="\n".join(lines.values()),
     )
 
 
-def _run(command: str, line: CommandLine) -> None:
-    with warnings.catch_warnings():
+def _run(line: CommandLine) -> None:
+    """Check the options, then import what computes and call it."""
+    from flowbert.cli.parser import help_text, make_parser
+
+    if line.topic is not None:
+        print(help_text(line).rstrip())
+        return
+    # Values of the Trainer's options are checked when it is imported.
+    later = ("--trainer", "--print_config") if line.command in METHOD_COMMANDS else ()
+    words = [word for word in line.words if not word.startswith(later)]
+    config = make_parser(line.command, line.method).read(words)
+    threads = config.get("threads")
+    _check_threads(threads)
+    with environment_of_threads(threads), warnings.catch_warnings():
         warnings.simplefilter("once", FlowbertWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
         gc.set_threshold(10_000)
-        import_module("flowbert.cli.commands").run(command, line)
+        from flowbert.cli.commands import run
+
+        run(line, config)
+
+
+def _check_threads(threads: int | None) -> None:
+    """Raise a UserError for more threads than processors, or none."""
+    allowed = available_processors()
+    if threads is not None and not is_count(threads, 1, allowed):
+        raise UserError(
+            argument="threads",
+            received=threads,
+            expected=f"a whole number from 1 to {allowed}, the number of processors",
+        )
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:
