@@ -34,7 +34,7 @@ from flowbert.cli.options import (
     option_names,
 )
 from flowbert.cli.parser import Parser, make_parser, whole_numbers_first
-from flowbert.cli.signatures import REQUIRED, read_signature
+from flowbert.cli.signatures import read_signature
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import choose_device
 from flowbert.errors import UserError
@@ -394,11 +394,8 @@ def test_mistakes_are_told_before_an_encoder_is_loaded(
 def arguments(source: Callable[..., Any]) -> dict[str, Any]:
     """Parameters of a function or class with their defaults, without ``**options``."""
     parameters = inspect.signature(source).parameters.values()
-    return {
-        each.name: REQUIRED if each.default is each.empty else each.default
-        for each in parameters
-        if each.kind is not each.VAR_KEYWORD
-    }
+    kept = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
+    return {each.name: each.default for each in kept}
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
@@ -580,15 +577,6 @@ def test_whole_numbers_come_first_in_every_option() -> None:
     unions = [parts for parts in hints if {int, float} <= set(parts)]
     assert unions
     assert all(parts.index(int) < parts.index(float) for parts in unions)
-
-
-@pytest.mark.parametrize("command", OTHERS)
-def test_python_and_the_line_choose_the_device_alike(command: tuple[str, str]) -> None:
-    function = load(COMMANDS[command[0]])
-    default = inspect.signature(function).parameters.get("device")
-    defaults = make_parser(command[0]).get_defaults()
-    assert (default.default if default else None) == defaults.get("device")
-    assert defaults.get("device") in (None, "auto")
 
 
 def test_the_device_of_a_comparison_is_recorded(

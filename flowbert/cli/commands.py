@@ -36,7 +36,7 @@ def run(line: CommandLine, config: Namespace) -> None:
             import_own(module, "import")
         function = load(COMMANDS[line.command])
         if line.command in METHOD_COMMANDS:
-            from flowbert.cli.training import train
+            from flowbert.cli.training_commands import train
 
             train(function, line)
         elif options.pop("explain", None) is not None:

@@ -11,7 +11,7 @@ CONFIG = (
 )
 PRINT_CONFIG = "Print all options with their values as YAML, and exit."
 QUIET = "Hide progress bars."
-HELP = "Show this help and exit"
+SHOW_HELP = "Show this help and exit"
 HELP_OF_TRAINER = "; --help trainer shows the options of Lightning's Trainer"
 EPILOG = (
     "Options of Lightning's Trainer, such as --trainer.accelerator, --trainer.devices and "
@@ -22,13 +22,13 @@ _ONLY_IN_PYTHON = re.compile(
 )
 
 
-def describe(text: str) -> str:
+def option_help(text: str) -> str:
     """The description of an argument as help of an option.
 
     Markup goes, and what begins with "in Python" until the end of the sentence.
 
     Example:
-        >>> describe("Rows; in Python an array, too, see :func:`flowbert.fit`. None for all.")
+        >>> option_help("Rows; in Python an array, too, see :func:`flowbert.fit`. None for all.")
         'Rows. Without it, all.'
     """
     text = _ONLY_IN_PYTHON.sub("", text).replace("``", "").replace("%", "%%")

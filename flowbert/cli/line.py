@@ -12,7 +12,7 @@ from flowbert.data.text_files import check_file
 from flowbert.errors import UserError, choices
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
-_FLAGS = ("help", "print_config", "quiet")
+_WITHOUT_VALUE = ("help", "print_config", "quiet")
 _SHORT = {"-c": "config", "-h": "help"}
 
 
@@ -75,7 +75,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
             continue
         name, equals, value = word.removeprefix("--").partition("=")
         name = _SHORT.get(name, name)
-        is_flag = name in _FLAGS and waiting[:1] != ["trainer"]
+        is_flag = name in _WITHOUT_VALUE and waiting[:1] != ["trainer"]
         if equals:
             yield name, value
         elif is_flag or not waiting or _is_option(waiting[0]):
@@ -120,7 +120,7 @@ def _flatten(
     """Yield the full names of the options in a configuration."""
     for key, value in content.items():
         name = f"{group}{key}"
-        if name in names or not _inside(name, names):
+        if name in names or not _options_of(name, names):
             yield name
         elif isinstance(value, dict):
             yield from _flatten(value, names, path, f"{name}.")
@@ -128,7 +128,7 @@ def _flatten(
             raise UserError(f"{path}: {name} is {value!r}; expected a group of options")
 
 
-def _inside(group: str, names: Sequence[str]) -> list[str]:
+def _options_of(group: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith(f"{group}.")]
 
 
@@ -138,11 +138,11 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
     group, *rest = name.split(".")
     if group == "trainer":  # may name a class, with options of its own
         name = ".".join([group, *rest[:1]])
-    if name in names or (name == "trainer" and _inside(name, names)):
+    if name in names or (name == "trainer" and _options_of(name, names)):
         return
     parts = {option.rpartition(".")[2] for option in names}
     similar = difflib.get_close_matches(name.rpartition(".")[2], parts, 1, cutoff=0.7)
     named = [option for option in names if option.rpartition(".")[2] in similar]
     named.sort(key=lambda option: not option.startswith(f"{group}."))
-    hint = [f" (did you mean --{x}?)" for x in [*_inside(name, names), *named][:1]]
+    hint = [f" (did you mean --{x}?)" for x in [*_options_of(name, names), *named][:1]]
     raise UserError(f"{where}: no such option{''.join(hint)}; see --help")

@@ -1,8 +1,9 @@
 """The parser of a command: its options with their types, and errors of one line."""
 
 import argparse
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -11,12 +12,12 @@ import jsonargparse
 from flowbert.cli.help import (
     CONFIG,
     EPILOG,
-    HELP,
     HELP_OF_TRAINER,
     PRINT_CONFIG,
     QUIET,
+    SHOW_HELP,
     HelpFormatter,
-    describe,
+    option_help,
 )
 from flowbert.cli.line import CommandLine
 from flowbert.cli.options import (
@@ -26,7 +27,7 @@ from flowbert.cli.options import (
     list_trainer_options,
     summary,
 )
-from flowbert.cli.signatures import REQUIRED, Parameter
+from flowbert.cli.signatures import Parameter
 from flowbert.errors import UserError
 
 _IN_WORDS = {
@@ -41,45 +42,54 @@ _IN_WORDS = {
 class Parser(jsonargparse.ArgumentParser):
     """A parser whose errors name the option, the value received and what is allowed.
 
+    Args:
+        command: The command that it is for.
+        options: Its options by name.
+
     Attributes:
         never_none: Options that ``null`` is not allowed for.
         texts: Options whose value is taken as it is, not read as YAML.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(add_help=False, allow_abbrev=False, **options)
+    def __init__(self, command: str, options: Mapping[str, Parameter]) -> None:
+        positional = POSITIONAL.get(command, "")
+        super().__init__(
+            prog=f"train.py {command}",
+            usage=" ".join(
+                f"train.py {command} {positional.upper()} [options]".split()
+            ),
+            description=summary(command),
+            formatter_class=HelpFormatter,
+            add_help=False,
+            allow_abbrev=False,
+        )
         self.never_none: set[str] = set()
         self.texts: set[str] = set()
-
-    def add_parameter(self, name: str, parameter: Parameter, positional: bool) -> None:
-        """Add an option, or an argument without a name."""
-        group, _, last = name.rpartition(".")
-        groups = {each.title: each for each in self._action_groups}
-        target: Any = self
-        if group:
-            target = groups.get(group) or self.add_argument_group(group)
-        types = parameter.types or (Any,)
-        if parameter.default is not None and NoneType not in types:
-            self.never_none.add(name)
-        if str in types:
-            self.texts.add(name)
-            # With None, text is read as YAML, in which "# x" is null.
-            types = tuple(each for each in types if each is not NoneType)
-        options: dict[str, Any] = {
-            "type": Union[types],  # noqa: UP007
-            "help": describe(parameter.description),
-        }
-        if positional:
-            several = {"nargs": "+"} if list[str] in types else {}
-            target.add_argument(last, **options, **several)
-            return
-        if parameter.default is REQUIRED:
-            options["required"] = True
-        else:
-            options["default"] = parameter.default
-        if types == (bool,):  # --option alone is true
-            options |= {"nargs": "?", "const": True}
-        target.add_argument(f"--{name}", **options)
+        groups: dict[str, Any] = {"": self}
+        for name, parameter in options.items():
+            group = name.rpartition(".")[0]
+            if group not in groups:
+                groups[group] = self.add_argument_group(group)
+            types = parameter.types or (Any,)
+            if parameter.default is not None and NoneType not in types:
+                self.never_none.add(name)
+            if str in types:
+                self.texts.add(name)
+                # With None, text is read as YAML, in which "# x" is null.
+                types = tuple(each for each in types if each is not NoneType)
+            settings: dict[str, Any] = {"default": parameter.default}
+            if name == positional:
+                settings = {"nargs": "+"} if list[str] in types else {}
+            elif parameter.default is inspect.Parameter.empty:
+                settings = {"required": True}
+            elif types == (bool,):  # --option alone is true
+                settings |= {"nargs": "?", "const": True}
+            groups[group].add_argument(
+                name if name == positional else f"--{name}",
+                type=Union[types],  # noqa: UP007
+                help=option_help(parameter.description),
+                **settings,
+            )
 
     def read(
         self, words: Sequence[str], defaults: bool = True
@@ -143,49 +153,15 @@ def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Pars
         trainer: Lightning's Trainer, whose import takes seconds; without it, its options are not
             read.
     """
-    parser = _make_parser(command)
+    parser = Parser(command, list_options(command, method))
     parser.add_argument("--config", "-c", action="config", help=CONFIG)
     parser._actions[-1].help = PRINT_CONFIG  # added with --config
-    for name, parameter in list_options(command, method).items():
-        parser.add_parameter(name, parameter, name == POSITIONAL.get(command))
     parser.add_argument("--quiet", action="store_true", help=QUIET)
-    if command in METHOD_COMMANDS and trainer is None:
+    if command not in METHOD_COMMANDS:
+        return parser
+    if trainer is None:
         parser.add_argument("--trainer", type=Any, help=argparse.SUPPRESS)
-    elif command in METHOD_COMMANDS:
-        _add_trainer(parser, trainer)
-    return parser
-
-
-def help_text(line: CommandLine) -> str:
-    """The help of a command, or of the Trainer's options."""
-    is_training = line.command in METHOD_COMMANDS
-    if is_training and line.topic == "trainer":
-        parser = _make_parser(line.command)
-        for name, parameter in list_trainer_options().items():
-            parser.add_parameter(name, parameter, False)
-        return str(parser.format_help())
-    parser = make_parser(line.command, line.method)
-    text = HELP
-    if is_training:
-        text += HELP_OF_TRAINER
-        parser.epilog = EPILOG.format(parser.prog)
-    parser.add_argument("--help", action="store_true", help=f"{text}.")
-    return str(parser.format_help())
-
-
-def _make_parser(command: str) -> Parser:
-    positional = POSITIONAL.get(command, "")
-    return Parser(
-        prog=f"train.py {command}",
-        usage=f"train.py {command} {positional.upper()} [options]".replace("  ", " "),
-        description=summary(command),
-        formatter_class=HelpFormatter,
-    )
-
-
-def _add_trainer(parser: Parser, trainer: Any) -> None:
-    """Add the Trainer's options with their types, some of which are classes."""
-    options = list_trainer_options()
+        return parser
     parser.add_class_arguments(
         trainer,
         "trainer",
@@ -197,7 +173,23 @@ def _add_trainer(parser: Parser, trainer: Any) -> None:
     for action in parser._actions:
         if hasattr(action, "_typehint"):
             action._typehint = whole_numbers_first(action._typehint)
+    options = list_trainer_options()
     parser.set_defaults({name: each.default for name, each in options.items()})
+    return parser
+
+
+def help_text(line: CommandLine) -> str:
+    """The help of a command, or of the Trainer's options."""
+    is_training = line.command in METHOD_COMMANDS
+    if is_training and line.topic == "trainer":
+        return str(Parser(line.command, list_trainer_options()).format_help())
+    parser = make_parser(line.command, line.method)
+    text = SHOW_HELP
+    if is_training:
+        text += HELP_OF_TRAINER
+        parser.epilog = EPILOG.format(parser.prog)
+    parser.add_argument("--help", action="store_true", help=f"{text}.")
+    return str(parser.format_help())
 
 
 def whole_numbers_first(hint: Any) -> Any:

@@ -4,6 +4,7 @@ The options of all commands are known in 0.3 s so, where importing their functio
 """
 
 import ast
+import inspect
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -12,9 +13,6 @@ from types import NoneType
 from typing import Any, NamedTuple, Union
 
 from docstring_parser import parse as parse_docstring
-
-REQUIRED = object()
-"""Default of a parameter without one."""
 
 _TYPES = {
     "Any": Any,
@@ -33,7 +31,7 @@ class Parameter(NamedTuple):
     Attributes:
         name: Its name.
         types: The types that a command line can give, in order; empty if there are none.
-        default: Its default, or ``REQUIRED``.
+        default: Its default; ``inspect.Parameter.empty`` if it is required.
         description: Its description in the docstring, one line.
     """
 
@@ -74,7 +72,7 @@ def read_signature(path: str) -> Signature:
         Parameter(
             name,
             tuple(_types(annotation)),
-            REQUIRED if default is None else _value(default, module),
+            inspect.Parameter.empty if default is None else _value(default, module),
             descriptions.get(name, ""),
         )
         for name, annotation, default in _parameters(described[-1])
