@@ -51,13 +51,13 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
             _check_name(name, names, f"{path}: {name}")
     line = [f"--config={path}" for path in files]
     topics = [value or "" for name, value in options if name == "help"]
-    for name, value in options:
-        if name is None:
+    for option, value in options:
+        if option is None:
             line.append(str(value))
-        elif name not in ("config", "help"):
+        elif option not in ("config", "help"):
             # The path is the one option of the encoder with a short form.
-            if name == "encoder" and "encoder.path" in names:
-                name = "encoder.path"
+            is_path = option == "encoder" and "encoder.path" in names
+            name = "encoder.path" if is_path else option
             _check_name(name, names, f"--{name}")
             line.append(f"--{name}" if value is None else f"--{name}={value}")
     return CommandLine(command, line, method, topics[0] if topics else None)
@@ -75,7 +75,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
             continue
         name, equals, value = word.removeprefix("--").partition("=")
         name = _SHORT.get(name, name)
-        is_flag = name in _WITHOUT_VALUE and waiting[:1] != ["trainer"]
+        of_trainer = name == "help" and waiting[:1] == ["trainer"]
+        is_flag = name in _WITHOUT_VALUE and not of_trainer
         if equals:
             yield name, value
         elif is_flag or not waiting or _is_option(waiting[0]):

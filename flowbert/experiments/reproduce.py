@@ -63,7 +63,7 @@ def reproduce(
             the id of a row is given.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
-        tasks: Tasks to evaluate on; None for all that rows have scores of.
+        tasks: Tasks to evaluate on; None for all: STS12 to STS16, STSB and SICKR.
         seeds: Seeds of the flows; with several, their mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
