@@ -20,7 +20,7 @@ SPINS = "3000"
 """How often a thread of GNU OpenMP looks for work before it sleeps, in place of 300,000 times.
 
 A thread that looks uses the time of a processor that another process may need. A SimCSE step on two
-threads: 1.03 of its time alone, 0.4 beside two busy processes.
+threads: 1.03 of its time alone, 0.4 with two other busy processes.
 """
 
 HELP = """\
@@ -74,7 +74,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except UserError as error:
         _fail(_name_option(error, names))
     except BrokenPipeError:
-        # What reads the output, such as head, has enough; a flush at exit must not fail.
+        # The reader of the output, such as head, has ended; a flush at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         cause = f"{error.filename}: {error.strerror}"
@@ -87,25 +87,25 @@ def main(args: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def environment_of_threads(threads: int | None) -> Iterator[None]:
-    """What libraries and further processes are told of threads, until the context ends.
+    """Environment variables for the threads of libraries and further processes, as a context.
 
-    Libraries read it when they are imported. Torch, MKL, OpenBLAS and pyarrow follow
+    Libraries read them when they are imported. Torch, MKL, OpenBLAS and pyarrow follow
     ``OMP_NUM_THREADS``; the tokenizers follow quotas by themselves, OpenBLAS does not.
 
     Args:
-        threads: Threads of each computation; None where the number is not given.
+        threads: Threads of each computation; None for the default of each library.
     """
-    told: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if "OMP_WAIT_POLICY" not in os.environ:
-        told["GOMP_SPINCOUNT"] = SPINS
+        variables["GOMP_SPINCOUNT"] = SPINS
     if "OMP_NUM_THREADS" not in os.environ:
-        told["OPENBLAS_NUM_THREADS"] = str(available_processors())
-    told = {name: os.environ.get(name, value) for name, value in told.items()}
+        variables["OPENBLAS_NUM_THREADS"] = str(available_processors())
+    variables = {name: os.environ.get(name, value) for name, value in variables.items()}
     if threads is not None:
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-        told |= dict.fromkeys(names, str(threads))
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+        variables |= dict.fromkeys(names, str(threads))
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

@@ -38,26 +38,30 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     command = line.command
     parser = make_parser(command, line.method, Trainer)
     config = parser.read(line.words)
-    made = parser.instantiate_classes(parser.read(line.words, defaults=False)).as_dict()
+    arguments = parser.instantiate_classes(
+        parser.read(line.words, defaults=False)
+    ).as_dict()
     for name in ("config", "import", "threads", "quiet"):
-        made.pop(name, None)
-    made["encoder"] = EncoderOptions(**made.get("encoder", {}))
+        arguments.pop(name, None)
+    arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
     if config.quiet and line.method in METHODS:
-        made.setdefault("trainer", {})["enable_progress_bar"] = False
-    if made.get("ckpt_path") is not None:
-        # ``config.yaml`` lies in the folder of its run.
+        arguments.setdefault("trainer", {})["enable_progress_bar"] = False
+    if arguments.get("ckpt_path") is not None:
+        # A run's ``config.yaml`` is in its folder.
         configs = [Path(str(path)).parent for path in config.config or ()]
-        folders = [made.get("run_dir"), *configs]
-        made["ckpt_path"] = find_checkpoint(made["ckpt_path"], folders)
-    folder = made.get("run_dir") or new_folder(line.method)
-    folder = made["run_dir"] = command_folder(command, folder, made.get("ckpt_path"))
+        folders = [arguments.get("run_dir"), *configs]
+        arguments["ckpt_path"] = find_checkpoint(arguments["ckpt_path"], folders)
+    folder = arguments.get("run_dir") or new_folder(line.method)
+    folder = arguments["run_dir"] = command_folder(
+        command, folder, arguments.get("ckpt_path")
+    )
     if command == "fit":
-        made["config"] = _config_text(parser, config, line)
+        arguments["config"] = _config_text(parser, config, line)
     try:
-        returned = function(**made)
+        returned = function(**arguments)
     except KeyboardInterrupt:
-        kept = _what_is_kept(command, folder, config.threads)
-        raise KeyboardInterrupt(kept) from None
+        message = _resume_message(command, folder, config.threads)
+        raise KeyboardInterrupt(message) from None
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
     if isinstance(returned, Results):
@@ -73,8 +77,8 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         print(f"written: {returned}")
 
 
-def _what_is_kept(command: str, folder: Path, threads: int | None) -> str:
-    """After Ctrl-C: what is on the disk, and how to resume."""
+def _resume_message(command: str, folder: Path, threads: int | None) -> str:
+    """The message after Ctrl-C: the checkpoint on disk, and the command that resumes."""
     last = folder / "checkpoints" / "last.ckpt"
     if command != "fit" or not last.is_file():
         return "no checkpoint was written; the same command with another run_dir starts again"
@@ -90,17 +94,19 @@ def _what_is_kept(command: str, folder: Path, threads: int | None) -> str:
 
 
 def _program() -> str:
-    """How the command line was called."""
+    """The program, as it was called."""
     name = Path(sys.argv[0]).name
     known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
     return known.get(name, "flowbert")
 
 
 def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:
-    """The options of a fit that have an effect, for ``--config`` of another."""
+    """The options of a fit that have an effect, as the YAML file that repeats it."""
     options = config.clone()
-    given = FitOptions(method=line.method, vectors=config.vectors, corpus=config.corpus)
-    unused = method_class(line.method).unused(given)
+    source = FitOptions(
+        method=line.method, vectors=config.vectors, corpus=config.corpus
+    )
+    unused = method_class(line.method).unused(source)
     for name in option_names("fit", line.method):
         if name in options and is_unused(name, unused) is not None:
             options.pop(name)
