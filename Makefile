@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SHELL := bash
 
-.PHONY: quickstart options test test-oldest test-newest test-processors test-gpu test-slow lint types reference wheel
+.PHONY: quickstart test test-oldest test-newest test-processors test-gpu test-slow lint types reference wheel
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config quickstart
@@ -51,10 +51,6 @@ lint: $(VENV)/installed-dev
 
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
-
-# The names that a command line is looked up in before the parser is imported.
-options: $(VENV)/installed
-	$(BIN)/python -m flowbert.cli.listing
 
 # Strict: a warning, or a reference to an unknown name of the project, is an error.
 reference: $(VENV)/installed-dev

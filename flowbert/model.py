@@ -478,8 +478,8 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
-    elif "/" in path and not os.path.exists(os.path.expanduser(path)):
-        files = locate(path)
+    elif not os.path.exists(os.path.expanduser(path)):
+        files = locate(path, argument="model")
         folder = model_folder(files.folder)
         encoder = {"path": files.source, "revision": files.revision}
     return folder, encoder if folder is not None and _is_exported(folder) else {}

@@ -143,10 +143,23 @@ class Registry(Generic[Registered]):
         if not isinstance(text, str):
             expected = choices(self, str(text))
             raise UserError(argument=where, received=text, expected=expected)
-        spec = parse_spec(text, self._registered, where)
-        found = self.find(spec.name, where)
+        name, number, options = parse_spec(text, self._registered, where)
+        found = self.find(name, where)
         allowed = self.options(found)
-        options = spec.arguments(allowed, getattr(found, "size_parameter", None))
+        for option in options:
+            if option not in allowed:
+                expected = choices(allowed, option) or f"{name} without options"
+                raise UserError(
+                    f"{text}: received the option {option!r}; expected {expected}",
+                    argument=where,
+                )
+        if number is not None:
+            size = getattr(found, "size_parameter", None)
+            if size is None or size in options:
+                twice = f"{size} twice; expected the number, or the option"
+                refusal = twice if size else f"a number; expected {name} without"
+                raise UserError(f"{text}: received {refusal}", argument=where)
+            options[size] = number
         for name, default in allowed.items():
             if default is inspect.Parameter.empty and name not in options:
                 raise UserError(

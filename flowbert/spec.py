@@ -7,8 +7,7 @@ this grammar: ``flow:coupling=[mypackage.couplings.Spline:bins=8]``.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,52 +17,6 @@ from flowbert.numbers import is_count, parse_integer, parse_number
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
 _UNREADABLE = re.compile(r"[,+\s]")  # they separate texts, in lists and chains
 _SEPARATORS = re.compile(r"[][:=]")
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A parsed specification: name, number after it, options in order; the argument it is for."""
-
-    argument: str
-    text: str
-    name: str
-    number: int | None
-    options: Mapping[str, Any]
-
-    def arguments(
-        self, allowed: Iterable[str], size: str | None = None
-    ) -> dict[str, Any]:
-        """The options as keyword arguments.
-
-        Args:
-            allowed: Names of the parameters.
-            size: The parameter that the number sets, if any.
-
-        Raises:
-            UserError: If an option is unknown, or the number has no meaning.
-        """
-        names = list(allowed)
-        for option in self.options:
-            if option not in names:
-                expected = choices(names, option) or f"{self.name} without options"
-                raise UserError(
-                    f"{self.text}: received the option {option!r}; expected {expected}",
-                    argument=self.argument,
-                )
-        arguments = dict(self.options)
-        if self.number is not None:
-            if size in self.options:
-                raise UserError(
-                    f"{self.text}: received {size} twice; expected the number, or the option",
-                    argument=self.argument,
-                )
-            if size is None:
-                raise UserError(
-                    f"{self.text}: received a number; expected {self.name} without",
-                    argument=self.argument,
-                )
-            arguments[size] = self.number
-        return arguments
 
 
 def is_import_path(name: str) -> bool:
@@ -88,7 +41,9 @@ def split_chain(text: str) -> list[str]:
     return re.split(r"\+(?=\s*[A-Za-z])", text)
 
 
-def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
+def parse_spec(
+    text: str, known: Collection[str], argument: str
+) -> tuple[str, int | None, dict[str, Any]]:
     """Parse ``name[-NUMBER][:option=value]...``.
 
     Args:
@@ -96,12 +51,15 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
         known: Names to choose from; import paths pass.
         argument: Name of the argument, for error messages.
 
+    Returns:
+        The name, the number after it if any, and the options in order.
+
     Raises:
         UserError: If the name is unknown, or an option is given twice or without a value.
 
     Example:
-        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"], "methods").options
-        {'shrinkage': 0.1}
+        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"], "methods")
+        ('whitening', 128, {'shrinkage': 0.1})
     """
     name, *written = _split(text.strip())
     number = None
@@ -119,7 +77,7 @@ def parse_spec(text: str, known: Collection[str], argument: str) -> Spec:
                 expected="each option once, as name=value",
             )
         options[key] = _value(value)
-    return Spec(argument, text.strip(), name, number, options)
+    return name, number, options
 
 
 def write_spec(name: str, options: Mapping[str, Any], size: str | None = None) -> str:

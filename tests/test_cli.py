@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,17 +22,18 @@ from pytorch_lightning import Trainer
 
 import flowbert
 from flowbert.cli import main
-from flowbert.cli.listing import FILE, list_options, to_text
-from flowbert.cli.lookup import METHOD_COMMANDS, check, listed, option_names
-from flowbert.cli.names import Names, check_pairs
-from flowbert.cli.parser import (
+from flowbert.cli.commands import load
+from flowbert.cli.line import read_line
+from flowbert.cli.options import (
     COMMANDS,
+    METHOD_COMMANDS,
     POSITIONAL,
-    Parser,
-    load,
-    make_parser,
-    whole_numbers_first,
+    list_sources,
+    list_trainer_options,
+    option_names,
 )
+from flowbert.cli.parser import Parser, make_parser, whole_numbers_first
+from flowbert.cli.signatures import read_signature
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.errors import UserError
@@ -123,7 +125,7 @@ MISTAKES = [
             "(last)",
         ],
     ),
-    ("test --ckpt_path no.ckpt", ["no.ckpt: no such file"]),
+    ("test --ckpt_path no.ckpt", ["--ckpt_path: received no.ckpt; no such file"]),
     ("test --ckpt_path binary.txt", ["--ckpt_path: binary.txt"]),
     ("compare --methods raw,whitning", ["--methods: received 'whitning'"]),
     ("compare --methods whitening-129", ["received 129"]),
@@ -180,11 +182,6 @@ def test_mistakes_are_one_line(
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_list_of_options_is_what_the_parser_writes() -> None:
-    """A line is looked up in it before the parser is imported."""
-    assert FILE.read_text(encoding="utf-8") == to_text(list_options()), "make options"
-
-
 # Texts that YAML reads as something else, and some that end in a space or are nothing.
 TEXTS = [
     *("true", "1_0", "1.0", "0x1f", "2026-01-01", "~", "yes", ""),
@@ -213,7 +210,7 @@ def text_options(parser: Parser, names: list[str]) -> list[str]:
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
 def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) -> None:
     """On the line, in the configuration of a run, and None where that says null."""
-    parser = make_parser(command, load(COMMANDS[command]), method)
+    parser = make_parser(command, method)
     names = text_options(parser, option_names(command, method))
     needed = GIVEN.get(command, [])
     for turn in range(len(TEXTS)):
@@ -236,13 +233,13 @@ def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) 
 def test_null_unsets_what_a_configuration_sets(
     command: str, method: str, tmp_path: Path
 ) -> None:
-    parser = make_parser(command, load(COMMANDS[command]), method)
+    parser = make_parser(command, method)
     needed = GIVEN.get(command, [])
     positional = {POSITIONAL.get(command)}
-    for name in parser.of_text & parser.never_none - positional:
+    for name in parser.texts & parser.never_none - positional:
         with pytest.raises(UserError, match=rf"{name}: received null; expected"):
             parser.read([*needed, f"--{name}=null"])
-    names = sorted(parser.of_text - parser.never_none)
+    names = sorted(parser.texts - parser.never_none)
     read = parser.read([*needed, *(f"--{name}=x" for name in names)])
     assert all(read[name] in ("x", ["x"]) for name in names)
     config = tmp_path / "config.yaml"
@@ -256,9 +253,7 @@ def test_null_unsets_what_a_configuration_sets(
 def test_help_describes_every_option(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([command, "--help"])
-    assert stopped.value.code == 0
+    main([command, "--help"])
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 100  # two screens
     for name in option_names(command, "flow"):
@@ -327,57 +322,109 @@ def test_the_package_is_a_command() -> None:
 def test_the_trainers_options_are_behind_a_word(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit):
-        main(["fit", "--help", "trainer"])
+    main(["fit", "--help", "trainer"])
     text = capsys.readouterr().out
     assert "--trainer.accelerator" in text
     assert "--corpus" not in text
 
 
+WITHOUT_IMPORTS = """
+import sys
+from flowbert.cli import main
+for words in sys.argv[1:]:
+    try:
+        main(words.split())
+    except SystemExit:
+        pass
+    print(*{"torch", "pytorch_lightning", "transformers", "numpy"} & set(sys.modules), words)
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_help_and_misspelled_options_do_not_wait_for_torch() -> None:
+    lines = ["--help", *(f"{command} --help" for command in COMMANDS)]
+    lines += ["fit --help trainer", "fit --model.levls 3", "fit --config typo.yaml"]
+    lines += ["fit --trainer.max_epoch 3", "fit --seed x", "compare --config no.yaml"]
+    words = [sys.executable, "-c", WITHOUT_IMPORTS, *lines]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    printed = done.stdout.splitlines()
+    assert [line for line in lines if line not in printed] == []
+    assert done.stderr.count("error: ") == 5
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ["--help"],
-        ["fit", "--model.levls", "3"],
-        ["fit", "--corpus", "mising.txt"],
-        ["compare", "--config", "no.yaml"],
-        ["fit", "--method", "whitning"],
-        ["fit", "--method", "whitening:shrinkag=1"],
-        ["compare", "--methods", "raw,flwo"],
-        ["compare", "--encoder.pooling", "men"],
-        ["compare", "--encoder.layers", "lats"],
-        ["compare", "--tasks", "STSX"],
-        ["fit", "--model.coupling", "afine"],
-        ["fit", "--method", "simcse", "--model.loss", "infonse"],
-        ["fit", "--method", "simcse", "--model.head", "zca+whitning"],
-        ["analyze", "--measures", "isotropi"],
-        ["fit", "--tasks", "wrong.csv"],
-        ["compare", "--tasks", "lexical:wrong.csv"],
-        ["compare", "--labels", "wrong.csv", "--columns", "a,b,d"],
-        ["advise", "--encoder", "./nowhere"],
+        "fit --corpus mising.txt",
+        "fit --method whitning",
+        "fit --model.coupling afine",
+        "fit --method simcse --model.head zca+whitning",
+        "fit --tasks wrong.csv",
+        "fit --tasks STSX",
+        "fit --encoder.pooling men",
+        "fit --baseline flwo",
+        "fit --ckpt_path no.ckpt",
+        "compare --methods raw,whitening:shrinkag=1",
+        "compare --tasks lexical:wrong.csv",
+        "compare --labels wrong.csv --columns a,b,d --methods learned-removal",
+        "compare --encoder builtin-sample,./nowhere",
+        "compare --encoder.pooling men",
+        "analyze --measures isotropi",
+        "advise --corpus mising.txt",
+        "encode --input mising.txt --output v.npy",
+        "encode --input missing.txt --output v.npy --encoder ./nowhere",
+        "export ./nowhere --to out",
+        "reproduce --rows nobody",
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_mistakes_do_not_wait_for_torch(words: list[str]) -> None:
-    code = (
-        "import sys\nfrom flowbert.cli import main\n"
-        f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
-        "print({'torch', 'pytorch_lightning', 'transformers', 'numpy'} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "set()"
+def test_mistakes_are_told_before_an_encoder_is_loaded(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_network(*_: Any, **__: Any) -> None:
+        pytest.fail("an encoder is loaded")
+
+    monkeypatch.setattr("flowbert.encoders.encoder.Backbone.load", load_network)
+    with pytest.raises(SystemExit) as stopped:
+        main(words.split())
+    assert stopped.value.code == 2
+
+
+def arguments(source: Callable[..., Any]) -> dict[str, Any]:
+    """Parameters of a function or class with their defaults, without ``**options``."""
+    parameters = inspect.signature(source).parameters.values()
+    kept = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
+    return {each.name: each.default for each in kept}
+
+
+@pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
+def test_signatures_read_from_source_are_those_of_python(
+    command: str, method: str
+) -> None:
+    for _, source in list_sources(command, method):
+        read = {each.name: each.default for each in read_signature(source).parameters}
+        known = arguments(load(source))
+        if "FlowOptions" in source:  # its base is another source
+            known = {name: known[name] for name in known if name in read}
+        assert list(read.items()) == list(known.items()), source
+
+
+def test_every_method_has_the_options_of_its_classes() -> None:
+    for name, method in METHODS.items():
+        sources = {load(source) for _, source in list_sources("fit", name)}
+        assert {method.module_class, method.data_class} - {FlowModule} <= sources
+    names = [name.removeprefix("trainer.") for name in list_trainer_options()]
+    assert names == [name for name in arguments(Trainer) if name != "default_root_dir"]
 
 
 def test_the_line_wins_over_configurations(folder: Path) -> None:
     (folder / "one.yaml").write_text("method: mlm\nseed: 1\n")
     (folder / "two.yaml").write_text("seed: 2\n")
     words = ["--seed", "3", "--config", "one.yaml", "--config=two.yaml"]
-    line = check("fit", words)
+    line = read_line("fit", words)
     assert line.words == ["--config=one.yaml", "--config=two.yaml", "--seed=3"]
     assert line.method == "mlm"
-    assert check("fit", [*words, "--method=sbert"]).method == "sbert"
+    assert read_line("fit", [*words, "--method=sbert"]).method == "sbert"
 
 
 SMALL = {
@@ -578,20 +625,11 @@ def test_a_whole_number_is_no_share(hint: Any) -> None:
 
 
 def test_whole_numbers_come_first_in_every_option() -> None:
-    parser = make_parser("fit", load(COMMANDS["fit"]), "flow")
+    parser = make_parser("fit", "flow", Trainer)
     hints = [get_args(getattr(action, "_typehint", None)) for action in parser._actions]
     unions = [parts for parts in hints if {int, float} <= set(parts)]
     assert unions
     assert all(parts.index(int) < parts.index(float) for parts in unions)
-
-
-@pytest.mark.parametrize("command", OTHERS)
-def test_python_and_the_line_choose_the_device_alike(command: tuple[str, str]) -> None:
-    function = load(COMMANDS[command[0]])
-    default = inspect.signature(function).parameters.get("device")
-    defaults = make_parser(command[0], function).get_defaults()
-    assert (default.default if default else None) == defaults.get("device")
-    assert defaults.get("device") in (None, "auto")
 
 
 def test_the_device_of_a_comparison_is_recorded(
@@ -608,12 +646,3 @@ def test_the_device_of_a_comparison_is_recorded(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
     assert choose_device("auto") == torch.device("mps")
-
-
-@pytest.mark.parametrize(
-    "task", ["answers:own.csv", "probe:own.csv", "my.tasks.Own:a.csv"]
-)
-def test_files_of_other_tasks_are_no_files_of_pairs(task: str) -> None:
-    check_pairs({"tasks": task}, Names(**listed()["names"]))
-    with pytest.raises(UserError, match=r"own\.csv: no such file"):
-        check_pairs({"tasks": f"{task},lexical:own.csv"}, Names(**listed()["names"]))

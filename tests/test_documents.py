@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pytorch_lightning import Trainer
 
-from flowbert.cli import lookup
-from flowbert.cli.parser import COMMANDS, Parser, load, make_parser
+from flowbert.cli.line import read_line
+from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import EncoderOptions
@@ -116,10 +117,8 @@ def test_python_blocks_run(
 def test_commands_are_understood(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options, their types, and whether they have an effect; names of files are made up."""
     monkeypatch.chdir(ROOT)
-    for checks in ("check_values", "check_pairs"):
-        monkeypatch.setattr(lookup, checks, lambda *_: None)
     for command, *words in commands(path):
-        line = lookup.check(command, words)
+        line = read_line(command, words)
         parser = parser_of(command, line.method)
         parser.read(line.words)
         if command == "fit":
@@ -135,7 +134,7 @@ def test_commands_are_understood(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @cache
 def parser_of(command: str, method: str) -> Parser:
-    return make_parser(command, load(COMMANDS[command]), method)
+    return make_parser(command, method, Trainer)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)

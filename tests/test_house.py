@@ -66,7 +66,6 @@ def test_nothing_trusts_or_unpickles() -> None:
 
 # Files that parse JSON without a schema: text of their own, and lines of a table.
 OWN_JSON = (
-    "cli/lookup.py",
     "data/tables.py",
     "encoders/backbone.py",
     "encoders/token_weights.py",

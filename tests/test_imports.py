@@ -49,7 +49,7 @@ NUMERIC = ("matplotlib", "pytorch_lightning", "transformers", "torch")
 # What may not be imported by each; one after another in one process.
 LIGHT = {
     "import flowbert": (*LIBRARIES, *NUMERIC, "numpy", "pandas"),
-    "import flowbert.cli": (*LIBRARIES, *NUMERIC, "numpy", "jsonargparse"),
+    "import flowbert.cli.parser": (*LIBRARIES, *NUMERIC, "numpy", "pandas"),
     "import flowbert.data.text_files": (*LIBRARIES, *NUMERIC),
     "import flowbert.flows": (*LIBRARIES, *NUMERIC[:3], "sklearn"),
     "import flowbert.experiments": (*LIBRARIES, "matplotlib", "pytorch_lightning"),

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from equivalence.ways import write_task
 from flowbert.cli import main
-from flowbert.cli.lookup import option_names
+from flowbert.cli.options import option_names
 from flowbert.data.sample import (
     sample_corpus,
     sample_nli,

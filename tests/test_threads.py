@@ -1,6 +1,5 @@
 """Numbers of threads: chosen by size, quota and option, and restored; independent computations."""
 
-import inspect
 import math
 import os
 import threading
@@ -15,7 +14,6 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from fits import fit, make_data, make_rows
 from flowbert import threads
 from flowbert.cli import environment_of_threads, main
-from flowbert.cli.parser import load
 from flowbert.maps import Flow, Moments
 from flowbert.threads import (
     NUMBERS_PER_THREAD,
@@ -189,14 +187,8 @@ def test_the_option_reaches_every_command(
         seen.append(choose_threads(0))
         raise KeyboardInterrupt
 
-    def as_if(source: str) -> Any:
-        function = load(source)
-        compute.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        compute.__doc__ = function.__doc__
-        return compute
-
-    monkeypatch.setattr("flowbert.cli.commands.load", as_if)
-    monkeypatch.setattr("flowbert.cli.lookup.available_processors", lambda: 3)
+    monkeypatch.setattr("flowbert.cli.commands.load", lambda _: compute)
+    monkeypatch.setattr("flowbert.cli.available_processors", lambda: 3)
     monkeypatch.chdir(tmp_path)
     Path("given.txt").write_text("a dog runs\n", encoding="utf-8")
     Path("threads.yaml").write_text("threads: 3\n", encoding="utf-8")

@@ -7,25 +7,20 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from flowbert import __version__
-from flowbert.cli.lookup import (
-    METHOD_COMMANDS,
-    CommandLine,
-    check,
-    listed,
-    option_names,
-)
+from flowbert.cli.line import CommandLine, read_line
+from flowbert.cli.options import COMMANDS, METHOD_COMMANDS, option_names, summary
 from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.numbers import is_count
 from flowbert.quota import available_processors
 
 SPINS = "3000"
 """How often a thread of GNU OpenMP looks for work before it sleeps, in place of 300,000 times.
 
 A thread that looks uses the time of a processor that another process may need. A SimCSE step on two
-threads: 1.03 of its time alone, 0.4 beside two busy processes.
+threads: 1.03 of its time alone, 0.4 with two other busy processes.
 """
 
 HELP = """\
@@ -72,16 +67,14 @@ def main(args: Sequence[str] | None = None) -> None:
         elif command == "--version":
             print(__version__)
         else:
-            check_choice("command", command, listed()["commands"])
+            check_choice("command", command, COMMANDS)
             names = option_names(command)
-            line = check(command, words)
-            with environment_of_threads(line.threads):
-                _run(command, line)
+            _run(read_line(command, words))
         sys.stdout.flush()
     except UserError as error:
         _fail(_name_option(error, names))
     except BrokenPipeError:
-        # What reads the output, such as head, has enough; a flush at exit must not fail.
+        # The reader of the output, such as head, has ended; a flush at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         cause = f"{error.filename}: {error.strerror}"
@@ -94,25 +87,25 @@ def main(args: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def environment_of_threads(threads: int | None) -> Iterator[None]:
-    """What libraries and further processes are told of threads, until the context ends.
+    """Environment variables for the threads of libraries and further processes, as a context.
 
-    Libraries read it when they are imported. Torch, MKL, OpenBLAS and pyarrow follow
+    Libraries read them when they are imported. Torch, MKL, OpenBLAS and pyarrow follow
     ``OMP_NUM_THREADS``; the tokenizers follow quotas by themselves, OpenBLAS does not.
 
     Args:
-        threads: Threads of each computation; None where the number is not given.
+        threads: Threads of each computation; None for the default of each library.
     """
-    told: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if "OMP_WAIT_POLICY" not in os.environ:
-        told["GOMP_SPINCOUNT"] = SPINS
+        variables["GOMP_SPINCOUNT"] = SPINS
     if "OMP_NUM_THREADS" not in os.environ:
-        told["OPENBLAS_NUM_THREADS"] = str(available_processors())
-    told = {name: os.environ.get(name, value) for name, value in told.items()}
+        variables["OPENBLAS_NUM_THREADS"] = str(available_processors())
+    variables = {name: os.environ.get(name, value) for name, value in variables.items()}
     if threads is not None:
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-        told |= dict.fromkeys(names, str(threads))
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+        variables |= dict.fromkeys(names, str(threads))
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -123,24 +116,47 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
 
 
 def _help() -> str:
-    commands = listed()["commands"]
-    lines = {name: f"  {name:<18}{commands[name]['summary']}" for name in commands}
+    lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
+    trained = [lines.pop(name) for name in METHOD_COMMANDS]
     return HELP.format(
         version=__version__,
-        trained="\n".join(lines[name] for name in METHOD_COMMANDS),
-        others="\n".join(
-            lines[name] for name in commands if name not in METHOD_COMMANDS
-        ),
+        trained="\n".join(trained),
+        others="\n".join(lines.values()),
     )
 
 
-def _run(command: str, line: CommandLine) -> None:
-    with warnings.catch_warnings():
+def _run(line: CommandLine) -> None:
+    """Check the options, then import what computes and call it."""
+    from flowbert.cli.parser import help_text, make_parser
+
+    if line.topic is not None:
+        print(help_text(line).rstrip())
+        return
+    # Values of the Trainer's options are checked when it is imported.
+    later = ("--trainer", "--print_config") if line.command in METHOD_COMMANDS else ()
+    words = [word for word in line.words if not word.startswith(later)]
+    config = make_parser(line.command, line.method).read(words)
+    threads = config.get("threads")
+    _check_threads(threads)
+    with environment_of_threads(threads), warnings.catch_warnings():
         warnings.simplefilter("once", FlowbertWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
         gc.set_threshold(10_000)
-        import_module("flowbert.cli.commands").run(command, line)
+        from flowbert.cli.commands import run
+
+        run(line, config)
+
+
+def _check_threads(threads: int | None) -> None:
+    """Raise a UserError for more threads than processors, or none."""
+    allowed = available_processors()
+    if threads is not None and not is_count(threads, 1, allowed):
+        raise UserError(
+            argument="threads",
+            received=threads,
+            expected=f"a whole number from 1 to {allowed}, the number of processors",
+        )
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:

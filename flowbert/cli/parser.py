@@ -1,254 +1,195 @@
-"""The parser of a command: the parameters of its function, with the help of its docstring."""
+"""The parser of a command: its options with their types, and errors of one line."""
 
+import argparse
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from types import UnionType
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import jsonargparse
-from docstring_parser import parse as parse_docstring
 
 from flowbert.cli.help import (
     CONFIG,
-    EXPLAIN,
-    IMPORT,
-    THREADS,
+    EPILOG,
+    HELP_OF_TRAINER,
+    PRINT_CONFIG,
+    QUIET,
+    SHOW_HELP,
     HelpFormatter,
-    add_help,
-    plain_help,
+    option_help,
 )
-from flowbert.cli.lookup import METHOD_COMMANDS
-from flowbert.encoders import EncoderOptions
+from flowbert.cli.line import CommandLine
+from flowbert.cli.options import (
+    METHOD_COMMANDS,
+    POSITIONAL,
+    list_options,
+    list_trainer_options,
+    summary,
+)
+from flowbert.cli.signatures import Parameter
 from flowbert.errors import UserError
-from flowbert.training.fit_options import FitOptions
-
-COMMANDS = {
-    **{name: f"flowbert.fitting.{name}" for name in METHOD_COMMANDS},
-    "compare": "flowbert.experiments.compare.compare",
-    "advise": "flowbert.experiments.advise.advise",
-    "analyze": "flowbert.experiments.analyze.analyze",
-    "reproduce": "flowbert.experiments.reproduce.reproduce",
-    "report": "flowbert.reports.page.report",
-    "encode": "flowbert.encoding.encode",
-    "export": "flowbert.exports.export.export",
-    "import_whitening": "flowbert.exports.bert_whitening.import_whitening",
-}
-"""Function, or class, of each command; a command imports its own alone."""
-
-POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
-"""Arguments without a name."""
-
-_SET_BY_RUN = {
-    "model": ("encoder", "dim", "seed"),
-    "data": (
-        "corpus",
-        "digest",
-        "encoder",
-        "examples",
-        "method",
-        "name",
-        "nli",
-        "objective",
-        "rows",
-        "seed",
-        "tasks",
-    ),
-    "checkpoint": ("folder", "monitor", "mode"),
-    "trainer": ("default_root_dir",),
-}
-"""Arguments in a group of options that a run sets by itself."""
-
-WITHOUT_THREADS = ("report", "import_whitening")
-"""Commands that compute nothing."""
-
-_PATH_ENCODER = ("export", "reproduce")
-"""Commands whose encoder is a path, no group."""
-
-_TYPES: dict[str, Any] = {"vectors": str | None}
-"""Types of arguments on the command line, where that of a call does not say."""
 
 _IN_WORDS = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
     str: "text",
-    type(None): "null",
+    NoneType: "null",
 }
 
 
-_IN_A_CLASS = re.compile(r"NestedArg\(key='(.*?)', val=(.*)\)")
-"""What jsonargparse calls an option such as ``trainer.callbacks.class_path``."""
-
-
 class Parser(jsonargparse.ArgumentParser):
-    """A parser that says of a mistake what was received and what is expected."""
+    """A parser whose errors name the option, the value received and what is allowed.
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    Args:
+        command: The command that it is for.
+        options: Its options by name.
+
+    Attributes:
+        never_none: Options that ``null`` is not allowed for.
+        texts: Options whose value is taken as it is, not read as YAML.
+    """
+
+    def __init__(self, command: str, options: Mapping[str, Parameter]) -> None:
+        positional = POSITIONAL.get(command, "")
+        super().__init__(
+            prog=f"train.py {command}",
+            usage=" ".join(
+                f"train.py {command} {positional.upper()} [options]".split()
+            ),
+            description=summary(command),
+            formatter_class=HelpFormatter,
+            add_help=False,
+            allow_abbrev=False,
+        )
         self.never_none: set[str] = set()
-        self.of_text: set[str] = set()
-
-    def add_parameters(
-        self,
-        function: Callable[..., Any],
-        *,
-        group: str = "",
-        skip: Sequence[str] = (),
-        command: str = "",
-    ) -> None:
-        """Add the parameters of a function or class as options.
-
-        Args:
-            function: The function or class; its docstring describes the arguments.
-            group: Prefix of the names.
-            skip: Parameters to leave out.
-            command: The command, for its positional argument.
-        """
-        target: Any = self
-        if group:
-            groups = {each.title: each for each in self._action_groups}
-            target = groups.get(group) or self.add_argument_group(group)
-        texts: dict[str, str] = {}
-        classes = inspect.getmro(function) if inspect.isclass(function) else [function]
-        for described in classes:
-            for each in parse_docstring(inspect.getdoc(described) or "").params:
-                text = " ".join((each.description or "").split())
-                texts.setdefault(each.arg_name, text)
-        signature = inspect.signature(function, eval_str=True)
-        for name, parameter in signature.parameters.items():
-            option = f"{group}.{name}" if group else name
-            known = {action.dest for action in self._actions}
-            variadic = parameter.kind is parameter.VAR_KEYWORD
-            if name in skip or option in known or variadic:
-                continue
-            kind = _TYPES.get(name, parameter.annotation)
-            kind = kind if group else _given(kind)
-            if parameter.default is not None and not _allows_none(kind):
-                self.never_none.add(option)
-            if kind is str or str in get_args(kind):
-                self.of_text.add(option)
-                kind = _without_none(kind)
-            options: dict[str, Any] = {
-                "type": kind,
-                "help": plain_help(texts.get(name, "")),
-            }
-            if name == POSITIONAL.get(command):
-                several = {"nargs": "+"} if command == "report" else {}
-                target.add_argument(name, **options, **several)
-                continue
-            if parameter.default is parameter.empty:
-                options["required"] = True
-            else:
-                options["default"] = parameter.default
-            if kind is bool:  # --option alone is true
-                options |= {"nargs": "?", "const": True}
-            target.add_argument(f"--{option}", **options)
+        self.texts: set[str] = set()
+        groups: dict[str, Any] = {"": self}
+        for name, parameter in options.items():
+            group = name.rpartition(".")[0]
+            if group not in groups:
+                groups[group] = self.add_argument_group(group)
+            types = parameter.types or (Any,)
+            if parameter.default is not None and NoneType not in types:
+                self.never_none.add(name)
+            if str in types:
+                self.texts.add(name)
+                # With None, text is read as YAML, in which "# x" is null.
+                types = tuple(each for each in types if each is not NoneType)
+            settings: dict[str, Any] = {"default": parameter.default}
+            if name == positional:
+                settings = {"nargs": "+"} if list[str] in types else {}
+            elif parameter.default is inspect.Parameter.empty:
+                settings = {"required": True}
+            elif types == (bool,):  # --option alone is true
+                settings |= {"nargs": "?", "const": True}
+            groups[group].add_argument(
+                name if name == positional else f"--{name}",
+                type=Union[types],  # noqa: UP007
+                help=option_help(parameter.description),
+                **settings,
+            )
 
     def read(
         self, words: Sequence[str], defaults: bool = True
     ) -> jsonargparse.Namespace:
-        """Parse words; null is None, and is refused where the function does not know it.
+        """Parse words; ``null`` is None.
 
         Args:
             words: The words of a line; an option and its value are one word.
             defaults: Whether options that are not given have their defaults, or are left out.
+
+        Raises:
+            UserError: If a value is not allowed.
         """
-        for word in words:
-            self._check_number(word)
-        config = self.parse_args(words, defaults=defaults)
         values = dict(word.removeprefix("--").partition("=")[::2] for word in words)
-        for option in self.of_text:
-            if values.get(option) == "null":
-                config[option] = None
-        for option in self.never_none:
-            if config.get(option, self) is None:
-                expected = self._expected(option)
-                raise UserError(f"received null; expected {expected}", argument=option)
+        for name, value in values.items():  # YAML reads 1_0 as 10
+            if name not in self.texts and re.fullmatch(r"[-+.\d]*\d_[\d_.e]*", value):
+                raise self._refusal(name, value)
+        config = self.parse_args(words, defaults=defaults)
+        for name in self.texts:
+            if values.get(name) == "null":
+                config[name] = None
+        for name in self.never_none:
+            if config.get(name, self) is None:
+                raise self._refusal(name, "null")
         return config
 
-    def _check_number(self, word: str) -> None:
-        """Refuse 1_0, which YAML reads as 10."""
-        option, _, value = word.removeprefix("--").partition("=")
+    def error(self, message: str, ex: Exception | None = None) -> Any:
+        """Raise a UserError with the option, the value received and what is allowed."""
+        found = re.search(r'[Kk]ey "([^"]+)"', message)
+        value = re.findall(r"(?:Given value|Got value): ?(.*)", message)
+        file = re.search("Unable to load config '(.*?)'", message)
+        if found and value:
+            received = "null" if value[-1] == "None" else value[-1]
+            # An option of a class, such as trainer.callbacks.patience, without the class.
+            received = re.sub(
+                r"NestedArg\(key='(.*)', val='(.*)'\)", r"\1=\2", received
+            )
+            raise self._refusal(found[1], received) from ex
+        if found and file:
+            expected = f"received {file[1]}; expected a YAML file of its options"
+            raise UserError(expected, argument=found[1]) from ex
+        raise UserError(message.removeprefix("argument ")) from ex
+
+    def _refusal(self, name: str, received: str) -> UserError:
         hints = [
             getattr(each, "_typehint", str)
             for each in self._actions
-            if each.dest == option
+            if each.dest == name
         ]
-        of_text = any(hint is str or str in get_args(hint) for hint in hints)
-        if not of_text and re.fullmatch(r"[-+.\d]*\d_[\d_.e]*", value):
-            expected = self._expected(option)
-            raise UserError(f"received {value}; expected {expected}", argument=option)
-
-    def error(self, message: str, ex: Exception | None = None) -> Any:
-        """Raise a UserError in the form ``--option: received X; expected Y``."""
-        raise self._explained(message) from ex
-
-    def _explained(self, message: str) -> UserError:
-        found = re.search(r'[Kk]ey "([^"]+)"', message)
-        value = re.findall(r"(?:Given value|Got value): ?(.*)", message)
-        required = re.search(r'"([^"]+)" is required', message)
-        file = re.search("Unable to load config '(.*?)'", message)
-        if required:
-            return UserError("received nothing; expected a value", argument=required[1])
-        if found and value and (inner := _IN_A_CLASS.search(value[-1])):
-            return UserError(
-                f"received {inner[2]}; expected that of a class",
-                argument=f"{found[1]}.{inner[1]}",
-            )
-        if found and value:
-            expected = self._expected(found[1])
-            received = "null" if value[-1] == "None" else value[-1]
-            return UserError(
-                f"received {received}; expected {expected}", argument=found[1]
-            )
-        if found and file:
-            return UserError(
-                f"received {file[1]}; expected a YAML file of its options",
-                argument=found[1],
-            )
-        return UserError(message.removeprefix("argument "))
-
-    def _expected(self, option: str) -> str:
-        words: list[str] = []
-        for action in self._actions:
-            if action.dest == option:
-                hint: Any = getattr(action, "_typehint", str)
-                kinds = get_args(hint) if _is_union(hint) else [hint]
-                words = [word for kind in kinds for word in _words(kind)]
-        return " or ".join(dict.fromkeys(words)) or "another value"
+        words = [word for hint in hints for word in _words(hint)]
+        expected = " or ".join(dict.fromkeys(words)) or "another value"
+        return UserError(f"received {received}; expected {expected}", argument=name)
 
 
-def _words(kind: Any) -> list[str]:
-    """What a type allows: a word for it, or all values of a literal."""
-    if get_origin(kind) is Literal:
-        return [str(value) for value in get_args(kind)]
-    if _is_union(kind):
-        return [word for part in get_args(kind) for word in _words(part)]
-    return [_IN_WORDS.get(kind, "a list")]
+def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Parser:
+    """Make the parser of a command.
+
+    Args:
+        command: Its name.
+        method: Method of ``fit`` and so on.
+        trainer: Lightning's Trainer, whose import takes seconds; without it, its options are not
+            read.
+    """
+    parser = Parser(command, list_options(command, method))
+    parser.add_argument("--config", "-c", action="config", help=CONFIG)
+    parser._actions[-1].help = PRINT_CONFIG  # added with --config
+    parser.add_argument("--quiet", action="store_true", help=QUIET)
+    if command not in METHOD_COMMANDS:
+        return parser
+    if trainer is None:
+        parser.add_argument("--trainer", type=Any, help=argparse.SUPPRESS)
+        return parser
+    parser.add_class_arguments(
+        trainer,
+        "trainer",
+        skip={"default_root_dir"},
+        instantiate=False,
+        fail_untyped=False,
+        sub_configs=True,
+    )
+    for action in parser._actions:
+        if hasattr(action, "_typehint"):
+            action._typehint = whole_numbers_first(action._typehint)
+    options = list_trainer_options()
+    parser.set_defaults({name: each.default for name, each in options.items()})
+    return parser
 
 
-def _given(hint: Any) -> Any:
-    """The part of a type that a command line can give; a call allows more."""
-    parts = get_args(hint)
-    if get_origin(hint) is Sequence:
-        return list[_given(parts[0])]  # type: ignore[misc]
-    if _is_union(hint):
-        given = [_given(part) for part in parts]
-        kept = [part for part in given if part in _IN_WORDS or get_origin(part) is list]
-        return Union[tuple(kept)]  # noqa: UP007
-    return hint
-
-
-def _allows_none(hint: Any) -> bool:
-    return type(None) in get_args(hint)
-
-
-def _without_none(hint: Any) -> Any:
-    """A text by itself is taken as it is; beside None it is read as YAML, without a ``# x``."""
-    parts = tuple(part for part in get_args(hint) if part is not type(None))
-    return Union[parts] if _is_union(hint) else hint  # noqa: UP007
+def help_text(line: CommandLine) -> str:
+    """The help of a command, or of the Trainer's options."""
+    is_training = line.command in METHOD_COMMANDS
+    if is_training and line.topic == "trainer":
+        return str(Parser(line.command, list_trainer_options()).format_help())
+    parser = make_parser(line.command, line.method)
+    text = SHOW_HELP
+    if is_training:
+        text += HELP_OF_TRAINER
+        parser.epilog = EPILOG.format(parser.prog)
+    parser.add_argument("--help", action="store_true", help=f"{text}.")
+    return str(parser.format_help())
 
 
 def whole_numbers_first(hint: Any) -> Any:
@@ -265,100 +206,16 @@ def whole_numbers_first(hint: Any) -> Any:
     return Union[tuple(parts)]  # noqa: UP007
 
 
+def _words(hint: Any) -> list[str]:
+    """What a type allows: a word for it, or all values of a literal."""
+    if get_origin(hint) is Literal:
+        return [str(value) for value in get_args(hint)]
+    if _is_union(hint):
+        return [word for part in get_args(hint) for word in _words(part)]
+    if hint is Any:
+        return []
+    return [_IN_WORDS.get(hint, "a list")]
+
+
 def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
-
-
-def make_parser(
-    command: str,
-    function: Callable[..., Any],
-    method: str = "flow",
-) -> Parser:
-    """The parser of a command.
-
-    Args:
-        command: Its name.
-        function: The function.
-        method: Method of ``fit`` and so on.
-    """
-    positional = POSITIONAL.get(command, "")
-    parser = Parser(
-        prog=f"train.py {command}",
-        usage=f"train.py {command} {positional.upper()} [options]".replace("  ", " "),
-        description=summary(function),
-        formatter_class=HelpFormatter,
-        add_help=False,
-    )
-    parser.add_argument("--config", action="config", help=CONFIG)
-    skip = [*_SET_BY_RUN, "config"] if command in METHOD_COMMANDS else []
-    has_encoder = "encoder" in inspect.signature(function).parameters
-    if has_encoder and command not in _PATH_ENCODER:
-        skip.append("encoder")
-    parser.add_parameters(
-        FitOptions if command in METHOD_COMMANDS else function,
-        skip=skip,
-        command=command,
-    )
-    if "encoder" in skip:
-        parser.add_parameters(EncoderOptions, group="encoder")
-    if command == "reproduce":
-        parser.add_argument("--explain", type=str, default=None, help=EXPLAIN)
-    if command in METHOD_COMMANDS:
-        _add_training(parser, method)
-    parser.add_argument("--import", type=str, default="", help=IMPORT)
-    if command not in WITHOUT_THREADS:
-        parser.add_argument("--threads", type=int | None, default=None, help=THREADS)
-    parser.add_argument("--quiet", action="store_true", help="Hide progress bars.")
-    add_help(parser, with_trainer=command in METHOD_COMMANDS)
-    return parser
-
-
-def load(source: str) -> Any:
-    """A function or class by its full name."""
-    module, _, name = source.rpartition(".")
-    return getattr(import_module(module), name)
-
-
-def summary(function: Callable[..., Any]) -> str:
-    """What a command does: the first line of the docstring."""
-    return (inspect.getdoc(function) or "").splitlines()[0].replace("``", "")
-
-
-def _training_sources(method: str) -> list[tuple[str, Callable[..., Any]]]:
-    """Groups of a training's options, and the functions or classes that they are parameters of."""
-    from flowbert.methods import METHODS, make_examples
-    from flowbert.methods.trained import TrainedModule
-    from flowbert.training import checkpoint_callbacks
-
-    sources: list[tuple[str, Any]] = []
-    if method in METHODS:
-        kind = METHODS[method]
-        classes = [kind.options_class, kind.module_class]
-        sources = [("model", each) for each in classes if each is not None]
-        sources.append(("data", kind.data_class))
-        if not kind.is_frozen:
-            sources += [("model", TrainedModule), ("data", make_examples)]
-    return [*sources, ("checkpoint", checkpoint_callbacks)]
-
-
-def _add_training(parser: Parser, method: str) -> None:
-    """Options of the module, its data, the checkpoints and the Trainer."""
-    from pytorch_lightning import Trainer  # other commands do not wait for it
-
-    from flowbert.fitting.prepare import TRAINER_DEFAULTS
-
-    for group, source in _training_sources(method):
-        parser.add_parameters(source, group=group, skip=_SET_BY_RUN[group])
-    parser.add_class_arguments(
-        Trainer,
-        "trainer",
-        skip=set(_SET_BY_RUN["trainer"]),
-        instantiate=False,
-        fail_untyped=False,
-        sub_configs=True,
-    )
-    for action in parser._actions:
-        if hasattr(action, "_typehint"):
-            action._typehint = whole_numbers_first(action._typehint)
-    defaults = {f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()}
-    parser.set_defaults(defaults)

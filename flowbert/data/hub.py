@@ -53,7 +53,7 @@ def fetch_encoder(
     name: str,
     revision: str | None,
     patterns: Sequence[str],
-    argument: str = "encoder",
+    argument: str,
 ) -> Path:
     """Fetch files of a model on the hub; its folder in the cache.
 

@@ -16,9 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.data.hub import hub_name, read_hub
-from flowbert.data.pair_files import PAIR_COLUMNS, read_pairs, scored_pairs
 from flowbert.data.sample import SPLITS, sample_pairs
-from flowbert.data.tables import Row, field_records, is_table, read_tsv, rows_of
+from flowbert.data.tables import (
+    Row,
+    field_records,
+    is_table,
+    read_table,
+    read_tsv,
+    rows_of,
+)
 from flowbert.data.text_files import read_lines
 from flowbert.errors import FlowbertWarning, UserError, choices
 
@@ -26,6 +32,9 @@ Part = tuple[str, str, list[Row]]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
 
 SAMPLE_TASK = "SAMPLE"
+PAIR_COLUMNS = ("sentence1", "sentence2", "score")
+"""Columns of a file or data frame of scored pairs."""
+
 _SENTENCES = ("sentence1", "sentence2")
 _YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -190,7 +199,7 @@ def load_sts(
     merged = False
     if is_table(name):
         limits = None if score_range is None else _limits(score_range)
-        rows = read_pairs(name, columns)
+        rows = _read_pairs(name, columns or PAIR_COLUMNS)
         name = Path(name).name.split(".")[0]
         parts: Iterable[Part] = [("test", name, rows)]
     elif name not in DATA_SETS:
@@ -237,9 +246,30 @@ def _sample_subset(split: str) -> Subset:
     return Subset(SAMPLE_TASK, first, second, np.array(scores))
 
 
+def _read_pairs(path: str, columns: Sequence[str]) -> list[Row]:
+    if len(set(columns)) != 3:
+        raise UserError(
+            f"received {', '.join(columns)}; expected 3 different names",
+            argument="columns",
+        )
+    return read_table(Path(os.path.expanduser(path)), columns, argument="columns")
+
+
 def _subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
-    first, second, scores = scored_pairs(rows, low, high)
-    return Subset(name, first, second, np.array(scores))
+    """Pairs from rows of sentence, sentence, score.
+
+    Raises:
+        UserError: If a sentence is empty, a score is not allowed, or all scores are equal.
+    """
+    first, second, score = rows[0].values
+    scores = [row.number(score, low, high) for row in rows]
+    sentences1 = tuple(row.sentence(first) for row in rows)
+    sentences2 = tuple(row.sentence(second) for row in rows)
+    if len(set(scores)) < 2:
+        raise UserError(
+            f"{rows[0].path}: {len(rows)} pairs; expected two or more different scores"
+        )
+    return Subset(name, sentences1, sentences2, np.array(scores))
 
 
 def _read_year(root: Path, name: str) -> Iterator[Part]:

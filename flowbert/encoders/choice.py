@@ -1,5 +1,6 @@
 """Which encoders to use, as plain values; path, layers and pooling may be lists."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -71,7 +72,11 @@ def open_encoders(
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
     poolings = sorted(given, key=_has_pooler)
     encoders: list[Encoder] = []
-    for path in as_list(options.path, "path", paths=True):
+    paths = as_list(options.path, "path", paths=True)
+    for path in paths[1:]:  # a missing one is told before the first is loaded
+        if not os.path.exists(os.path.expanduser(path)):
+            locate(path, options.revision)
+    for path in paths:
         # The pooler is a layer of its own: with it, the network is another one.
         for _, group in groupby(poolings, _has_pooler):
             encoders += _open(path, options, list(group), count_over, device)

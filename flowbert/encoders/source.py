@@ -229,12 +229,15 @@ class FolderSettings(NamedTuple):
             warnings.warn(message, FlowbertWarning, stacklevel=3)
 
 
-def locate(path: str, revision: str | None = None) -> EncoderFiles:
+def locate(
+    path: str, revision: str | None = None, argument: str = "encoder"
+) -> EncoderFiles:
     """Find the files of an encoder; on the hub fetch the small ones.
 
     Args:
         path: A folder, a run folder, a hub name, ``owner/name@revision``, or ``builtin-sample``.
         revision: Commit, branch or tag on the hub.
+        argument: Name of the argument, for the message.
 
     Raises:
         UserError: If there is no such encoder.
@@ -260,7 +263,7 @@ def locate(path: str, revision: str | None = None) -> EncoderFiles:
                 argument="encoder",
             )
         return EncoderFiles(folder, str(folder))
-    snapshot = fetch_encoder(path, revision, _SMALL_FILES)
+    snapshot = fetch_encoder(path, revision, _SMALL_FILES, argument)
     subfolder = TRAINED_ENCODER if (snapshot / TRAINED_ENCODER).is_dir() else ""
     name = path.partition("@")[0]
     return EncoderFiles(snapshot / subfolder, name, snapshot.name, subfolder)

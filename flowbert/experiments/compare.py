@@ -133,10 +133,6 @@ def compare(
     samples = draw_samples(every, max_sentences, seeds)
     distinct = {each.digest: each for each in samples.values() or every}
     count_over = [text for each in distinct.values() for text in each.sentences]
-    if is_sentence_transformer(encoder):
-        encoder = LoadedSentenceTransformer(encoder)
-    encoders = open_encoders(encoder, count_over, device)
-    _warn_of_counts(encoders, len(distinct))
     learned = {}
     if any(each.supervised and each.needs_fit for each in candidates):
         given = load_labels(labels, senteval, columns)
@@ -144,6 +140,10 @@ def compare(
             task: training_labels(task, [task], given, drop_overlap)
             for task in measured
         }
+    if is_sentence_transformer(encoder):
+        encoder = LoadedSentenceTransformer(encoder)
+    encoders = open_encoders(encoder, count_over, device)
+    _warn_of_counts(encoders, len(distinct))
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
     candidates = follow_advice(candidates, encoders, count_over, cache)

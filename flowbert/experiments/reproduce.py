@@ -41,7 +41,7 @@ def reproduce(
     encoder: str | None = None,
     senteval: str | None = None,
     nli: str = "hub",
-    tasks: str | Sequence[str] = tuple(PUBLISHED_TASKS),
+    tasks: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] = 0,
     bootstrap: int = 1000,
     bootstrap_seed: int = 0,
@@ -64,7 +64,7 @@ def reproduce(
             the id of a row is given.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
-        tasks: Tasks to evaluate on.
+        tasks: Tasks to evaluate on; None for all: STS12 to STS16, STSB and SICKR.
         seeds: Seeds of the flows; with several, their mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
@@ -88,7 +88,7 @@ def reproduce(
     device = choose_device(device)
     if bootstrap == 0:
         check_used({"bootstrap_seed": bootstrap_seed or None}, (), "bootstrap 0")
-    names = as_list(tasks, "tasks")
+    names = list(PUBLISHED_TASKS) if tasks is None else as_list(tasks, "tasks")
     for name in names:
         if name not in PUBLISHED_TASKS:
             raise UserError(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from flowbert.flows import FlowOptions
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXINGS
 from flowbert.maps.flow_module import FlowModule
@@ -18,7 +17,6 @@ class FlowMethod(RowsMethod):
     name = "flow"
     module_class = FlowModule
     data_class = RowsDataModule
-    options_class = FlowOptions
     registries: ClassVar[Mapping[str, Registry[Any]]] = {
         "coupling": COUPLINGS,
         "mixing": MIXINGS,

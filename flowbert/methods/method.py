@@ -45,7 +45,6 @@ class Method(ABC):
     Attributes:
         name: Name of the method in tables.
         module_class: The LightningModule; None where no Trainer is needed.
-        options_class: Class whose fields are the ``**options`` of the module, if it takes any.
         data_class: Its data module.
         without_effect: Patterns of options that the method does not use.
         is_frozen: Whether the encoder stays as it is.
@@ -60,7 +59,6 @@ class Method(ABC):
 
     name: ClassVar[str] = ""
     module_class: ClassVar[type[TrainingModule] | None] = None
-    options_class: ClassVar[type | None] = None
     data_class: ClassVar[type[BatchDataModule] | None] = None
     without_effect: ClassVar[tuple[str, ...]] = ()
     is_frozen: ClassVar[bool] = False

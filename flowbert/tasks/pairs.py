@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flowbert.data.pair_files import PAIR_COLUMNS
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.sts import PAIR_COLUMNS, STSData, Subset
 from flowbert.errors import UserError
 
 

@@ -32,7 +32,6 @@ from encoders.tiny import (
     tiny_network,
     word_tokenizer,
 )
-from flowbert.cli.lookup import check
 from flowbert.encoders import (
     EncoderOptions,
     SentenceEncoder,
@@ -231,7 +230,6 @@ def test_a_folder_of_any_name_is_an_encoder(
         assert len(open_encoders(EncoderOptions([path, "builtin-sample"]))) == 2
         both = EncoderOptions(f"{path},builtin-sample")
         assert [each.path for each in open_encoders(both)] == [path, "builtin-sample"]
-        check("encode", ["--encoder.path", path, "--output", "v.npy"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -247,7 +245,6 @@ def test_a_run_of_any_name_is_a_model(
     assert np.array_equal(encode(SENTENCES, model=name), expected)
     with pytest.raises(UserError, match="a model with the encoder elsewhere"):
         load_encoder(name)
-    check("encode", ["--model", name, "--output", "v.npy"])
     assert len(parse_candidates(f"raw,./{name},whitening")) == 3
     if name not in ("last", "*"):
         assert len(parse_candidates(f"raw,{name},whitening")) == 3

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from experiments.small import WordSums
-from flowbert.data.pair_files import PAIR_COLUMNS
 from flowbert.data.sample import sample_encoder_path, sample_pairs
+from flowbert.data.sts import PAIR_COLUMNS
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.maps import Whitening

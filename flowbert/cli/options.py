@@ -1,0 +1,174 @@
+"""The options of each command: the parameters of its function, and of what the function makes."""
+
+from types import NoneType
+
+from flowbert.cli.signatures import Parameter, read_constant, read_signature
+
+METHOD_COMMANDS = ("fit", "validate", "test", "predict")
+"""Commands with a method, whose options are those of its module."""
+
+COMMANDS = {
+    **{name: f"flowbert.fitting.{name}" for name in METHOD_COMMANDS},
+    "compare": "flowbert.experiments.compare.compare",
+    "advise": "flowbert.experiments.advise.advise",
+    "analyze": "flowbert.experiments.analyze.analyze",
+    "reproduce": "flowbert.experiments.reproduce.reproduce",
+    "report": "flowbert.reports.page.report",
+    "encode": "flowbert.encoding.encode",
+    "export": "flowbert.exports.export.export",
+    "import_whitening": "flowbert.exports.bert_whitening.import_whitening",
+}
+"""Function of each command."""
+
+POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
+"""Arguments without a name."""
+
+_METHODS = {
+    "flow": (
+        ("model", "flowbert.flows.parameters.GlowOptions"),
+        ("model", "flowbert.flows.parameters.FlowOptions"),
+        ("data", "flowbert.training.rows.RowsDataModule"),
+    ),
+    **{
+        method: (
+            ("model", f"flowbert.methods.{method}.{module}"),
+            ("model", "flowbert.methods.trained.TrainedModule"),
+            ("data", "flowbert.methods.text.TextDataModule"),
+            ("data", "flowbert.methods.examples.make_examples"),
+        )
+        for method, module in (
+            ("simcse", "SimCSEModule"),
+            ("sbert", "SBERTModule"),
+            ("mlm", "MLMModule"),
+            ("distillation", "DistillationModule"),
+        )
+    },
+}
+"""Groups of options of each method, and the classes and functions that have them."""
+
+_TRAINER = "pytorch_lightning.trainer.trainer.Trainer"
+_GROUPS = ("encoder", "model", "data", "checkpoint", "trainer")
+_SET_BY_RUN = {
+    "model": ("encoder", "dim", "seed"),
+    "data": (
+        *("corpus", "digest", "encoder", "examples", "method", "name"),
+        *("nli", "objective", "rows", "seed", "tasks"),
+    ),
+    "checkpoint": ("folder", "monitor", "mode"),
+    "trainer": ("default_root_dir",),
+}
+"""Parameters in a group of options that a training sets itself."""
+
+_WITHOUT_GROUPS = ("reproduce", "report", "export")
+"""Commands whose encoder is a path, or that have none."""
+
+_WITHOUT_THREADS = ("report", "import_whitening")
+"""Commands that compute nothing."""
+
+_EXPLAIN = Parameter(
+    "explain",
+    (str, NoneType),
+    None,
+    "Print published rows (ids, first parts or patterns) with their settings, and exit.",
+)
+_IMPORT = Parameter(
+    "import",
+    (str,),
+    "",
+    "Modules to import, separated by commas: those that define your classes in a saved model, "
+    "checkpoint or results file. Opening a file never imports code.",
+)
+_THREADS = Parameter(
+    "threads",
+    (int, NoneType),
+    None,
+    "Number of threads for all work. By default OMP_NUM_THREADS; if that is unset, it depends on "
+    "the size of the work, at most the processors of the container.",
+)
+
+
+def summary(command: str) -> str:
+    """What a command does: the first line of its function's docstring."""
+    return read_signature(COMMANDS[command]).summary.replace("``", "")
+
+
+def list_sources(command: str, method: str = "flow") -> list[tuple[str, str]]:
+    """Groups of a command's options, and the functions and classes whose parameters they are.
+
+    Args:
+        command: Name of the command.
+        method: Method of ``fit`` and so on.
+    """
+    encoder = ("encoder", "flowbert.encoders.choice.EncoderOptions")
+    if command not in METHOD_COMMANDS:
+        function = ("", COMMANDS[command])
+        return [function] if command in _WITHOUT_GROUPS else [function, encoder]
+    return [
+        ("", "flowbert.training.fit_options.FitOptions"),
+        encoder,
+        *_METHODS.get(method, ()),
+        ("checkpoint", "flowbert.training.checkpoints.checkpoint_callbacks"),
+    ]
+
+
+def list_options(command: str, method: str = "flow") -> dict[str, Parameter]:
+    """Options of a command by their full names, such as ``model.levels``.
+
+    Args:
+        command: Name of the command.
+        method: Method of ``fit`` and so on.
+    """
+    options: dict[str, Parameter] = {}
+    for group, source in list_sources(command, method):
+        for name, parameter in _parameters(group, source).items():
+            # The first class that has an option determines its default, and describes it if it can.
+            known = options.setdefault(name, parameter)
+            if not known.description:
+                options[name] = known._replace(description=parameter.description)
+    if command in METHOD_COMMANDS:
+        for name in (*_GROUPS, "config"):
+            del options[name]
+    elif command not in _WITHOUT_GROUPS:
+        del options["encoder"]
+    if "vectors" in options:  # a file on the command line
+        options["vectors"] = options["vectors"]._replace(types=(str, NoneType))
+    if command == "reproduce":
+        options["explain"] = _EXPLAIN
+    options["import"] = _IMPORT
+    if command not in _WITHOUT_THREADS:
+        options["threads"] = _THREADS
+    return options
+
+
+def list_trainer_options() -> dict[str, Parameter]:
+    """Options of Lightning's Trainer by their full names; types that it defines are left out."""
+    options = _parameters("trainer", _TRAINER)
+    defaults = read_constant("flowbert.fitting.prepare", "TRAINER_DEFAULTS")
+    for name, default in defaults.items():
+        option = f"trainer.{name}"
+        options[option] = options[option]._replace(default=default)
+    return options
+
+
+def option_names(command: str, method: str | None = None) -> list[str]:
+    """Names of all options of a command.
+
+    Args:
+        command: Name of the command.
+        method: Method of ``fit`` and so on, whose options are those of its module; None for all.
+    """
+    names = ["config", "print_config", "quiet", "help"]
+    if command in METHOD_COMMANDS:
+        names += list_trainer_options()
+    for each in _METHODS if method is None else [method]:
+        names += list_options(command, each)
+    return [name for name in dict.fromkeys(names) if name != POSITIONAL.get(command)]
+
+
+def _parameters(group: str, source: str) -> dict[str, Parameter]:
+    """Parameters of a function or class by the names of their options."""
+    return {
+        f"{group}.{each.name}" if group else each.name: each
+        for each in read_signature(source).parameters
+        if each.name not in _SET_BY_RUN.get(group, ())
+    }
