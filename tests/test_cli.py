@@ -458,9 +458,10 @@ def test_configurations_run(
 
 @pytest.mark.usefixtures("folder")
 def test_text_of_a_user_gets_no_verdict_from_the_sample(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither printed nor on the page; a line says how to measure."""
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
     sentences = [f"Sentence {i} of {i % 7} words." for i in range(60)]
     Path("sentences.txt").write_text("\n".join(sentences))
     words = ["--config", "recommended_whitening", "--corpus", "sentences.txt"]

@@ -193,7 +193,9 @@ class Backbone(nn.Module):
         """Output of the network for token features, with all hidden states."""
         # Decoders keep keys and values for generation.
         options = {"use_cache": False} if "use_cache" in self.inputs else {}
-        output = self.network(
+        network: Any = self.network
+        # Prediction layers of a masked language model are not computed.
+        output = network.base_model(
             **features, output_hidden_states=True, return_dict=True, **options
         )
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).

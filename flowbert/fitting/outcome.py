@@ -27,6 +27,8 @@ from flowbert.model import Model, save_models
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
 from flowbert.tasks import Task
+from flowbert.training import read_checkpoint
+from flowbert.training.training_settings import trainer_settings
 
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
 _DENSITY_ROWS = (
@@ -43,6 +45,9 @@ def trained(run: Prepared) -> list[Candidate]:
     """What a Trainer has trained, after the baseline beside it."""
     method, seed = run.method, run.options.seed
     if isinstance(method, FlowMethod):
+        if not method.module.fit_parameters:  # of a training in forked processes
+            last = read_checkpoint(run.folder / "checkpoints" / "last.ckpt")
+            method.module.fit_parameters = last["fit_parameters"]
         flow = Flow.from_module(method.module)
         candidates = [Candidate("flow", flow, True, method.corpus, seed)]
         if run.baseline is not None:
@@ -134,7 +139,12 @@ def _training(run: Prepared) -> dict[str, Any]:
     method: Any = run.method
     settings = method.settings.saved
     if run.trainer.state.fn == "fit":
-        settings = {**method.module.settings(), **method.data.settings()}
+        trainer = trainer_settings(run.trainer, method.module.trainer_options)
+        settings = {
+            **method.module.model_settings(),
+            **method.data.settings(),
+            **trainer,
+        }
     return {
         name: value
         for name, value in settings.items()

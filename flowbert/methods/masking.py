@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.readout import TokenFeatures
-from flowbert.encoders.source import in_dtype, locate, quiet
+from flowbert.encoders.source import in_dtype, locate, quiet, read_settings
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
 
@@ -95,6 +95,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
         try:
             if encoder.path:
                 files = locate(encoder.path, backbone.revision)
+                files = files.below(read_settings(files.folder).subfolder)
                 model, report = AutoModelForMaskedLM.from_pretrained(
                     files.source,
                     revision=files.revision,

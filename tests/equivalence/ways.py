@@ -19,7 +19,7 @@ from pytorch_lightning import Callback
 from flowbert import fitting
 from flowbert.arrays import Floats
 from flowbert.cli import main
-from flowbert.data.corpus import Corpus
+from flowbert.data.corpus import OWN_NAMES, Corpus
 from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.encoders import EncoderOptions, open_encoder
 from flowbert.encoding import encode
@@ -172,6 +172,9 @@ def rows_of(results: Results, method: str, unknown: tuple[str, ...] = ()) -> Any
     frame = results.frame[results.frame["method"] == method]
     assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
     says = [name for name in SAYS if name not in unknown]
+    # A fit names the task of its corpus; here it is the only one.
+    own_names = {OWN_NAMES[name].format("STS-B"): name for name in OWN_NAMES}
+    frame = frame.replace({"corpus": own_names})
     return frame.set_index(INDEX)[[*says, "value"]]
 
 
