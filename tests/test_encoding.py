@@ -131,6 +131,7 @@ def test_an_interruption_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
     script, link = tmp_path / "script.py", tmp_path / "link.npy"
     link.symlink_to("a.npy")

@@ -434,11 +434,11 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> Non
 
 
 def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     monkeypatch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
-    options = {**FLOW, "data": {"held_out": 0.1}}
+    options = {**FLOW, "data": {"held_out": 0.1}, "tasks": pairs}
     fit(**options, run_dir=tmp_path)
     options |= {"ckpt_path": last(tmp_path), "run_dir": tmp_path / "again"}
     with prepared("test", FitOptions(**options)) as run:

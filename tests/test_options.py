@@ -662,10 +662,10 @@ BY_TIME = (
 
 def is_slow(case: str, name: str) -> bool:
     """Whether a pair is left to the slow run: a faster case has the option, too."""
-    if case in ("validate", "predict"):
-        return True  # as ``test``
-    cases = [each for each in BY_TIME if isinstance(CASES[each][1].get(name), Change)]
-    return isinstance(CASES[case][1][name], Change) and cases[0] != case
+    kind = type(CASES[case][1][name])
+    return case != next(
+        each for each in BY_TIME if isinstance(CASES[each][1].get(name), kind)
+    )
 
 
 def all_options() -> list[Any]:

@@ -56,7 +56,8 @@ def _split_paths(text: str) -> list[str]:
 
 def _exists(text: str) -> bool:
     """Whether text, or what follows its prefix such as ``answers:``, is a path that exists."""
-    names = (text.strip(), text.partition(":")[2].strip())
+    prefix, _, rest = text.partition(":")
+    names = (text.strip(), "" if "," in prefix else rest.strip())
     # Path.exists fails for long names.
     return any(os.path.exists(os.path.expanduser(name)) for name in names if name)
 

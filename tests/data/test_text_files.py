@@ -23,7 +23,8 @@ def test_paths_with_commas_are_one_item(tmp_path: Path) -> None:
     (folder / "e,f.csv").write_text("x\n")
     inner, file = str(folder / "c, d"), str(folder / "e,f.csv")
     task = f"answers:{file}"
-    for items in ([inner], [file, "x", inner], ["x", inner], ["x", "y"], [task, file]):
+    several = [file, "x", inner], ["x", inner], ["x", "y"], [task, file], ["x", task]
+    for items in ([inner], *several):
         assert as_list(",".join(items), "path", paths=True) == items
     assert as_list(inner, "methods") == inner.replace(", ", ",").split(",")
     assert expand_files(f"{file},{file}") == [Path(file)]

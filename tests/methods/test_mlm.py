@@ -184,6 +184,7 @@ def test_validation_is_weighted_by_chosen_tokens(tmp_path: Path) -> None:
     assert logged["val/mlm_accuracy"] == pytest.approx(right / count)
 
 
+@pytest.mark.slow
 def test_training_predicts_better_and_spreads_words(tmp_path: Path) -> None:
     cosines = []
     for weight in (0.0, 1.0):
