@@ -660,8 +660,14 @@ BY_TIME = (
 )
 
 
+OF_TRAINER = ("trainer.max_steps", "trainer.precision", "trainer.logger")
+"""Options of Lightning's Trainer in the default run: all take the same way."""
+
+
 def is_slow(case: str, name: str) -> bool:
     """Whether a pair is left to the slow run: a faster case has the option, too."""
+    if case == "flow" and name.startswith("trainer.") and name not in OF_TRAINER:
+        return True
     kind = type(CASES[case][1][name])
     return case != next(
         each for each in BY_TIME if isinstance(CASES[each][1].get(name), kind)

@@ -1,6 +1,6 @@
 """A measure with its plot: how much of the variance the first directions hold.
 
-python train.py analyze --measures all,examples.extend.measure.FirstDirections
+python train.py analyze --measures spectra,examples.extend.measure.FirstDirections
 """
 
 from typing import ClassVar

@@ -45,9 +45,10 @@ def trained(run: Prepared) -> list[Candidate]:
     """What a Trainer has trained, after the baseline beside it."""
     method, seed = run.method, run.options.seed
     if isinstance(method, FlowMethod):
-        if not method.module.fit_parameters:  # of a training in forked processes
-            last = read_checkpoint(run.folder / "checkpoints" / "last.ckpt")
-            method.module.fit_parameters = last["fit_parameters"]
+        last = run.folder / "checkpoints" / "last.ckpt"
+        # The module of forked processes is not this one.
+        if last.is_file() and not method.module.fit_parameters:
+            method.module.fit_parameters = read_checkpoint(last)["fit_parameters"]
         flow = Flow.from_module(method.module)
         candidates = [Candidate("flow", flow, True, method.corpus, seed)]
         if run.baseline is not None:

@@ -48,7 +48,7 @@ METHODS = [
 ]
 """Every map of the registry, and some with options and in chains."""
 
-EVERY_WAY = ("flow", "whitening:shrinkage=0.1", "learned-removal-8")
+EVERY_WAY = ("flow", "learned-removal-8")
 """Maps that the default run gets by every way; the others by a quarter of them in turn."""
 
 # A rank that is not full, or few sentences for many directions, is what the maps are tried on.
@@ -63,7 +63,7 @@ def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
     ):
         slow = method not in EVERY_WAY and (row + column) % 4 > 0
         exports = way in (exported_model, sentence_transformers)
-        slow |= exports and method not in EVERY_WAY[:2]  # a second each
+        slow |= exports and method != "flow"  # a second each
         marks = [pytest.mark.slow] if slow else []
         made.append(
             pytest.param(method, way, id=f"{method}-{way.__name__}", marks=marks)

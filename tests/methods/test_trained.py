@@ -63,7 +63,11 @@ def train(
 
 @pytest.mark.parametrize(
     ("method", "pooling"),
-    [*((name, "mean") for name in METHODS), ("simcse", "learned_weights")],
+    [
+        pytest.param("simcse", "mean", marks=pytest.mark.slow),
+        *((name, "mean") for name in METHODS if name != "simcse"),
+        ("simcse", "learned_weights"),
+    ],
 )
 def test_resumed_runs_end_like_uninterrupted_ones(
     method: str, pooling: str, tmp_path: Path

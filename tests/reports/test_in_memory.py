@@ -30,6 +30,7 @@ def test_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "whitening" in printed
 
 
+@pytest.mark.slow
 def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     run = tmp_path / "run"
