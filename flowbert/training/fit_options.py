@@ -25,7 +25,7 @@ class FitOptions:
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of this many sentences or examples.
-        vectors: File of vectors in place of encoder and corpus; nothing is measured then. In Python
+        vectors: File of vectors in place of encoder and corpus, without tasks. In Python
             an array or tensor ``(N, D)``, too.
         tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
@@ -33,7 +33,7 @@ class FitOptions:
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
-        positive_above: Share of the score range above which a pair is positive (alignment).
+        positive_above: Share of the score range above which pairs are positive (alignment).
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
