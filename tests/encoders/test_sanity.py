@@ -44,6 +44,7 @@ def hooked(hook: Callable[[torch.Tensor], torch.Tensor]) -> SentenceEncoder:
 # ------------------------------------------------------- vectors of the sentence alone
 
 
+@pytest.mark.filterwarnings("ignore:.*bfloat16 is emulated")
 @pytest.mark.parametrize(("kind", "dtype"), HALF)
 def test_rounding_is_no_finding(kind: str, dtype: str, tiny: Tiny) -> None:
     """Warnings are errors here; in float32 all other tests show it."""
