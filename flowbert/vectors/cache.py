@@ -1,44 +1,44 @@
 """Vectors of sentences, computed once: in files that runs and processes share."""
 
 import hashlib
-import math
+import io
 import os
 import sqlite3
-import time
-import warnings
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
 from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, digests_reused
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import digest
+from flowbert.errors import UserError
+from flowbert.io import digest, release_pages
 from flowbert.progress import bar
 from flowbert.vectors.base import Vectors
-from flowbert.vectors.owners import Owner, describe_owner
-from flowbert.vectors.store import KEY_BYTES, Claim, FileStore, MemoryStore, Store
+from flowbert.vectors.store import KEY_BYTES, Store
 
 VERSION = 2
 """Raised with every change of the code that moves vectors: older files are then left alone."""
 
-PATIENCE_SECONDS = 5.0
-"""Time after which is said which process is waited for."""
+MEMORY_BYTES = 2**30
+"""Size of the vectors above which a copy is in a temporary file."""
 
-_PAUSE_SECONDS = 0.1
-_OWNERS = ".encoding"
+_ATTEMPTS = (
+    4  # to read: at first, after encoding, and after damage to a file and to another
+)
 
 
 class EmbeddingCache:
     """Vectors of encoders, in files or in memory; each distinct sentence is encoded once.
 
-    Processes that encode different sentences do not wait for each other; of those that encode the
-    same, each does a part. An interruption loses at most what was being encoded. Vectors of damaged
-    or foreign files are ignored with a warning, and their sentences are encoded again.
+    Of processes that use the same encoder, one encodes and the others wait. An interruption loses
+    at most 4,096 sentences. Vectors that are damaged or of another encoder are deleted with a
+    warning, and their sentences are encoded again.
 
     Args:
         folder: Folder of the files; None for the environment variable FLOWBERT_CACHE, or else
@@ -71,7 +71,7 @@ class EmbeddingCache:
     def fill(self, encoders: Sequence[Encoder], sentences: Sequence[str]) -> None:
         """Encode sentences that are missing, in one pass for all encoders of a backbone.
 
-        It waits for sentences that another process is encoding.
+        It waits while another process encodes with one of them.
 
         Args:
             encoders: The encoders.
@@ -81,6 +81,7 @@ class EmbeddingCache:
             UserError: If the folder cannot be written.
             KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
+        _check_list(sentences)
         self._fill(self._find_stores(encoders), sentences)
 
     def _fill(
@@ -88,44 +89,49 @@ class EmbeddingCache:
         found: Sequence[tuple[Encoder, Store]],
         sentences: Sequence[str],
     ) -> None:
-        if isinstance(sentences, str):
-            raise TypeError("sentences: received a string; expected a list of strings")
         passes: dict[str, dict[Store, Encoder]] = {}
         for part, store in found:
             passes.setdefault(part.pass_key, {})[store] = part
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
         keys = _keys(texts)
         for parts in passes.values():
-            if len(_missing(parts, keys)):
-                with self._writing(), self._told_what_is_kept(parts, keys):
-                    _encode_missing(parts, texts, keys, self.folder)
+            with (
+                _writing(self.folder),
+                self._told_what_is_kept(parts, keys),
+                ExitStack() as locks,
+            ):
+                if _missing(parts, keys).any():
+                    # In one order, or two processes could wait for each other.
+                    for store in sorted(parts, key=lambda store: store.name):
+                        locks.enter_context(store.lock())
+                    _encode_missing(parts, texts, keys)
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
-        """Vectors of sentences, ``(N, D)``, read when asked for; missing ones are encoded."""
+        """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded."""
+        _check_list(sentences)
         found = self._find_stores([encoder])
-        self._fill(found, sentences)
         keys = _keys(sentences)
-        return CachedVectors([(store, store.find(keys)) for _, store in found])
+        for attempt in range(_ATTEMPTS):
+            if attempt > 0:
+                self._fill(found, sentences)
+            with _writing(self.folder):
+                values = _copy_rows([store for _, store in found], keys)
+            if values is not None:
+                return CachedVectors(values)
+        raise UserError(
+            f"{self.folder} is damaged again and again; expected an intact disk, which "
+            "FLOWBERT_CACHE chooses",
+            argument="cache",
+        )
 
     def _find_stores(self, encoders: Sequence[Encoder]) -> list[tuple[Encoder, Store]]:
         """The parts of encoders with the stores of their vectors, by what they are now."""
         found = []
-        with digests_reused(), self._writing():
+        with digests_reused(), _writing(self.folder):
             for encoder in encoders:
                 for part in _parts(encoder):
                     found.append((part, self._store(part)))
         return found
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, sqlite3.Error) as error:
-            raise UserError(
-                f"{self.folder} cannot be written ({error}); expected a folder with free space, "
-                "which FLOWBERT_CACHE chooses",
-                argument="cache",
-            ) from error
 
     @contextmanager
     def _told_what_is_kept(
@@ -136,7 +142,7 @@ class EmbeddingCache:
         except KeyboardInterrupt as error:
             if self.folder is None:
                 raise
-            kept = len(keys) - len(_missing(parts, keys))
+            kept = len(keys) - np.count_nonzero(_missing(parts, keys))
             raise KeyboardInterrupt(
                 f"{kept} of {len(keys)} sentences are in the cache; the same command resumes"
             ) from error
@@ -146,91 +152,85 @@ class EmbeddingCache:
         name = digest(identity, VERSION)
         if name not in self._stores:
             lasting = getattr(encoder, "lasting", True)  # others may read its files
-            folder = self.folder / name if self.folder and lasting else None
-            self._stores[name] = (
-                FileStore(folder, encoder.dim) if folder else MemoryStore(encoder.dim)
-            )
+            folder = self.folder if lasting else None
+            self._stores[name] = Store(folder, name, encoder.dim)
         return self._stores[name]
 
 
 class CachedVectors(Vectors):
-    """Vectors of sentences in a cache; memory holds 8 bytes per row, whatever is read.
+    """A copy of cached vectors: in memory, or above 1 GB in a temporary file.
 
     Args:
-        parts: Stores whose vectors are averaged, and the rows of the sentences in each, ``(N,)``.
+        values: The vectors, ``(N, D)``, float32.
     """
 
-    def __init__(self, parts: Sequence[tuple[Store, Indices]]) -> None:
-        self._parts = parts
-        store, rows = parts[0]
-        self.shape = len(rows), store.dim
+    def __init__(self, values: Floats) -> None:
+        self._values = values
+        self.shape = values.shape[0], values.shape[1]
 
     def take(self, indices: Indices) -> Floats:
         """A copy of some rows, ``(n, D)``, float32."""
-        total, *others = (store.take(rows[indices]) for store, rows in self._parts)
-        for vectors in others:
-            total += vectors
-        return total / np.float32(1 + len(others)) if others else total
+        rows = self._values[indices]
+        release_pages(self._values)
+        return rows
+
+
+def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:
+    """Averages of the vectors of several stores, ``(N, D)``; None if one is missing."""
+    shape = len(keys), stores[0].dim
+    in_memory = 4 * shape[0] * shape[1] <= MEMORY_BYTES
+    complete = True
+    with (
+        _writing(tempfile.gettempdir(), "TMPDIR", (OSError,)),
+        io.BytesIO() if in_memory else tempfile.TemporaryFile() as file,
+    ):
+        for parts in zip(*(store.read(keys) for store in stores), strict=True):
+            block = [part for part in parts if part is not None]
+            complete = complete and len(block) == len(parts)
+            if complete:  # after one that is not, the others are read for damaged rows
+                file.write(sum(block[1:], block[0]) / np.float32(len(block)))
+        file.flush()
+        if not complete:
+            return None
+        if isinstance(file, io.BytesIO):
+            return np.frombuffer(file.getvalue(), np.float32).reshape(shape)
+        return np.memmap(file, np.float32, "r", shape=shape)
+
+
+@contextmanager
+def _writing(
+    folder: Path | str | None,
+    variable: str = "FLOWBERT_CACHE",
+    errors: tuple[type[Exception], ...] = (OSError, sqlite3.Error),
+) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise UserError(
+            f"{folder} cannot be written ({error}); expected a folder with free space, "
+            f"which {variable} chooses",
+            argument="cache",
+        ) from error
 
 
 def _encode_missing(
-    parts: Mapping[Store, Encoder],
-    texts: Sequence[str],
-    keys: Sequence[bytes],
-    folder: Path | None,
+    parts: Mapping[Store, Encoder], texts: Sequence[str], keys: Sequence[bytes]
 ) -> None:
-    """Encode what is missing in one pass, block by block, and wait for what others encode."""
-    owners = None if folder is None else folder / _OWNERS
-    todo = _missing(parts, keys)
-    patience = time.monotonic() + PATIENCE_SECONDS
-    with (
-        Owner(owners) as owner,
-        bar(desc="Encoding", total=len(todo), unit="sentences") as progress,
-    ):
-        while len(todo):
-            others: set[str] = set()
-            done = 0
-            for start in range(0, len(todo), BLOCK_SENTENCES):
-                block = [int(i) for i in todo[start : start + BLOCK_SENTENCES]]
-                chosen = {keys[i]: texts[i] for i in block}
-                claims = [store.claim(list(chosen), owner) for store in parts]
-                done += _encode_claims(parts, claims, chosen, progress)
-                others.update(*(claim.owners for claim in claims))
-            before, todo = len(todo), _missing(parts, keys)
-            progress.update(before - len(todo) - done)
-            if done or not others:
-                patience = time.monotonic() + PATIENCE_SECONDS
-                continue
-            if time.monotonic() > patience:
-                names = ", ".join(sorted(map(describe_owner, others)))
-                message = f"cache: waits for {names}, encoding {len(todo)} sentences"
-                warnings.warn(message, FlowbertWarning, stacklevel=2)
-                patience = math.inf
-            time.sleep(_PAUSE_SECONDS)
+    """Encode what is missing in one pass, and keep it block by block."""
+    todo = np.flatnonzero(_missing(parts, keys))
+    with bar(desc="Encoding", total=len(todo), unit="sentences") as progress:
+        for start in range(0, len(todo), BLOCK_SENTENCES):
+            block = todo[start : start + BLOCK_SENTENCES].tolist()
+            encoders = list(parts.values())
+            vectors = _encode(encoders, [texts[i] for i in block], progress)
+            for store, rows in zip(parts, vectors, strict=True):
+                store.add([keys[i] for i in block], rows)
 
 
-def _missing(stores: Iterable[Store], keys: Sequence[bytes]) -> Indices:
-    """Indices of the sentences that a store lacks."""
-    return np.flatnonzero(np.any([store.find(keys) < 0 for store in stores], axis=0))
-
-
-def _encode_claims(
-    parts: Mapping[Store, Encoder],
-    claims: Sequence[Claim],
-    texts: Mapping[bytes, str],
-    progress: Any,
-) -> int:
-    """Encode what was claimed, and keep it; the number of sentences."""
-    wanted = set().union(*(claim.keys for claim in claims))
-    keys = [key for key in texts if key in wanted]
-    if not keys:
-        return 0
-    vectors = _encode(list(parts.values()), [texts[key] for key in keys], progress)
-    rows = {key: row for row, key in enumerate(keys)}
-    for store, claim, own in zip(parts, claims, vectors, strict=True):
-        if claim.keys:
-            store.publish(claim, own[[rows[key] for key in claim.keys]])
-    return len(keys)
+def _missing(stores: Iterable[Store], keys: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Whether a store lacks each sentence, ``(N,)``."""
+    masks = np.array([store.missing(keys) for store in stores])
+    return np.asarray(masks.any(axis=0))
 
 
 def _encode(
@@ -254,3 +254,8 @@ def _keys(sentences: Sequence[str]) -> list[bytes]:
         hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
         for text in sentences
     ]
+
+
+def _check_list(sentences: Sequence[str]) -> None:
+    if isinstance(sentences, str):
+        raise TypeError("sentences: received a string; expected a list of strings")

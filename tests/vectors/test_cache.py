@@ -3,13 +3,14 @@
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import sqlite3
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -21,30 +22,34 @@ import pytest
 from encoders.tiny import SENTENCES, TOLERANCE
 from flowbert.arrays import Floats
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
-from flowbert.vectors import EmbeddingCache, cache, owners
+from flowbert.errors import UserError
+from flowbert.vectors import EmbeddingCache, cache, store
 
 BLOCK = 8
+CONTEXT: Any = multiprocessing.get_context(
+    "fork" if sys.platform == "linux" else "spawn"
+)
 
 
 class CountingEncoder:
-    """Vectors that tell their sentence, and the calls."""
+    """Vectors that tell their sentence, and the calls; ``before`` runs ahead of each call."""
 
     path = "counting"
 
-    def __init__(self, name: str = "counting", dim: int = 3) -> None:
+    def __init__(
+        self,
+        name: str = "counting",
+        dim: int = 3,
+        before: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self.dim = dim
         self.identity = {"name": name, "dim": dim, "layers": [1]}
         self.pass_key = name
         self.calls: list[list[str]] = []
-        self.interrupt_at = -1
-        self.kill_at = -1
+        self.before = before
 
     def encode(self, sentences: Sequence[str]) -> Floats:
-        if len(self.calls) == self.interrupt_at:
-            raise KeyboardInterrupt
-        if len(self.calls) == self.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.before(len(self.calls))
         self.calls.append(list(sentences))
         return expected(sentences, self.dim)
 
@@ -67,32 +72,30 @@ def texts(count: int) -> list[str]:
     return [f"sentence {number}" for number in range(count)]
 
 
-def blocks(folder: Path) -> int:
-    """Number of blocks that were published."""
+def stored(folder: Path) -> int:
+    """Number of vectors in the files."""
     count = 0
-    for path in folder.rglob("index.sqlite"):
-        if not path.stat().st_size:  # of a process killed before it wrote anything
-            continue
-        with closing(sqlite3.connect(path)) as index:
-            count += int(index.execute("SELECT COUNT(*) FROM blocks").fetchone()[0])
+    for path in folder.rglob("*.sqlite"):
+        if path.stat().st_size:  # else of a process killed before it wrote anything
+            with closing(sqlite3.connect(path)) as file:
+                count += file.execute("SELECT COUNT(*) FROM vectors").fetchone()[0]
     return count
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", BLOCK)
+    monkeypatch.setattr(store, "_KEYS_AT_ONCE", 7)
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["memory", "files", "temporary file"])
 def make(
-    request: pytest.FixtureRequest, tmp_path: Path
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], EmbeddingCache]:
+    if request.param == "temporary file":
+        monkeypatch.setattr(cache, "MEMORY_BYTES", 0)
     one = EmbeddingCache(folder=False)
-    return (
-        (lambda: EmbeddingCache(tmp_path))
-        if request.param == "files"
-        else (lambda: one)
-    )
+    return lambda: one if request.param == "memory" else EmbeddingCache(tmp_path)
 
 
 def test_each_sentence_is_encoded_once(make: Callable[[], EmbeddingCache]) -> None:
@@ -116,14 +119,18 @@ def test_rows_by_index(make: Callable[[], EmbeddingCache]) -> None:
     order = np.random.default_rng(0).permutation(31)
     assert np.array_equal(rows[order[:11]], all_rows[order[:11]])
     assert np.array_equal(rows[5:9], all_rows[5:9])
-    assert (
-        rows[order[:0]].shape == make().rows(CountingEncoder(), [])[:].shape == (0, 3)
-    )
+    assert rows[order[:0]].shape == (0, 3)
+    assert make().rows(CountingEncoder(), [])[:].shape == (0, 3)
     assert np.array_equal(np.concatenate(list(rows.blocks())), all_rows)
-    one = make()
-    early = one.rows(CountingEncoder(), given)
-    one.rows(CountingEncoder(), texts(60))[:]  # rows stay valid while the cache grows
-    assert np.array_equal(early[:], all_rows)
+    make().rows(CountingEncoder(), texts(60))  # the copy is valid while the cache grows
+    assert np.array_equal(rows[:], all_rows)
+
+
+def test_a_string_is_not_a_list(make: Callable[[], EmbeddingCache]) -> None:
+    make().fill([CountingEncoder()], ["a", "b"])
+    for call in (make().rows, lambda encoder, text: make().fill([encoder], text)):
+        with pytest.raises(TypeError, match="expected a list of strings"):
+            call(CountingEncoder(), "ab")
 
 
 def test_variants_are_filled_by_one_pass(
@@ -131,6 +138,7 @@ def test_variants_are_filled_by_one_pass(
     bert: SentenceEncoder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(cache, "BLOCK_SENTENCES", len(SENTENCES))
     parts = {k: bert.variant(layers=k) for k in (0, 1, 3)}
     pairs = [bert.variant(layers=layers, by_layer=True) for layers in ((0, 3), (3, 1))]
     shared, passes = make(), []
@@ -143,13 +151,11 @@ def test_variants_are_filled_by_one_pass(
 
     monkeypatch.setattr(SentenceEncoder, "read", counted)
     shared.fill([*pairs, parts[3], bert.variant(pooling="cls")], SENTENCES)
-    assert passes == [(4, len(SENTENCES))]
-    monkeypatch.undo()
     for encoder in (*pairs, parts[3]):
-        vectors = encoder.encode(SENTENCES)
-        np.testing.assert_allclose(
-            shared.rows(encoder, SENTENCES)[:], vectors, atol=TOLERANCE
-        )
+        rows = shared.rows(encoder, SENTENCES)[:]
+        np.testing.assert_allclose(rows, encoder.encode(SENTENCES), atol=TOLERANCE)
+    ours = [one for one in passes if one[0] > 1]
+    assert ours == [(4, len(SENTENCES))]
 
 
 # ------------------------------------------------------------------------------ files
@@ -159,96 +165,82 @@ def test_the_folder_is_that_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
-    EmbeddingCache().rows(CountingEncoder(), ["a"])[:]
-    assert blocks(tmp_path / "cache") == 1
+    EmbeddingCache().fill([CountingEncoder()], ["a"])
+    assert stored(tmp_path / "cache") == 1
     monkeypatch.delenv("FLOWBERT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert EmbeddingCache().folder == tmp_path / ".cache" / "flowbert"
 
 
-def spoil(path: Path, change: str | int) -> None:
-    content = bytearray(path.read_bytes())
-    if change == "cut":
-        content = content[: len(content) // 2]
-    elif change == "empty":
-        content.clear()
-    elif change == "longer":
-        content += b"\0"
-    else:
-        content[int(change)] ^= 1 << (int(change) % 8)
-    path.write_bytes(content)
+def filled(folder: Path, count: int, name: str = "counting") -> Path:
+    """The file of an encoder after it has encoded some sentences."""
+    before = set(folder.glob("*.sqlite"))
+    EmbeddingCache(folder).fill([CountingEncoder(name)], texts(count))
+    (path,) = set(folder.glob("*.sqlite")) - before
+    return path
 
 
-def check(folder: Path, given: Sequence[str], calls: int | None = None) -> list[str]:
-    """Vectors are right, now and afterwards; the warnings."""
-    encoder = CountingEncoder()
+def check(folder: Path, count: int) -> tuple[int, list[str]]:
+    """Vectors are right, now and afterwards; how many were encoded again, and the warnings."""
+    encoder, again = CountingEncoder(), CountingEncoder()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        vectors = EmbeddingCache(folder).rows(encoder, given)[:]
-    assert np.array_equal(vectors, expected(given))
-    assert calls is None or len(encoder.calls) == calls
-    again = CountingEncoder()
-    assert np.array_equal(EmbeddingCache(folder).rows(again, given)[:], expected(given))
+        vectors = EmbeddingCache(folder).rows(encoder, texts(count))
+    assert np.array_equal(vectors[:], expected(texts(count)))
+    vectors = EmbeddingCache(folder).rows(again, texts(count))
+    assert np.array_equal(vectors[:], expected(texts(count)))
     assert not again.calls, "what was encoded again is kept"
-    return [str(warning.message) for warning in caught]
+    return len(list(chain(*encoder.calls))), [str(each.message) for each in caught]
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "calls"),
-    [
-        ("rows.f32", "cut", 2),
-        ("rows.f32", "empty", 3),
-        ("rows.f32", "longer", 0),
-        ("rows.f32", 100, 1),
-        ("index.sqlite", "cut", 3),
-        ("index.sqlite", "empty", 3),
-        ("index.sqlite", 0, 3),
-        ("index.sqlite", 100, 3),
-    ],
-)
-def test_what_is_damaged_is_encoded_again(
-    file: str, change: str | int, calls: int, tmp_path: Path
-) -> None:
-    given = texts(20)
-    EmbeddingCache(tmp_path).fill([CountingEncoder()], given)
-    (victim,) = tmp_path.rglob(file)
-    spoil(victim, change)
-    messages = check(tmp_path, given, calls)
-    silent = change == "empty" and file == "index.sqlite"  # an index of nothing
-    assert bool(messages) == (calls > 0 and not silent)
-    assert all(str(victim.parent) in message for message in messages)
+def test_no_change_of_a_file_gives_a_wrong_vector(tmp_path: Path) -> None:
+    good = filled(tmp_path / "good", 20).read_bytes()
+    folder = tmp_path / "changed"
+    path = filled(folder, 20)
+    # The header, the rows, and the index, of which most pages are empty.
+    used = [place for place, value in enumerate(good) if value]
+    flips = [*range(0, 100, 5), *used[::41], *range(0, len(good), 4001)]
+    spoiled = [bytearray(good) for _ in flips]
+    for content, place in zip(spoiled, flips, strict=True):
+        content[place] ^= 1 << (place % 8)
+    halves = [good[:100], good[: len(good) // 2], good[:-1], b"", b"not a database"]
+    for content in [*halves, *spoiled]:
+        path.write_bytes(content)
+        encoded, messages = check(folder, 20)
+        # Without a message: a key that the index does not find is like a new one.
+        assert encoded > 0 or not messages
+        assert all(str(path) in message for message in messages)
 
 
-def test_no_flipped_bit_gives_a_wrong_row(tmp_path: Path) -> None:
-    given = texts(12)
-    EmbeddingCache(tmp_path / "good").fill([CountingEncoder()], given)
-    (index,) = (tmp_path / "good").rglob("index.sqlite")
-    content = index.read_bytes()
-    used = [place for place, value in enumerate(content) if value]
-    places = [("index.sqlite", place) for place in [*used[::25], *range(0, 9000, 1000)]]
-    places += [("rows.f32", place) for place in range(0, 12 * 12, 7)]
-    for number, (name, place) in enumerate(places):
-        folder = tmp_path / str(number)
-        shutil.copytree(tmp_path / "good", folder)
-        (victim,) = folder.rglob(name)
-        spoil(victim, place)
-        check(folder, given)
-        shutil.rmtree(folder)
+def test_the_other_rows_of_a_damaged_one_are_kept(tmp_path: Path) -> None:
+    path = filled(tmp_path, 20)
+    content = path.read_bytes()
+    for number in (3, 11):
+        row = expected(texts(20))[number].tobytes()
+        assert content.count(row) == 1
+        content = content.replace(row, row[::-1])
+    path.write_bytes(content)
+    encoded, messages = check(tmp_path, 20)
+    assert encoded == 2
+    assert all("1 vectors are damaged" in message for message in messages)
 
 
 def test_files_of_another_encoder_are_ignored(tmp_path: Path) -> None:
-    for name in ("counting", "other"):
-        EmbeddingCache(tmp_path).fill([CountingEncoder(name)], ["a"])
-    own, other = (path.parent for path in sorted(tmp_path.rglob("rows.f32")))
-    for file in ("rows.f32", "index.sqlite"):
-        shutil.copy(own / file, tmp_path / file)
-        os.replace(other / file, own / file)
-        os.replace(tmp_path / file, other / file)
-    for name in ("counting", "other"):
-        encoder = CountingEncoder(name)
-        with pytest.warns(FlowbertWarning, match="another encoder"):
-            EmbeddingCache(tmp_path).rows(encoder, ["a"])[:]
-        assert encoder.calls == [["a"]]
+    own, other = (filled(tmp_path, 1, name) for name in ("counting", "other"))
+    shutil.copy(other, own)
+    encoded, (message,) = check(tmp_path, 1)
+    assert encoded == 1
+    assert "another encoder" in message
+
+
+def test_files_of_another_version_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path, 20)
+    content = path.read_bytes()
+    monkeypatch.setattr(cache, "VERSION", cache.VERSION + 1)
+    assert check(tmp_path, 20) == (20, [])
+    assert path.read_bytes() == content
 
 
 def test_the_home_folder_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,19 +265,51 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         EmbeddingCache(tmp_path / "file").fill([CountingEncoder()], ["a"])
 
 
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_folder_that_is_only_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, 20)
+    connect = sqlite3.connect
 
-    encoder = CountingEncoder()
-    shared = EmbeddingCache(tmp_path)
-    shared.fill([encoder], texts(BLOCK))
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(UserError, match="No space left"):
-            shared.fill([encoder], texts(20))
-    assert blocks(tmp_path) == 1
-    assert np.array_equal(shared.rows(encoder, texts(20))[:], expected(texts(20)))
+    def read_only(path: str, **options: Any) -> Any:
+        return connect(f"file:{path}?mode=ro", uri=True, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    assert check(tmp_path, 20) == (0, [])
+    with pytest.raises(UserError, match=r"cannot be written .*readonly"):
+        EmbeddingCache(tmp_path).fill([CountingEncoder()], ["another"])
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file that may not grow, as of a full disk, the block is left out as a whole."""
+    path = filled(tmp_path, BLOCK)
+    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 100)
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = path.stat().st_size + store._PAGE_BYTES, unlimited[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    try:
+        with pytest.raises(UserError, match=f"^cache: {tmp_path} cannot be written"):
+            EmbeddingCache(tmp_path).fill([CountingEncoder()], texts(600))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    kept = stored(tmp_path)
+    assert 100 < kept < 600
+    assert kept % 100 == BLOCK
+    assert check(tmp_path, 600) == (600 - kept, [])
+
+
+def test_a_full_disk_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, 20)
+    monkeypatch.setattr(cache, "MEMORY_BYTES", 0)
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, unlimited[1]))
+    try:
+        with pytest.raises(UserError, match=r"cannot be written .* TMPDIR chooses"):
+            EmbeddingCache(tmp_path).rows(CountingEncoder(), texts(20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
 # -------------------------------------------------------------- interruptions, processes
@@ -293,170 +317,102 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("calls", [0, 1, 2])
 def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
-    encoder = CountingEncoder()
-    encoder.interrupt_at = calls
+    def interrupt(number: int) -> None:
+        if number == calls:
+            raise KeyboardInterrupt
+
     kept = f"^{calls * BLOCK} of 20 sentences are in the cache"
     with pytest.raises(KeyboardInterrupt, match=kept):
-        EmbeddingCache(tmp_path).fill([encoder], texts(20))
-    assert blocks(tmp_path) == calls
-    encoder = CountingEncoder()
-    assert np.array_equal(
-        EmbeddingCache(tmp_path).rows(encoder, texts(20))[:], expected(texts(20))
-    )
-    assert len(encoder.calls) == 3 - calls
+        EmbeddingCache(tmp_path).fill([CountingEncoder(before=interrupt)], texts(20))
+    assert stored(tmp_path) == calls * BLOCK
+    assert check(tmp_path, 20) == (20 - calls * BLOCK, [])
 
 
-CONTEXT: Any = multiprocessing.get_context(
-    "fork" if sys.platform == "linux" else "spawn"
-)
-
-
-class SlowEncoder(CountingEncoder):
-    """Takes its time, and says when it begins."""
-
-    def __init__(self, began: Any, seconds: float) -> None:
-        super().__init__()
-        self.began = began
-        self.seconds = seconds
-
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        self.began.set()
-        time.sleep(self.seconds)
-        return super().encode(sentences)
-
-
-def fill_in_process(
-    folder: Path, given: list[str], kill_at: int, results: Any, seconds: float = 0.05
-) -> None:
-    vars(cache)["BLOCK_SENTENCES"] = BLOCK
-    encoder = SlowEncoder(CONTEXT.Event(), seconds)
-    encoder.kill_at = kill_at
-    EmbeddingCache(folder).fill([encoder], given)
-    results.put(list(chain(*encoder.calls)))
-
-
-def test_a_killed_process_and_two_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owners, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
-    given = texts(40)
+def encode_in_process(folder: Path, count: int, **options: Any) -> Any:
+    """A process that encodes sentences, and then puts those that it encoded into its results."""
     results = CONTEXT.Queue()
-    killed = CONTEXT.Process(target=fill_in_process, args=(tmp_path, given, 2, results))
-    killed.start()
-    killed.join(60)
-    assert killed.exitcode == -signal.SIGKILL
-    assert blocks(tmp_path) == 2
-    processes = [
-        CONTEXT.Process(target=fill_in_process, args=(tmp_path, given, -1, results))
-        for _ in "ab"
-    ]
-    for process in processes:
-        process.start()
-    encoded = [results.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
-    assert len(set(chain(*encoded))) == 24, "what the killed one has published stays"
-    assert sorted(chain(*encoded)) == sorted(set(chain(*encoded))), "each once"
-    assert blocks(tmp_path) == 5
-    check(tmp_path, given, 0)
-
-
-def test_a_process_killed_at_any_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owners, "SILENT_SECONDS", 0.05)
-    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.01)
-    given = texts(200)
-    rng = random.Random(0)
-    published = 0
-    for _ in range(12):
-        process = CONTEXT.Process(
-            target=fill_in_process, args=(tmp_path, given, -1, CONTEXT.Queue(), 0)
-        )
-        process.start()
-        time.sleep(rng.uniform(0, 0.15))
-        process.kill()
-        process.join(60)
-        assert blocks(tmp_path) >= published
-        published = blocks(tmp_path)
-    check(tmp_path, given)
-
-
-@pytest.fixture(params=[20.0])
-def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A process that encodes twenty sentences, its first block for some seconds."""
-    began, results = CONTEXT.Event(), CONTEXT.Queue()
 
     def fill() -> None:
-        encoder = SlowEncoder(began, request.param)
-        EmbeddingCache(tmp_path).fill([encoder], texts(20))
+        encoder = CountingEncoder(**options)
+        EmbeddingCache(folder).fill([encoder], texts(count))
         results.put(list(chain(*encoder.calls)))
 
-    process = CONTEXT.Process(target=fill)
-    process.start()
-    assert began.wait(30)
+    process = CONTEXT.Process(target=fill, daemon=True)
     process.results = results
-    yield process
-    process.kill()
-    process.join()
+    process.start()
+    return process
 
 
-@pytest.mark.parametrize("other", [2.0], indirect=True)
-def test_processes_share_the_work(tmp_path: Path, other: Any) -> None:
-    encoder = CountingEncoder()
-    vectors = EmbeddingCache(tmp_path).rows(encoder, texts(20))[:]
-    assert np.array_equal(vectors, expected(texts(20)))
-    theirs, ours = other.results.get(timeout=30), list(chain(*encoder.calls))
-    assert theirs
-    assert ours
-    assert sorted([*theirs, *ours]) == sorted(texts(20)), "each once"
+def test_a_killed_process_and_two_after_it(tmp_path: Path) -> None:
+    def kill(number: int) -> None:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    killed = encode_in_process(tmp_path, 40, before=kill)
+    killed.join(60)
+    assert killed.exitcode == -signal.SIGKILL
+    assert stored(tmp_path) == 2 * BLOCK
+    processes = [encode_in_process(tmp_path, 40) for _ in "ab"]
+    encoded = [*chain(*(process.results.get(timeout=60) for process in processes))]
+    assert len(encoded) == len(set(encoded)) == 40 - 2 * BLOCK, "each once"
+    assert check(tmp_path, 40) == (0, [])
 
 
-def test_others_do_not_wait_for_different_sentences(tmp_path: Path, other: Any) -> None:
-    encoder, given = CountingEncoder(), [f"another {number}" for number in range(20)]
-    start = time.monotonic()
-    assert np.array_equal(
-        EmbeddingCache(tmp_path).rows(encoder, given)[:], expected(given)
-    )
-    assert time.monotonic() - start < 10
-    assert other.is_alive()
+def test_a_process_killed_at_any_moment(tmp_path: Path) -> None:
+    rng, kept = random.Random(0), 0
+    for _ in range(10):
+        process = encode_in_process(tmp_path, 300)
+        time.sleep(rng.uniform(0, 0.1))
+        process.kill()
+        process.join(60)
+        assert stored(tmp_path) >= kept
+        kept = stored(tmp_path)
+        assert kept % BLOCK in (0, 300 % BLOCK)
+    assert check(tmp_path, 300) == (300 - kept, [])
 
 
-def test_a_stopped_process_is_named_and_its_work_done(
-    tmp_path: Path, other: Any, monkeypatch: pytest.MonkeyPatch
+def test_another_process_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(owners, "SILENT_SECONDS", 2.0)
-    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
-    os.kill(other.pid, signal.SIGSTOP)
-    encoder = CountingEncoder()
-    with pytest.warns(FlowbertWarning, match=f"waits for process {other.pid} on "):
-        vectors = EmbeddingCache(tmp_path).rows(encoder, texts(20))[:]
-    assert np.array_equal(vectors, expected(texts(20)))
-    assert sorted(chain(*encoder.calls)) == sorted(texts(20))
+    began = CONTEXT.Event()
+
+    def sleep(_: int) -> None:
+        began.set()
+        time.sleep(0.2)
+
+    other = encode_in_process(tmp_path, 20, before=sleep)
+    assert began.wait(30)
+    # A process with another encoder does not wait.
+    EmbeddingCache(tmp_path).fill([CountingEncoder("another")], texts(20))
+    assert other.results.empty()
+    monkeypatch.setattr(store, "WARN_AFTER_SECONDS", 0.05)
+    encoded, (message,) = check(tmp_path, 20)
+    assert encoded == 0
+    assert "waits for" in message
+    assert other.results.get(timeout=30)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_what_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 4096)
+    monkeypatch.setattr(cache, "MEMORY_BYTES", 2**20)
+    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 1024)
+    monkeypatch.setattr(store, "_KEYS_AT_ONCE", 256)
     monkeypatch.setattr(
         CountingEncoder, "encode", lambda _, s: np.ones((len(s), 512), np.float32)
     )
 
     def resident() -> int:
-        """Pages of this process, files that are mapped included."""
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf(
-            "SC_PAGE_SIZE"
-        )
+        """Bytes of this process in memory, files that are mapped included."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
-    rows = EmbeddingCache(tmp_path).rows(CountingEncoder(dim=512), texts(30_000))
-    next(rows.blocks())
+    shared, encoder = EmbeddingCache(tmp_path), CountingEncoder(dim=512)
+    next(shared.rows(encoder, texts(2000)).blocks())
     before = resident()
+    rows = shared.rows(encoder, texts(20_000))
     for block in rows.blocks():
         assert block.all()
-    # 61 MB were read, in blocks of 2 MB.
-    assert resident() - before < 30_000 * 512 * 4 / 4
+    # 41 MB were written, copied and read, in blocks of 2 to 4 MB.
+    assert resident() - before < 20_000 * 512 * 4 / 2
