@@ -201,8 +201,8 @@ def test_no_change_of_a_file_gives_a_wrong_vector(tmp_path: Path) -> None:
     used = [place for place, value in enumerate(good) if value]
     flips = [*range(0, 100, 5), *used[::41], *range(0, len(good), 4001)]
     spoiled = [bytearray(good) for _ in flips]
-    for content, place in zip(spoiled, flips, strict=True):
-        content[place] ^= 1 << (place % 8)
+    for changed, place in zip(spoiled, flips, strict=True):
+        changed[place] ^= 1 << (place % 8)
     halves = [good[:100], good[: len(good) // 2], good[:-1], b"", b"not a database"]
     for content in [*halves, *spoiled]:
         path.write_bytes(content)
