@@ -204,7 +204,7 @@ def test_no_change_of_a_file_gives_a_wrong_vector(tmp_path: Path) -> None:
     for changed, place in zip(spoiled, flips, strict=True):
         changed[place] ^= 1 << (place % 8)
     halves = [good[:100], good[: len(good) // 2], good[:-1], b"", b"not a database"]
-    for content in [*halves, *spoiled]:
+    for content in [*halves, *map(bytes, spoiled)]:
         path.write_bytes(content)
         encoded, messages = check(folder, 20)
         # Without a message: a key that the index does not find is like a new one.
