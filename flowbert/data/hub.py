@@ -75,12 +75,12 @@ def fetch_encoder(
         )
     # Not a name, no such model or revision, private, offline and not cached, no space left, ...
     except Exception as error:
+        words = "" if argument == "model" else "a file of word vectors, "
         raise UserError(
             argument=argument,
             received=name,
             expected=(
-                "a folder, a file of word vectors, or a model "
-                f"on the hub or in its cache ({first_line(error)})"
+                f"a folder, {words}or a model on the hub or in its cache ({first_line(error)})"
             ),
         ) from error
     return Path(fetched)

@@ -75,6 +75,10 @@ class Backbone(nn.Module):
         self.saved_weights: tuple[str, Tensor] | None = None
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
+        choose_attention: Any = getattr(network, "set_attention_type", None)
+        if choose_attention is not None:
+            # BigBird does so itself, for good, when it first sees a short sentence.
+            choose_attention("original_full")
         self._constants = fingerprint_tensors(constants(network))
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._merge_dropout = getattr(getattr(backend, "model", None), "dropout", None)

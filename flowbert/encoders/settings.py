@@ -9,6 +9,7 @@ import os
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,10 @@ def _value(value: Any, configs: dict[int, Any]) -> Any:
         return digest(str(value.dtype), list(value.shape), value.tobytes())
     if isinstance(value, Tensor):
         return None if value.is_meta else fingerprint_tensors({"": value})
+    if isinstance(value, partial):  # such as gelu with approximate="tanh"
+        return [
+            _value(each, configs) for each in (value.func, value.args, value.keywords)
+        ]
     if hasattr(value, "to_dict"):
         if id(value) not in configs:
             configs[id(value)] = digest(config_values(value))
