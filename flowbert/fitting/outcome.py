@@ -123,7 +123,8 @@ def measure(
         results = run_experiments(experiments, method.cache, device=method.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
         frozen = [each for each in measured if each.encoder is None]
-        others = run.tasks[options.corpus_name in OWN_NAMES :]
+        fits_first_task = options.corpus_name in OWN_NAMES
+        others = run.tasks[1:] if fits_first_task else run.tasks
         warn_of_transfer(method.corpus, others, method.encoder, frozen, method.cache)
     results.record["warnings"] = list(heard)
     results.record["fitted_on"] = method.fitted_on
