@@ -11,6 +11,21 @@ from typing import Any
 import pytest
 import torch
 
+from flowbert.analysis import MEASURES
+from flowbert.encoders.pooling import POOLINGS
+from flowbert.exports.format import EXPORT_FORMATS
+from flowbert.flows.coupling import COUPLINGS
+from flowbert.flows.mixing import MIXINGS
+from flowbert.maps import MAPS
+from flowbert.methods.losses import LOSSES
+from flowbert.registry import Registry
+from flowbert.tasks import TASKS
+
+REGISTRIES: list[Registry[Any]] = [
+    *(MEASURES, POOLINGS, EXPORT_FORMATS, COUPLINGS),
+    *(MIXINGS, MAPS, LOSSES, TASKS),
+]
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """One cache of embeddings for all tests, and pages only in tests that set FLOWBERT_REPORT."""
@@ -33,6 +48,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _seed() -> None:
     """Draws of torch do not depend on the tests that ran before."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _custom_parts() -> Iterator[None]:
+    """Remove what a test registers, and the examples that it imports."""
+    before = [dict(registry._registered) for registry in REGISTRIES]
+    yield
+    for registry, registered in zip(REGISTRIES, before, strict=True):
+        registry._registered.clear()
+        registry._registered.update(registered)
+    for name in [name for name in sys.modules if name.startswith("examples")]:
+        del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
