@@ -21,6 +21,7 @@ import yaml
 from pytorch_lightning import Trainer
 
 import flowbert
+from equivalence.ways import write_task
 from flowbert.cli import main
 from flowbert.cli.commands import load
 from flowbert.cli.line import read_line
@@ -436,7 +437,7 @@ SMALL = {
         "--trainer.check_val_every_n_epoch=1",
     ],
     "fit": ["--max_sentences=300"],
-    "compare": ["--bootstrap=0"],
+    "compare": ["--bootstrap=0", "--max_sentences=300"],
 }
 
 
@@ -454,9 +455,10 @@ def test_configurations_run(
     Path("pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
     content = yaml.safe_load(config.read_text(encoding="utf-8"))
     kind = "trained" if content.get("method") in METHODS else command
-    # What learns from labels needs its own task.
-    learns = "learned-removal" in str(content.get("methods"))
-    tasks = [] if learns else ["--tasks=pairs.tsv,lexical:pairs.tsv"]
+    tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]
+    if "learned-removal" in str(content.get("methods")):  # from labels of a task
+        write_task(Path("data"), {"train": 100, "dev": 50, "test": 50})
+        tasks = ["--tasks=STS-B,lexical:STS-B", "--senteval=data"]
     main([command, f"--config={config}", "--quiet", *SMALL[kind], *tasks])
     assert "Spearman x 100" in capsys.readouterr().out
     assert list(folder.rglob("results.json"))

@@ -49,7 +49,7 @@ METHODS = [
 """Every map of the registry, and some with options and in chains."""
 
 EVERY_WAY = ("flow", "learned-removal-8")
-"""Maps that the default run gets by every way; the others by a quarter of them in turn."""
+"""Maps that the default run gets by every way; the others by an eighth of them in turn."""
 
 # A rank that is not full, or few sentences for many directions, is what the maps are tried on.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -61,7 +61,7 @@ def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
     for (row, method), (column, way) in itertools.product(
         enumerate(METHODS), enumerate(ways)
     ):
-        slow = method not in EVERY_WAY and (row + column) % 4 > 0
+        slow = method not in EVERY_WAY and (row + column) % 8 > 0
         exports = way in (exported_model, sentence_transformers)
         slow |= exports and method != "flow"  # a second each
         marks = [pytest.mark.slow] if slow else []

@@ -171,7 +171,7 @@ def cells() -> list[Any]:
     """Every method by every way; the default run has every way of the first method."""
     made = []
     for method, way in itertools.product(TRAINED, FIGURES):
-        slow = method != TRAINED[0] and way not in (resumed, python)
+        slow = method != TRAINED[0] and way is not python
         marks = [pytest.mark.slow] if slow else []
         name = f"{method}-{way.__name__}"
         made.append(pytest.param(method, way, id=name, marks=marks))
