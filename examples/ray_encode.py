@@ -27,9 +27,9 @@ class Encode:
 
 
 def add_up(batch: Any) -> dict[str, Any]:
-    """Moments of consecutive rows, by the place of the first one."""
+    """Moments of the rows of a batch."""
     rows = torch.from_numpy(np.stack(batch["vector"]))
-    part = Moments(rows.shape[1], start=int(batch["id"][0])).update(rows)
+    part = Moments(rows.shape[1]).update(rows)
     return {"moments": np.array([part], dtype=object)}
 
 

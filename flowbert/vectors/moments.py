@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections.abc import Iterable
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +15,8 @@ from flowbert.errors import UserError
 from flowbert.numbers import is_count
 from flowbert.threads import threads_for
 
-ROWS_PER_SUM = (
-    4096  # rows of a sum, of which sums of consecutive rows are made by pairs
-)
+ROWS_PER_BLOCK = 4096
+"""Rows of a block, each of which is summed around its own mean."""
 _ROWS_PER_PRODUCT = 1024  # what the caches of a CPU hold
 _PANELS = 4
 ROWS_PER_DIRECTION = 5
@@ -28,10 +26,9 @@ ROWS_PER_DIRECTION = 5
 class Moments:
     r"""Streaming moments :math:`n`, :math:`\bar x` and :math:`\sum (x - \bar x)(x - \bar x)^T`.
 
-    Rows are summed in blocks of :data:`ROWS_PER_SUM` by their place among all rows, each around its
-    mean, and neighbouring blocks are added by pairs, in a tree: the same rows give the same bits,
-    in whatever chunks they come, and whatever parts of them are merged. (A product rounds by
-    processor and number of threads.) Memory is :math:`O(D^2 \log N)`.
+    Blocks of :data:`ROWS_PER_BLOCK` rows are summed in order, each around its own mean: the same
+    rows give the same bits, in whatever chunks they come. Moments of parts merge to those of the
+    whole up to rounding. Memory is :math:`O(D^2)`.
 
     References:
         Updating Formulae and a Pairwise Algorithm for Computing Sample Variances (Chan et al.,
@@ -39,81 +36,59 @@ class Moments:
 
     Args:
         dim: Embedding size D.
-        start: Place of the first row among all rows, for a part that is merged with others.
 
     Raises:
-        ValueError: If a size or a place is none, or rows have another size.
+        ValueError: If the size is not positive, or rows have another size.
 
     Attributes:
         count: Number of rows.
 
     Example:
         >>> x = torch.randn(100, 4)
-        >>> parts = [Moments(4, start=70).update(x[70:]), Moments(4).update(x[:70])]
-        >>> whole = Moments(4).update(x)
-        >>> bool((Moments.merge(parts).covariance() == whole.covariance()).all())
+        >>> merged = Moments.merge([Moments(4).update(x[:70]), Moments(4).update(x[70:])])
+        >>> torch.allclose(merged.covariance(), Moments(4).update(x).covariance())
         True
     """
 
-    def __init__(self, dim: int, start: int = 0) -> None:
-        for name, value, least in (("dim", dim, 1), ("start", start, 0)):
-            if not is_count(value, least, math.inf):
-                raise ValueError(
-                    f"{name}: received {value!r}; expected a whole number of at least {least}"
-                )
+    def __init__(self, dim: int) -> None:
+        if not is_count(dim, 1, math.inf):
+            raise ValueError(
+                f"dim: received {dim!r}; expected a whole number of at least 1"
+            )
         self.dim = dim
         self.count = 0
-        self._spans = [(start, start)]  # places of the rows, first and last + 1
-        self._sums: dict[tuple[int, int], _Sums] = {}  # by level and index in the tree
-        self._waiting: dict[int, list[tuple[int, Tensor]]] = {}  # of blocks not full
+        self._sums: _Sums | None = None  # of the blocks that are full
+        self._rest: list[Tensor] = []  # rows of the last block
         self._seen: set[bytes] = set()
         self._eigen: tuple[Tensor, Tensor] | None = None
         self._complete: _Sums | None = None
 
     @classmethod
     def merge(cls, parts: Iterable["Moments"]) -> "Moments":
-        """The moments of all rows from those of its parts, in any order, bit for bit.
+        """The moments of all rows from those of their parts.
 
         Args:
-            parts: Moments of consecutive rows each, with their ``start``; they are not changed.
+            parts: Moments of different rows; they are not changed.
 
         Raises:
-            UserError: If there are none, or two have rows of the same place or another size.
+            UserError: If there are no parts, or two are of another size.
         """
         whole: Moments | None = None
         for part in parts:
-            whole = part.copy() if whole is None else whole._join(part)
+            whole = whole or cls(part.dim)
+            if part.dim != whole.dim:
+                raise UserError(
+                    f"received vectors of size {part.dim}; expected {whole.dim}",
+                    argument="parts",
+                )
+            whole.count += part.count
+            if len(whole._seen) < whole.enough:
+                whole._seen |= part._seen
+            if part.count:
+                whole._add(part._all())
         if whole is None:
             raise UserError("received none; expected at least one", argument="parts")
         return whole
-
-    def _join(self, part: "Moments") -> "Moments":
-        """Add rows of other places."""
-        if part.dim != self.dim:
-            raise UserError(
-                f"received vectors of size {part.dim}; expected {self.dim}",
-                argument="parts",
-            )
-        spans = sorted(
-            span for span in [*self._spans, *part._spans] if span[0] < span[1]
-        )
-        for (_, stop), (start, _) in pairwise(spans):
-            if start < stop:
-                raise UserError(
-                    f"received row {start} twice; expected parts of different rows",
-                    argument="parts",
-                )
-        self._spans = _joined(spans) or self._spans
-        self._eigen = self._complete = None
-        self.count += part.count
-        if len(self._seen) < self.enough:
-            self._seen |= part._seen
-        for (level, index), sums in part._sums.items():
-            self._add(level, index, sums)
-        for pieces in part._waiting.values():
-            for place, rows in pieces:
-                self._wait(place, rows)
-        return self
 
     @property
     def enough(self) -> int:
@@ -135,66 +110,42 @@ class Moments:
         if x.device.type == "mps":  # it has no float64
             x = x.cpu()
         self._eigen = self._complete = None
+        self.count += len(x)
         for block in torch.split(x, _ROWS_PER_PRODUCT):
             self._count_distinct(block)
-        start, place = self._spans[-1]
-        self._spans[-1] = start, place + len(x)
-        self.count += len(x)
-        first = min(-place % ROWS_PER_SUM, len(x))
-        for rows in (x[:first], *torch.split(x[first:], ROWS_PER_SUM)):
-            self._wait(place, rows)
-            place += len(rows)
+        missing = ROWS_PER_BLOCK - sum(map(len, self._rest))
+        for rows in (x[:missing], *torch.split(x[missing:], ROWS_PER_BLOCK)):
+            if sum(map(len, self._rest)) + len(rows) == ROWS_PER_BLOCK:
+                self._add(_Sums.of(_concatenate([*self._rest, rows])))
+                self._rest = []
+            elif len(rows):
+                self._rest.append(rows.clone())  # the caller may change its rows
         return self
 
-    def _wait(self, place: int, rows: Tensor) -> None:
-        """Add rows of one block, which is summed once it is full."""
-        if not len(rows):
-            return
-        index = place // ROWS_PER_SUM
-        pieces = [*self._waiting.pop(index, []), (place, rows)]
-        if sum(len(piece) for _, piece in pieces) == ROWS_PER_SUM:
-            self._add(0, index, _Sums.of(_in_order(pieces)))
-        else:
-            pieces[-1] = place, rows.clone()  # not what the caller may change
-            self._waiting[index] = pieces
-
-    def _add(self, level: int, index: int, sums: "_Sums") -> None:
-        """Add a node to the tree; two neighbours of a pair become one."""
-        while (level, index ^ 1) in self._sums:
-            other = self._sums.pop((level, index ^ 1))
-            sums = other.followed_by(sums) if index % 2 else sums.followed_by(other)
-            level, index = level + 1, index // 2
-        self._sums[level, index] = sums
+    def _add(self, sums: "_Sums") -> None:
+        """Add the sums of further rows."""
+        self._sums = sums if self._sums is None else self._sums.followed_by(sums)
 
     def copy(self) -> "Moments":
         """The same moments, to which rows can be added."""
         other = Moments(self.dim)
         vars(other).update(vars(self))
-        other._spans, other._sums = list(self._spans), dict(self._sums)
-        other._waiting = {index: list(each) for index, each in self._waiting.items()}
-        other._seen = set(self._seen)
+        other._rest, other._seen = list(self._rest), set(self._seen)
         return other
 
     def _all(self) -> "_Sums":
         """The sums of all rows.
 
         Raises:
-            UserError: If there are none, or rows before others are missing.
+            UserError: If there are no rows.
         """
+        if not self.count:
+            raise UserError("received none; expected at least one", argument="rows")
         if self._complete is None:
-            if self._spans != [(0, self.count)] or not self.count:
-                spans = [f"{a} to {b - 1}" for a, b in self._spans if a < b] or ["none"]
-                raise UserError(
-                    f"received the rows {', '.join(spans)}; expected all from 0 on",
-                    argument="parts",
-                )
-            nodes = dict(self._sums)
-            for index, pieces in self._waiting.items():  # the last block, if any
-                nodes[0, index] = _Sums.of(_in_order(pieces))
-            places = sorted(nodes, key=lambda node: node[1] << node[0])
-            self._complete = reduce(
-                _Sums.followed_by, (nodes[place] for place in places)
-            )
+            found = [] if self._sums is None else [self._sums]
+            if self._rest:
+                found.append(_Sums.of(_concatenate(self._rest)))
+            self._complete = reduce(_Sums.followed_by, found)
         return self._complete
 
     def update_blocks(self, blocks: Iterable[NDArray[np.float32]]) -> "Moments":
@@ -305,22 +256,10 @@ class _Sums(NamedTuple):
         return _Sums(number, mean, unit_mean, scatter)
 
 
-def _in_order(pieces: list[tuple[int, Tensor]]) -> Tensor:
-    """Rows of pieces by their places."""
-    rows = [rows for _, rows in sorted(pieces, key=lambda piece: piece[0])]
-    return (
-        rows[0] if len(rows) == 1 else torch.cat([x.to(rows[0].device) for x in rows])
-    )
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted spans, neighbours as one."""
-    joined: list[tuple[int, int]] = []
-    for start, stop in spans:
-        if joined and joined[-1][1] == start:
-            start = joined.pop()[0]
-        joined.append((start, stop))
-    return joined
+def _concatenate(pieces: list[Tensor]) -> Tensor:
+    """Rows of all pieces, on the device of the first one."""
+    device = pieces[0].device
+    return pieces[0] if len(pieces) == 1 else torch.cat([x.to(device) for x in pieces])
 
 
 def _add_products(total: Tensor, rows: Tensor) -> None:

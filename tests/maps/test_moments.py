@@ -1,8 +1,7 @@
-"""Moments of parts of the rows are merged to those of all rows."""
+"""Moments of rows in chunks and of merged parts."""
 
 import pickle
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,88 +14,83 @@ from helpers import rows
 
 DIM, BLOCK = 5, 32
 X = torch.from_numpy(rows(23 * BLOCK + 7, DIM) + 10.0).float()
+ROUNDING = 1e-13  # of float64 sums of 743 rows: 743 u
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deep tree of few rows."""
-    monkeypatch.setattr(module, "ROWS_PER_SUM", BLOCK)
+    """Many blocks of few rows."""
+    monkeypatch.setattr(module, "ROWS_PER_BLOCK", BLOCK)
 
 
-def part_of(rng: random.Random, start: int, stop: int) -> Moments:
-    """Moments of a part, in chunks of any size."""
-    moments = Moments(DIM, start)
-    while start < stop:
-        end = min(stop, start + rng.choice([1, 9, BLOCK, 3 * BLOCK]))
-        moments.update(X[start:end])
+def in_chunks(rng: random.Random, x: torch.Tensor) -> Moments:
+    """Moments of rows in chunks of any size."""
+    moments, start = Moments(DIM), 0
+    while start < len(x):
+        end = start + rng.choice([0, 1, 9, BLOCK, 3 * BLOCK])
+        moments.update(x[start:end])
         start = end
     return moments
 
 
-def tree_merged(rng: random.Random, parts: Sequence[Moments]) -> Moments:
-    """Parts merged in groups, as machines merge theirs first."""
-    parts = rng.sample(parts, len(parts))
-    if len(parts) < 3:
-        return Moments.merge(parts)
-    half = rng.randrange(1, len(parts))
-    groups = parts[:half], parts[half:]
-    return Moments.merge(tree_merged(rng, group) for group in groups)
-
-
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("count", [len(X), 2 * BLOCK, BLOCK - 1, 1])
-def test_parts_are_merged_to_the_whole_bit_for_bit(count: int, seed: int) -> None:
+def test_chunks_and_parts(count: int, seed: int) -> None:
+    """The same bits in any chunks; merged parts are the whole up to rounding."""
     rng = random.Random(seed)
+    whole, chunks = Moments(DIM).update(X[:count]), in_chunks(rng, X[:count])
+    assert torch.equal(chunks.mean, whole.mean)
+    assert torch.equal(chunks.covariance(), whole.covariance())
+    assert torch.equal(chunks.mean_direction, whole.mean_direction)
     cuts = sorted(rng.randrange(count + 1) for _ in range(rng.randrange(9)))
-    starts, stops = [0, *cuts], [*cuts, count]
-    parts = [part_of(rng, *span) for span in zip(starts, stops, strict=True)]
-    parts = [pickle.loads(pickle.dumps(part)) for part in parts]
-    merged, whole = tree_merged(rng, parts), Moments(DIM).update(X[:count])
-    assert merged.count == whole.count == count
+    bounds = zip([0, *cuts], [*cuts, count], strict=True)
+    parts = [in_chunks(rng, X[start:stop]) for start, stop in bounds]
+    parts = [pickle.loads(pickle.dumps(part)) for part in rng.sample(parts, len(parts))]
+    counts = [part.count for part in parts]
+    merged = Moments.merge([parts[0], Moments.merge(parts[1:])] if cuts else parts)
+    assert [part.count for part in parts] == counts
+    for each in (merged, whole):  # rows can be added to it
+        assert each.update(X[:50]).count == count + 50
     assert merged.distinct == whole.distinct
-    assert torch.equal(merged.mean, whole.mean)
-    assert torch.equal(merged.mean_direction, whole.mean_direction)
-    assert torch.equal(merged.covariance(), whole.covariance())
-    # And rows can be added to it.
-    more, expected = (each.update(X[:50]).covariance() for each in (merged, whole))
-    assert torch.equal(more, expected)
+    for name in ("mean", "mean_direction"):
+        np.testing.assert_allclose(
+            getattr(merged, name), getattr(whole, name), rtol=ROUNDING, atol=ROUNDING
+        )
     np.testing.assert_allclose(
-        whole.mean, torch.cat([X[:count], X[:50]]).double().mean(0)
+        merged.covariance(), whole.covariance(), rtol=0, atol=100 * ROUNDING
+    )
+    everything = torch.cat([X[:count], X[:50]]).double()
+    np.testing.assert_allclose(whole.mean, everything.mean(0))
+    np.testing.assert_allclose(
+        whole.covariance(), np.cov(everything.T), rtol=1e-9, atol=1e-9
     )
 
 
+def test_the_rest_of_a_block_is_not_what_the_caller_changes() -> None:
+    given = X[:10].clone()
+    moments = Moments(DIM).update(given)
+    given.zero_()
+    assert torch.equal(moments.mean, Moments(DIM).update(X[:10]).mean)
+
+
 def test_whitening_of_parts_is_that_of_the_whole() -> None:
-    parts = [Moments(DIM, start).update(X[start : start + 300]) for start in (300, 0)]
+    parts = [Moments(DIM).update(part) for part in (X[300:600], X[:300])]
     whitening = Whitening().fit_moments(Moments.merge(parts))
     expected = Whitening().fit(X[:600])
-    assert torch.equal(whitening.transform(X), expected.transform(X))
-    assert parts[0].count == 300
+    np.testing.assert_allclose(whitening.transform(X), expected.transform(X), atol=1e-5)
 
 
-def test_a_part_that_is_missing_or_comes_twice() -> None:
-    first, second = Moments(DIM).update(X[:10]), Moments(DIM, 12).update(X[12:20])
-    with pytest.raises(
-        UserError, match="rows 0 to 9, 12 to 19; expected all from 0 on"
-    ):
-        Moments.merge([first, second]).covariance()
-    with pytest.raises(UserError, match="rows 12 to 19; expected all"):
-        Whitening().fit_moments(second)
-    with pytest.raises(UserError, match="row 5 twice"):
-        Moments.merge([first, Moments(DIM, 5).update(X[5:10])])
-    with pytest.raises(UserError, match="received none"):
+def test_wrong_parts_sizes_and_rows() -> None:
+    first = Moments(DIM).update(X[:10])
+    with pytest.raises(UserError, match="parts: received none"):
         Moments.merge([])
+    with pytest.raises(UserError, match="rows: received none"):
+        Moments.merge([Moments(DIM)]).covariance()
     with pytest.raises(UserError, match="size 4"):
-        Moments.merge([first, Moments(4, 10)])
-
-
-def test_sizes_and_places_that_are_none() -> None:
+        Moments.merge([first, Moments(4)])
     with pytest.raises(ValueError, match="dim: received 0"):
         Moments(0)
-    for start in (-1, 1.5):
-        with pytest.raises(ValueError, match=f"start: received {start}"):
-            Moments(DIM, start)  # type: ignore[arg-type]
-    moments = Moments(DIM).update(X[:9])
     for wrong in (X[:, 1:], X[0], X[None]):
         with pytest.raises(ValueError, match=r"x: received the shape .* \(N, 5\)"):
-            moments.update(wrong)
-    assert moments.count == 9
+            first.update(wrong)
+    assert first.count == 10
