@@ -152,14 +152,14 @@ def encode(
         return result[0] if isinstance(sentences, str) else result
     first = next(finished)
     shape = len(rows), first.shape[1]
-    beside = None
+    columns = None
     if Path(output).suffix == ".parquet":
         if texts is not None:
-            beside = sentence_column(texts)
+            columns = sentence_column(texts)
         elif isinstance(rows, VectorFile):
-            beside = rows.beside()
+            columns = rows.other_columns()
     write_vectors(
-        output, itertools.chain([first], finished), shape, first.dtype.name, beside
+        output, itertools.chain([first], finished), shape, first.dtype.name, columns
     )
     return shape
 
@@ -185,7 +185,9 @@ def _open_model(
     if model is None:
         # No texts to count tokens over: weights of what is encoded would depend on it.
         return Model(open_encoder(options, device=device))
-    _check_not_given(options, "beside a model, which has those of its fit", ("path",))
+    _check_not_given(
+        options, "with a model, whose encoder is the one of its fit", ("path",)
+    )
     moved = None if options == EncoderOptions() else str(options.path)
     fitted = Model.load(model, method, encoder=moved)
     if isinstance(fitted.encoder, torch.nn.Module):
@@ -196,7 +198,7 @@ def _open_model(
 def _check_not_given(
     encoder: EncoderOptions | str, where: str, allowed: Sequence[str] = ()
 ) -> None:
-    """Refuse an opened encoder, and options of one that are not the default."""
+    """Raise a UserError for an opened encoder, and for options that are not the default."""
     if isinstance(encoder, str):
         encoder = EncoderOptions(encoder)
     if not isinstance(encoder, EncoderOptions):

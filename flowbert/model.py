@@ -473,7 +473,7 @@ def _read_encoder(folder: Path) -> dict[str, Any]:
 
 
 def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
-    """The model folder, here or on the hub, and the encoder that an export holds beside it."""
+    """The model folder, here or on the hub, and the encoder of an export."""
     folder = model_folder(path)
     encoder: dict[str, Any] = {}
     if folder is not None:

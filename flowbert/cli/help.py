@@ -7,7 +7,7 @@ import jsonargparse
 
 CONFIG = (
     "YAML file of options, or the name of one that comes with flowbert (quickstart). Several are "
-    "allowed, and options on the command line win. null stands for no value."
+    "allowed, and options on the command line win. null means no value."
 )
 PRINT_CONFIG = "Print all options with their values as YAML, and exit."
 QUIET = "Hide progress bars."

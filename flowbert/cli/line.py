@@ -1,4 +1,4 @@
-"""A command line in words: its options, its configurations, and names that are misspelled."""
+"""Words of a command line: options, configurations, and misspelled names."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence

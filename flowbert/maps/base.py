@@ -24,7 +24,7 @@ from flowbert.vectors import Vectors
 from flowbert.vectors.moments import Moments
 
 _FLOATS = (np.float64, np.float32)
-# Attributes that every map may have beside those of its state.
+# Attributes that every map may have in addition to its state.
 _SAVED = ("n_features_in_", "feature_names_in_", "invalid_reason_")
 
 LabelledPairs = tuple[Any, Any, Any]

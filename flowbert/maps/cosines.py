@@ -8,7 +8,7 @@ import numpy as np
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.io import save_tensors
-from flowbert.maps.precision import Output, load_beside_map, normalize
+from flowbert.maps.precision import Output, load_part_of_map, normalize
 from flowbert.seeding import Stream
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -122,8 +122,8 @@ class Cosines(NamedTuple):
     """Cosines of random pairs of a corpus before and after a map.
 
     Args:
-        before: Those of the encoder.
-        after: Those of the model's vectors.
+        before: Cosines of the encoder's vectors.
+        after: Cosines of the model's vectors.
         truncate_dim: First dimensions of the model's vectors that were compared; None for all.
         bits: Whether the signs of the vectors were compared, as with the precision ``binary``.
     """
@@ -145,7 +145,7 @@ class Cosines(NamedTuple):
         Args:
             rows: Vectors of the encoder, ``(N, D)``.
             mapped: The same after the map, ``(N, k)``.
-            output: Post-processing of the mapped vectors; None for none.
+            output: Post-processing of the mapped vectors, if any.
             seed: Seed of the pairs.
 
         Raises:
@@ -211,7 +211,7 @@ class Cosines(NamedTuple):
         Raises:
             UserError: If it is missing, damaged, or belongs to another map than ``of``.
         """
-        tensors, metadata = load_beside_map(path, _KIND, of)
+        tensors, metadata = load_part_of_map(path, _KIND, of)
         before, after = (
             RandomPairs(tensors[name].numpy(), *metadata["numbers"][name])
             for name in ("before", "after")

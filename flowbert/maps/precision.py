@@ -81,7 +81,7 @@ class Scale(NamedTuple):
         Raises:
             UserError: If it is missing, damaged, or belongs to another map than ``of``.
         """
-        tensors, _ = load_beside_map(path, _KIND, of)
+        tensors, _ = load_part_of_map(path, _KIND, of)
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         if "unit_low" not in arrays:
             raise UserError(
@@ -152,10 +152,10 @@ class Output(NamedTuple):
         return scale.unit
 
 
-def load_beside_map(
+def load_part_of_map(
     path: str | Path, kind: str, of: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and metadata of a file that lies beside a map.
+    """Tensors and metadata of a file that belongs to the file of a map.
 
     Args:
         path: The file.
@@ -167,7 +167,7 @@ def load_beside_map(
     """
     tensors, metadata = load_tensors(path, kind)
     if of is not None and metadata.get("of", of) != of:
-        raise UserError(f"{path}: belongs to another map than the one beside it")
+        raise UserError(f"{path}: belongs to another map than the one in its folder")
     return tensors, metadata
 
 

@@ -104,7 +104,7 @@ class KernelMap(AffineMap):
         return "kernel"
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """Refuse: a kernel is read from a file."""
+        """Raise a UserError: a kernel map cannot be fitted."""
         raise UserError(
             "kernel: received rows to fit on; expected KernelMap.read or KernelMap.of"
         )

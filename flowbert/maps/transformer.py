@@ -100,7 +100,7 @@ class SklearnTransformer(Map):
         return torch.from_numpy(np.array(mapped)).to(rows.device, rows.dtype)
 
     def get_state(self) -> dict[str, Any]:
-        """Refuse: the transformer is saved by its own library.
+        """Raise a UserError: a transformer cannot be saved here, only by its library.
 
         Raises:
             UserError: Always.

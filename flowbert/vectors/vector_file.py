@@ -142,14 +142,14 @@ class VectorFile(Vectors):
         names = [field.name for field in fields if _holds_vectors(field.type)]
         return _choose(names, self.column, self.path)
 
-    def beside(self) -> "OtherColumns | None":
-        """Columns of .parquet files beside the vectors, such as ids; None where there are none."""
+    def other_columns(self) -> "OtherColumns | None":
+        """Columns of .parquet files other than the vectors, such as ids; None if there are none."""
         if not self._is_parquet:
             return None
         fields = [field for field in self._dataset.schema if field.name != self._name]
         if _WRITTEN_COLUMN in [field.name for field in fields]:
             raise UserError(
-                f"{self.path} has {_WRITTEN_COLUMN!r} beside {self._name!r}; expected no other "
+                f"{self.path} has {_WRITTEN_COLUMN!r} and {self._name!r}; expected no other "
                 "column of that name",
                 argument="column",
             )
@@ -194,7 +194,7 @@ class VectorFile(Vectors):
 
 
 class OtherColumns:
-    """Columns beside vectors, read while those are written.
+    """Columns to write with vectors, read block by block.
 
     Args:
         fields: Their names and types, as pyarrow has them.
@@ -293,7 +293,7 @@ def write_vectors(
     blocks: Iterable[NDArray[Any]],
     shape: tuple[int, int],
     dtype: str,
-    beside: OtherColumns | None = None,
+    columns: OtherColumns | None = None,
 ) -> None:
     """Write vectors atomically, block by block; .safetensors at once.
 
@@ -302,7 +302,7 @@ def write_vectors(
         blocks: Rows ``(n, k)`` in order.
         shape: ``(N, k)``.
         dtype: Their dtype.
-        beside: Further columns of a .parquet file, in front of ``embedding``.
+        columns: Further columns of a .parquet file, in front of ``embedding``.
 
     Raises:
         UserError: If the extension is unknown.
@@ -311,7 +311,7 @@ def write_vectors(
     check_output(path)
     with write_atomically(path) as temporary:
         if path.suffix == ".parquet":
-            _write_parquet(temporary, blocks, shape[1], dtype, beside)
+            _write_parquet(temporary, blocks, shape[1], dtype, columns)
             return
         if path.suffix == ".safetensors":
             from safetensors.numpy import save_file
@@ -327,7 +327,7 @@ def write_vectors(
 
 
 def sentence_column(texts: Sequence[str]) -> OtherColumns:
-    """A column ``sentence`` beside vectors."""
+    """A column ``sentence`` to write with vectors."""
     import pyarrow as pa
 
     field = pa.field("sentence", pa.string())
@@ -342,17 +342,17 @@ def _write_parquet(
     blocks: Iterable[NDArray[Any]],
     dim: int,
     dtype: str,
-    beside: OtherColumns | None,
+    others: OtherColumns | None,
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
     kind = pa.list_(pa.from_numpy_dtype(dtype), dim)
-    fields = [] if beside is None else beside.fields
+    fields = [] if others is None else others.fields
     schema = pa.schema([*fields, (_WRITTEN_COLUMN, kind)])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for block in blocks:
-            columns = [] if beside is None else beside.take(len(block))
+            columns = [] if others is None else others.take(len(block))
             values = pa.array(block.reshape(-1))
             columns.append(pa.FixedSizeListArray.from_arrays(values, dim))
             writer.write_table(pa.table(columns, schema=schema))

@@ -84,7 +84,7 @@ def test_columns_beside_the_vectors_follow_their_rows(tmp_path: Path) -> None:
     opened = VectorFile(tmp_path / "parts")
     blocks = [values[:1], values[1:3500], values[3500:]]
     to = tmp_path / "to.parquet"
-    write_vectors(to, blocks, values.shape, "float32", opened.beside())
+    write_vectors(to, blocks, values.shape, "float32", opened.other_columns())
     written = pyarrow.parquet.read_table(to)
     assert written.column_names == ["id", "name", "embedding"]
     assert written["id"].to_pylist() == list(range(count))
@@ -107,14 +107,14 @@ def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path: Path) -> None:
 def test_no_columns_beside_the_vectors(path: Path) -> None:
     opened = as_vectors(path)
     assert isinstance(opened, VectorFile)
-    assert opened.beside() is None
+    assert opened.other_columns() is None
 
 
 def test_mistakes_in_columns_beside_the_vectors(tmp_path: Path) -> None:
     table = pa.table({"x": [[1.0], [2.0]], "embedding": [[1.0], [2.0]]})
     pyarrow.parquet.write_table(table, tmp_path / "0.parquet")
-    with pytest.raises(UserError, match=r"^column: .*'embedding' beside 'x'"):
-        VectorFile(tmp_path, "x").beside()
+    with pytest.raises(UserError, match=r"^column: .*'embedding' and 'x'"):
+        VectorFile(tmp_path, "x").other_columns()
     pyarrow.parquet.write_table(table.select(["embedding"]), tmp_path / "1.parquet")
     with pytest.raises(UserError, match=r"1\.parquet: lacks the column 'x'"):
         list(VectorFile(tmp_path, "x").blocks())
@@ -139,7 +139,7 @@ def test_files_of_a_folder_with_other_types(tmp_path: Path) -> None:
                 opened.blocks(),
                 opened.shape,
                 "float32",
-                opened.beside(),
+                opened.other_columns(),
             )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["id", "x"]
 
