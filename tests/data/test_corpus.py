@@ -32,15 +32,12 @@ def test_a_sample_is_drawn_by_the_seed_in_order() -> None:
     assert corpus.sample(100, seed=1) is corpus
 
 
-@pytest.mark.parametrize(("task", "size"), [("SAMPLE", 9500), ("STSB", 18)])
-def test_target_has_every_occurrence_of_all_splits(
-    senteval: Path, task: str, size: int
-) -> None:
-    target = load_corpus("target", task=task, senteval=senteval)
-    train = load_corpus("train_only", task=task, senteval=senteval)
-    assert (target.name, len(target)) == (f"{task} sentences", size)
-    assert train.name == f"{task} train sentences"
-    assert list(train.sentences) == load_sts(task, senteval).sentences(["train"])
+def test_target_has_every_occurrence_of_all_splits(senteval: Path) -> None:
+    target = load_corpus("target", task="STSB", senteval=senteval)
+    train = load_corpus("train_only", task="STSB", senteval=senteval)
+    assert (target.name, len(target)) == ("STSB sentences", 18)
+    assert train.name == "STSB train sentences"
+    assert list(train.sentences) == load_sts("STSB", senteval).sentences(["train"])
     assert target.sentences[: len(train)] == train.sentences
 
 
@@ -88,14 +85,12 @@ FRAME = pd.DataFrame({"id": range(4), "text": TEXTS})
     ("source", "column"),
     [
         (TEXTS, None),
-        (tuple(TEXTS), None),
         (np.array(TEXTS), None),
         (FRAME["text"], None),
         (FRAME["text"].astype("category"), None),
         (FRAME[["text"]], None),
         (FRAME, "text"),
         (datasets.Dataset.from_pandas(FRAME), "text"),
-        (datasets.Dataset.from_pandas(FRAME[["text"]]), None),
         (datasets.Dataset.from_pandas(FRAME)["text"], None),
     ],
 )
@@ -106,16 +101,7 @@ def test_sentences_in_memory_are_those_of_a_file(
     expected = load_corpus(str(path))
     corpus = load_corpus(source, column=column)
     assert corpus == replace(expected, name="memory")
-    assert corpus.digest == expected.digest
-    assert load_corpus(path) == expected
     assert load_corpus(corpus) is corpus
-
-
-@pytest.mark.parametrize("name", ["notes", "a.json", "a.docx", "a.txt.zip"])
-def test_files_of_other_kinds_are_told_all_kinds(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / name, "one")
-    with pytest.raises(UserError, match=rf"{name}: received .*; expected \.txt, \.csv"):
-        load_corpus(str(path))
 
 
 def test_names_are_no_sentences(tmp_path: Path) -> None:
@@ -141,9 +127,7 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
         (FRAME["text"], "text", "column: received 'text', which has no effect"),
         (BUILTIN, "text", "column: received 'text', which has no effect"),
         (Corpus.of("own", ["a"]), "text", "column: received 'text', which has no"),
-        ([], None, "has no sentence"),
         (["", " "], None, "has no sentence"),
-        (["a", 1], None, "sentence 2 is 1; expected text"),
         (
             datasets.DatasetDict({"train": 1}),
             None,
@@ -151,9 +135,8 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
         ),
         *(
             (source, None, "corpus: received .*; expected a name, files, a list")
-            for source in (None, 3, b"a", {"a": 1}, {"a"}, iter("a"), np.array("a"))
+            for source in (None, b"a", {"a": 1}, iter("a"), np.array([["a", "b"]]))
         ),
-        (np.array([["a", "b"]]), None, "expected a name, files, a list of sentences"),
     ],
 )
 def test_no_sentences_in_memory(source: Any, column: str | None, message: str) -> None:
