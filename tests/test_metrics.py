@@ -158,8 +158,9 @@ class Module(LightningModule):
         pairs = torch.cosine_similarity(x, y), gold, subset_of
         values = {"alignment": (x, y), "mean_cosine": (x,), "uniformity": (x,)}
         for name, metric in self.metrics.items():
+            assert isinstance(metric, Metric)
             metric.update(*values.get(name, pairs))
-            self.log(name, metric)  # type: ignore[arg-type]
+            self.log(name, metric)
 
 
 def test_a_trainer_logs_them(tmp_path: Path) -> None:

@@ -205,8 +205,8 @@ def test_the_command_says_it_and_refuses_what_is_not_served(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "minilm-mlm", "bert-mini-mlm"])
 def test_real_encoders(name: str, real: Path, tmp_path: Path) -> None:
-    path, options = str(real / "models" / name), {"layers": "last", "pooling": "mean"}
-    encoder = SentenceEncoder(path, max_length=32, **options)
+    path = str(real / "models" / name)
+    encoder = SentenceEncoder(path, layers="last", pooling="mean", max_length=32)
     model = made(encoder, "whitening-64:shrinkage=0.1")
     export(model, tmp_path / "to", servable=True)
     texts = [*TEXTS[:20], "Ärger über Straßen", "word " * 40]
