@@ -159,23 +159,6 @@ def test_settings_that_only_sentence_transformers_computes(
     assert said == f"{LEFT_OUT}processing_kwargs in sentence_bert_config.json"
 
 
-def test_modules_and_settings_that_no_export_writes(
-    bert: SentenceEncoder, tmp_path: Path
-) -> None:
-    """Another folder of the pooling, and none at all: both are [CLS] there."""
-    model = Model(bert)
-    SentenceTransformers().write(model, tmp_path)
-    file = tmp_path / "modules.json"
-    text = file.read_text()
-    (tmp_path / "1_Pooling").rename(tmp_path / "pooling")
-    file.write_text(text.replace("1_Pooling", "pooling"))
-    assert parts_left_out(tmp_path) == ["pooling"]
-    assert not is_served(model, tmp_path, SENTENCES)
-    file.write_text(text[: text.index(",\n {")] + "\n]")
-    assert parts_left_out(tmp_path) == ["a Pooling that is none of its modules"]
-    assert not is_served(model, tmp_path, SENTENCES)
-
-
 # ---------------------------------------------------------------------------- by export
 
 
