@@ -92,13 +92,28 @@ def items(task: Task) -> Floats:
     return task.items(random_vectors(task))
 
 
-def test_items_and_scores_of_a_task(task: Task) -> None:
-    measured = task.measure(random_vectors(task))
+def test_scores_of_a_task_and_reasons_where_there_are_none(task: Task) -> None:
+    vectors = random_vectors(task)
+    measured = task.measure(vectors)
     assert measured.items.shape == (task.count,)
     assert set(measured.scores) >= set(task.metrics)
     assert all(math.isfinite(value) for value in measured.scores.values())
     assert measured.reasons == {}
     assert len(set(task.sentences)) == len(task.sentences)
+    undefined = task.measure(vectors, "too few sentences")
+    assert set(undefined.reasons.values()) == {"too few sentences"}
+    for nothing in (undefined, task.measure(torch.full_like(vectors, math.nan))):
+        assert all(math.isnan(value) for value in nothing.scores.values())
+        assert set(nothing.reasons) == set(nothing.scores)
+        assert all(nothing.reasons.values())
+
+
+def test_digests_tell_tasks_apart(answers: Path) -> None:
+    names = [name for name in KINDS if ":" in name] + [f"answers:{answers}"]
+    names += ["SAMPLE", "lexical-characters:SAMPLE", "probe:SAMPLE"]
+    tasks = [*load_tasks(names), *load_tasks("SAMPLE", positive_above=0.6)]
+    assert len({task.digest for task in tasks}) == len(tasks)
+    assert load_task("SAMPLE").digest in [task.digest for task in tasks]
 
 
 def test_resamples_are_scores_with_weights(task: Task, items: Floats) -> None:
@@ -140,25 +155,6 @@ def test_a_state_that_is_no_task(change: dict[str, Any]) -> None:
         load_scoring(load_task("SAMPLE").state() | change)
 
 
-def test_undefined_scores_say_why(task: Task) -> None:
-    vectors = random_vectors(task)
-    undefined = task.measure(vectors, "too few sentences")
-    invalid = task.measure(torch.full_like(vectors, math.nan))
-    for measured in (undefined, invalid):
-        assert all(math.isnan(value) for value in measured.scores.values())
-        assert set(measured.reasons) == set(measured.scores)
-        assert all(measured.reasons.values())
-    assert set(undefined.reasons.values()) == {"too few sentences"}
-
-
-def test_digests_tell_tasks_apart(task: Task, answers: Path) -> None:
-    others = [load_task(name) for name in ("SAMPLE", "lexical-characters:SAMPLE")]
-    others += load_tasks(f"SAMPLE,probe:SAMPLE,answers:{answers}", positive_above=0.6)
-    same = [other for other in others if other.digest == task.digest]
-    assert len(same) <= 1
-    assert len({other.digest for other in others}) == len(others)
-
-
 def test_scores_of_an_sts_task_and_of_another_scale() -> None:
     task = load_task("SAMPLE")
     assert isinstance(task, STS)
@@ -178,18 +174,12 @@ def test_scores_of_an_sts_task_and_of_another_scale() -> None:
     assert scaled.measure(vectors).scores == scores
     (few,) = load_tasks([pairs], positive_above=0.999)
     assert few.digest != scaled.digest
-
-
-def test_an_alignment_without_positives_has_a_reason() -> None:
-    pairs = Pairs(["a b", "c d"], ["a c", "e f"], [1, 2], score_range=(0, 5))
-    (task,) = load_tasks([pairs])
-    measured = task.measure(random_vectors(task))
-    ((metric, reason),) = measured.reasons.items()
-    assert metric == ("alignment", "all")
-    assert reason.startswith(
-        "no pair has a score above 4, the limit that positive_above"
+    (low,) = load_tasks(
+        [Pairs(["a b", "c d"], ["a c", "e f"], [1, 2], score_range=(0, 5))]
     )
-    assert math.isnan(measured.scores["alignment", "all"])
+    ((metric, reason),) = low.measure(random_vectors(low)).reasons.items()
+    assert metric == ("alignment", "all")
+    assert reason.startswith("no pair has a score above 4, the limit that positive")
 
 
 def test_aggregations_over_subsets(real: Path) -> None:
