@@ -42,10 +42,7 @@ def test_in_qnli_zero_is_an_answer(labels: list[object], tmp_path: Path) -> None
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("name", "sizes"), [("dev", (1148, 81, 3)), ("test", (1517, 95, 6))]
-)
-def test_real_answers(real: Path, name: str, sizes: tuple[int, int, int]) -> None:
-    with pytest.warns(FlowbertWarning, match=f"{sizes[2]} of {sizes[1]} questions"):
-        data = load_answers(real / "data" / "corpora" / f"answers-{name}.csv")
-    assert (len(data.answers), len(data.questions)) == sizes[:2]
+def test_real_answers(real: Path) -> None:
+    with pytest.warns(FlowbertWarning, match="3 of 81 questions"):
+        data = load_answers(real / "data" / "corpora" / "answers-dev.csv")
+    assert len(data.answers) == 1148

@@ -39,42 +39,22 @@ def test_target_has_every_occurrence_of_all_splits(senteval: Path) -> None:
     assert train.name == "STSB train sentences"
     assert list(train.sentences) == load_sts("STSB", senteval).sentences(["train"])
     assert target.sentences[: len(train)] == train.sentences
-
-
-def test_nli_is_premises_and_hypotheses() -> None:
     data = load_nli(BUILTIN)
     assert load_corpus("nli", nli=BUILTIN).sentences == data.premises + data.hypotheses
 
 
 def test_files_of_several_formats(tmp_path: Path) -> None:
-    write(tmp_path / "a.txt", " one  dog ", "", "  ", "two")
-    write(tmp_path / "b.csv", "text,id", "three,1", "one,2")
+    """A blank line and the end of a file end a document; an empty cell is a blank line."""
+    write(tmp_path / "a.txt", "", " one  dog ", "two", "", " ", "three")
+    write(tmp_path / "b.csv", "text,id", "three,1", ",2", "one,3")
     write(tmp_path / "c.jsonl", '{"text": " ", "id": 1}', '{"text": "four"}')
     corpus = load_corpus(f"{tmp_path}/a.txt,{tmp_path}/[bc].*", column="text")
-    assert corpus.sentences == ("one  dog", "two", "three", "one", "four")
-
-
-def test_a_blank_line_and_the_end_of_a_file_end_a_document(tmp_path: Path) -> None:
-    write(tmp_path / "a.txt", "", "one", "two", "", " ", "three")
-    write(tmp_path / "b.txt", "four", "five")
-    corpus = load_corpus(f"{tmp_path}/a.txt,{tmp_path}/b.txt")
-    assert corpus.sentences == ("one", "two", "three", "four", "five")
-    assert (corpus.blank, corpus.starts) == (3, (0, 2, 3))
+    assert corpus.sentences == ("one  dog", "two", "three", "three", "one", "four")
+    assert (corpus.blank, corpus.starts) == (5, (0, 2, 3, 4, 5))
     assert corpus.sample(3, 0).starts is None
-    assert load_corpus(BUILTIN).starts is None
-
-
-def test_an_empty_cell_is_a_blank_sentence(tmp_path: Path) -> None:
-    cells = [("text", ""), ("one dog", "1"), ("", "2"), ("two", "3"), (" ", "4")]
-    one = write(tmp_path / "one.csv", *(f'"{text}"' for text, _ in cells))
-    two = write(tmp_path / "two.csv", *(f'"{a}",{b or "id"}' for a, b in cells))
-    lines = write(tmp_path / "lines.txt", *(text for text, _ in cells[1:]))
-    for path, column in ((one, None), (two, "text"), (lines, None)):
-        corpus = load_corpus(path, column=column)
-        assert (corpus.sentences, corpus.blank) == (("one dog", "two"), 2)
-    write(tmp_path / "named.csv", "My column", "one dog")
-    named = load_corpus(tmp_path / "named.csv", column="My column")
-    assert named.sentences == ("one dog",)
+    write(tmp_path / "d.csv", "My column", '""', "one dog")
+    named = load_corpus(tmp_path / "d.csv", column="My column")
+    assert (named.sentences, named.blank) == (("one dog",), 1)
 
 
 TEXTS = ["one dog", " two ", "", "three"]
@@ -153,14 +133,3 @@ def test_local_folder_in_the_layout_of_the_hub(tmp_path: Path) -> None:
     assert load_corpus(source, column="text").sentences == ("one", "two")
     assert load_corpus(f"{source}?split=test", column="text").sentences == ("three",)
     assert load_corpus(f"{source}?data_files=wiki.txt").sentences == ("four", "five")
-
-
-@pytest.mark.real
-def test_real_corpora(real: Path) -> None:
-    folder = real / "data"
-    assert len(load_corpus(f"{folder}/corpora/captions.txt")) == 144_546
-    assert (
-        len(load_corpus(f"{folder}/corpora/answers-*.csv", column="atext"))
-        == 1148 + 1517
-    )
-    assert len(load_corpus("nli", nli=f"{folder}/nli/*.jsonl")) == 2 * 19_666

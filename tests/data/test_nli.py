@@ -139,11 +139,3 @@ def test_no_premise_is_in_two_splits_whatever_the_order(tmp_path: Path) -> None:
         hypotheses.append([sorted(part.hypotheses) for part in parts])
     assert hypotheses[0] == hypotheses[1]
     assert sum(map(len, hypotheses[0])) == len(pairs)
-
-
-@pytest.mark.real
-def test_real_nli(real: Path) -> None:
-    data = load_nli(str(real / "data" / "nli" / "snli-*.jsonl"))
-    assert (len(data), len(data.triples())) == (19_666, 5883)
-    parts = load_entailment("SICKR", real / "data" / "senteval").splits
-    assert list(map(len, parts.values())) == [4500, 500, 4927]
