@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -84,19 +83,3 @@ def test_its_digest_is_that_of_its_data_and_of_its_code(
     code = tmp_path / "own_tasks.py"
     code.write_text(CODE.replace("float(value)", "float(value) / 2"), encoding="utf-8")
     assert again().digest != digest
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("own_tasks.Other:x", {}, "tasks: received 'own_tasks.Other'"),
-        ("no_such.Task:x", {}, "tasks: received a name in no_such"),
-        ("own_tasks.Path:x", {}, "expected a class derived from"),
-        (None, {"columns": "a,b,c"}, "columns: received 'a,b,c', which has no effect"),
-    ],
-)
-def test_mistakes_are_told(
-    text: str | None, options: Any, message: str, source: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        compare(WordSums(), "raw", tasks=text or source, **options)
