@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import Output, add_exits, compute_layers
+from flowbert.encoders.depth import NetworkOutput, add_exits, compute_layers
 from flowbert.encoders.sanity import Findings, compare_tokenizer
 from flowbert.encoders.settings import Carried, config_values, module_state
 from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
@@ -190,8 +190,10 @@ class Backbone(nn.Module):
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
-    def forward(self, features: Mapping[str, Any], top: int | None = None) -> Output:
-        """Output of the network for token features, with its hidden states.
+    def forward(
+        self, features: Mapping[str, Any], top: int | None = None
+    ) -> NetworkOutput:
+        """NetworkOutput of the network for token features, with its hidden states.
 
         Args:
             features: Token features by name, each ``(B, T)``.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Output = Any  # of a transformers network, with hidden_states
+NetworkOutput = Any  # of a transformers network, with hidden_states
 
 
 class _Reached(Exception):  # noqa: N818 - nothing went wrong
@@ -53,7 +53,9 @@ def _passing(top: int) -> Iterator[list[Tensor]]:
         _current.reset(token)
 
 
-def compute_layers(compute: Callable[[], Output], top: int) -> list[Tensor] | Output:
+def compute_layers(
+    compute: Callable[[], NetworkOutput], top: int
+) -> list[Tensor] | NetworkOutput:
     """Compute a network up to a layer.
 
     Args:
@@ -70,7 +72,7 @@ def compute_layers(compute: Callable[[], Output], top: int) -> list[Tensor] | Ou
             return states
 
 
-def add_exits(network: nn.Module, compute: Callable[[], Output]) -> None:
+def add_exits(network: nn.Module, compute: Callable[[], NetworkOutput]) -> None:
     """Add the hooks by which :func:`compute_layers` ends a pass early.
 
     Networks without a list of blocks that take hidden states stay as they are: ALBERT repeats one
