@@ -15,7 +15,7 @@ from flowbert.encoders.opening import (
     open_encoder,
     open_encoders,
 )
-from flowbert.encoders.pooling import POOLINGS, Pooling, Readout
+from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
@@ -27,7 +27,6 @@ __all__ = [
     "Encoder",
     "EncoderOptions",
     "Pooling",
-    "Readout",
     "SentenceEncoder",
     "SentenceTransformerEncoder",
     "WordVectors",

@@ -13,12 +13,15 @@ from torch import Tensor, nn
 from flowbert.arrays import Floats, is_pinned_for
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.layers import (
+    LayerSpec,
+    average_layers,
+    name_layers,
+    resolve_layers,
+)
 from flowbert.encoders.pooling import (
     LearnedWeightsPooling,
     NetworkPooling,
-    Pooling,
-    Readout,
     TokenFeatures,
     make_pooling,
 )
@@ -97,7 +100,8 @@ class SentenceEncoder(nn.Module):
 
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
-        readout: Layers and pooling.
+        layers: Indices of the layers that are averaged.
+        pooling: Pooling over tokens.
         log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
             trained.
 
@@ -166,7 +170,8 @@ class SentenceEncoder(nn.Module):
             token_weights = saved if _same_weights(pooling, saved_pooling) else None
         chosen = make_pooling(pooling)
         self.counted = chosen.counts and token_weights is None
-        self.readout = Readout(chosen_layers, chosen)
+        self.layers = chosen_layers
+        self.pooling = chosen
         self._check_pooler()
         chosen.bind(
             self.backbone.tokenizer,
@@ -200,7 +205,7 @@ class SentenceEncoder(nn.Module):
         count_over: Sequence[str] = (),
         by_layer: bool | None = None,
     ) -> "SentenceEncoder":
-        """The same backbone with another readout or length; None keeps what this one has.
+        """The same backbone with other layers, pooling or length; None keeps those of this encoder.
 
         The pooling that it has keeps its token weights, and the one that its folder was saved with
         has those of the folder; nothing is counted for them.
@@ -234,16 +239,6 @@ class SentenceEncoder(nn.Module):
                 f"received {str(self.pooling)!r}, without which the encoder was loaded",
                 argument="pooling",
             )
-
-    @property
-    def layers(self) -> Layers:
-        """Indices of the layers that are averaged."""
-        return self.readout.layers
-
-    @property
-    def pooling(self) -> Pooling:
-        """Pooling over tokens."""
-        return self.readout.pooling
 
     @property
     def parts(self) -> list["SentenceEncoder"]:
@@ -338,13 +333,20 @@ class SentenceEncoder(nn.Module):
             *chunks: Features of :meth:`tokenize`.
         """
         with self.backbone.evaluating() if self.frozen else nullcontext():
-            return torch.cat([self._compute([self.readout], x)[0] for x in chunks])
+            return torch.cat([_compute([self], x)[0] for x in chunks])
 
-    def _compute(self, readouts: Sequence[Readout], features: TokenFeatures) -> Tensor:
-        """Vectors of S readouts: ``(S, B, D)``."""
-        top = max(max(readout.layers) for readout in readouts)
-        output = self.backbone(features, top)
-        return torch.stack([readout(output, features) for readout in readouts])
+    def read(self, output: Any, features: TokenFeatures) -> Tensor:
+        """Vectors of a batch, ``(B, D)``, float32.
+
+        Args:
+            output: Output of the network, with hidden states.
+            features: Its token features, each ``(B, T)``.
+        """
+        if isinstance(self.pooling, NetworkPooling):
+            pooled: Tensor = output.pooler_output.float()
+            return pooled
+        tokens = average_layers(output.hidden_states, self.layers)
+        return self.pooling(tokens, features["attention_mask"], features["input_ids"])
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None
@@ -365,26 +367,26 @@ class SentenceEncoder(nn.Module):
                 its vector depends on more than the sentence.
             TypeError: If ``sentences`` is a string.
         """
-        return self.read([self.readout], sentences, batch_tokens=batch_tokens)[0]
+        return self.encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
 
-    def read(
+    def encode_variants(
         self,
-        readouts: Sequence[Readout],
+        variants: Sequence["SentenceEncoder"],
         sentences: Sequence[str],
         *,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], Any] | None = None,
     ) -> list[Floats]:
-        """Vectors of several readouts from one pass, as :meth:`encode` gives those of its own.
+        """Vectors of several variants from one pass, as :meth:`encode` of each gives them.
 
         Args:
-            readouts: Readouts of this encoder and its variants of the same length.
+            variants: This encoder and variants of the same length and prompt.
             sentences: N sentences.
             batch_tokens: As in :meth:`encode`.
             on_batch: Called with the number of sentences after each batch.
 
         Returns:
-            For each readout shape ``(N, D)``, float32.
+            For each variant shape ``(N, D)``, float32.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: received a string; expected a list of strings")
@@ -396,16 +398,16 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_ACCELERATOR
             if device.type == "cpu":
                 batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-        result = np.empty((len(readouts), len(sentences), self.dim), dtype=np.float32)
+        result = np.empty((len(variants), len(sentences), self.dim), dtype=np.float32)
         if not len(sentences):
             return list(result)
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return self._compute(readouts, _to_device(features, device))
+            return _compute(variants, _to_device(features, device))
 
         with backbone.evaluating():
-            equal_lengths = self._check_network(readouts)
+            equal_lengths = self._check_network(variants)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
             full = [i for i, length in enumerate(lengths) if length == self.max_length]
@@ -421,7 +423,7 @@ class SentenceEncoder(nn.Module):
             self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
 
-    def _check_network(self, readouts: Sequence[Readout]) -> bool:
+    def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
         """Whether batches need equal lengths; what its sanity check found is told.
 
         Once for a backbone, when it encodes for the first time: on the device that was chosen by
@@ -432,7 +434,7 @@ class SentenceEncoder(nn.Module):
             backbone.findings = sanity_check(backbone)
         if backbone.findings is None:
             return False
-        warn_of_findings(backbone, readouts)
+        warn_of_findings(backbone, variants)
         return backbone.findings.equal_lengths
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
@@ -509,6 +511,13 @@ class SentenceEncoder(nn.Module):
             tokenizer.save_pretrained(temporary)
             save_token_weights(temporary, self.token_weights)
             write_settings(temporary, self.describe())
+
+
+def _compute(variants: Sequence[SentenceEncoder], features: TokenFeatures) -> Tensor:
+    """Vectors of S variants from one pass: ``(S, B, D)``."""
+    top = max(max(variant.layers) for variant in variants)
+    output = variants[0].backbone(features, top)
+    return torch.stack([variant.read(output, features) for variant in variants])
 
 
 def plan_batches(

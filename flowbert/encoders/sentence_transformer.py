@@ -11,7 +11,11 @@ from torch import nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
-from flowbert.encoders.settings import Carried, module_state
+from flowbert.encoders.settings import (
+    module_state,
+    note_captures,
+    remove_captures,
+)
 from flowbert.encoders.source import loading, locate
 from flowbert.errors import UserError
 from flowbert.io import digest, digest_file, recall_digest
@@ -53,9 +57,14 @@ class SentenceTransformerEncoder(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
-        state = vars(self) | {"_modules": {"model": Carried(self.model)}}
+        remove_captures(self.model)
         # A copy of an object can be changed alone.
-        return state if self.lasting else state | {"_source": secrets.token_hex(16)}
+        own = {} if self.lasting else {"_source": secrets.token_hex(16)}
+        return vars(self) | own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        note_captures(self.model)
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
