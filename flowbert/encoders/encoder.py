@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,23 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import Floats, is_pinned_for
-from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.encoders.cpu import (
-    Packing,
-    fast_encoding,
-    warn_of_bfloat16,
-    workers,
+from flowbert.encoders.layers import (
+    LayerSpec,
+    average_layers,
+    name_layers,
+    resolve_layers,
 )
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
 from flowbert.encoders.pooling import (
     LearnedWeightsPooling,
     NetworkPooling,
-    Pooling,
+    TokenFeatures,
     make_pooling,
 )
-from flowbert.encoders.readout import Readout, TokenFeatures
 from flowbert.encoders.sanity import sanity_check, warn_of_findings
+from flowbert.encoders.settings import changes_positions
 from flowbert.encoders.source import (
     FolderSettings,
     locate,
@@ -40,12 +39,32 @@ from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest_tensors
-from flowbert.threads import in_threads
+from flowbert.threads import MAX_WORKERS, in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
 BATCH_TOKENS_ACCELERATOR = 16384
 
+# Kinds whose modules write nothing while they compute, so that threads may share them.
+SHAREABLE = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "gpt2",
+    "llama",
+    "mistral",
+    "modernbert",
+    "mpnet",
+    "qwen2",
+    "qwen3",
+    "roberta",
+    "roformer",
+    "xlm-roberta",
+    "xlnet",
+)
 
 NOT_LEARNED = (
     "has no learned token weights; learned_weights is the same as mean until a training"
@@ -81,7 +100,8 @@ class SentenceEncoder(nn.Module):
 
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
-        readout: Layers and pooling.
+        layers: Indices of the layers that are averaged.
+        pooling: Pooling over tokens.
         log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
             trained.
 
@@ -150,7 +170,8 @@ class SentenceEncoder(nn.Module):
             token_weights = saved if _same_weights(pooling, saved_pooling) else None
         chosen = make_pooling(pooling)
         self.counted = chosen.counts and token_weights is None
-        self.readout = Readout(chosen_layers, chosen)
+        self.layers = chosen_layers
+        self.pooling = chosen
         self._check_pooler()
         chosen.bind(
             self.backbone.tokenizer,
@@ -166,6 +187,8 @@ class SentenceEncoder(nn.Module):
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
         settings.check_use(self.path, self.describe(), frozen)
+        if max(chosen_layers) < self.num_layers:
+            self.backbone.add_exits()
         if frozen:
             self.requires_grad_(False)
         if frozen or self.backbone is not path:
@@ -182,7 +205,7 @@ class SentenceEncoder(nn.Module):
         count_over: Sequence[str] = (),
         by_layer: bool | None = None,
     ) -> "SentenceEncoder":
-        """The same backbone with another readout or length; None keeps what this one has.
+        """The same backbone with other layers, pooling or length; None keeps those of this encoder.
 
         The pooling that it has keeps its token weights, and the one that its folder was saved with
         has those of the folder; nothing is counted for them.
@@ -218,16 +241,6 @@ class SentenceEncoder(nn.Module):
             )
 
     @property
-    def layers(self) -> Layers:
-        """Indices of the layers that are averaged."""
-        return self.readout.layers
-
-    @property
-    def pooling(self) -> Pooling:
-        """Pooling over tokens."""
-        return self.readout.pooling
-
-    @property
     def parts(self) -> list["SentenceEncoder"]:
         """The encoders whose cached vectors are averaged: itself, or one for each layer."""
         if not self.by_layer:
@@ -243,11 +256,6 @@ class SentenceEncoder(nn.Module):
     def device(self) -> torch.device:
         """Device of the weights."""
         return self.backbone.device
-
-    @property
-    def packs(self) -> bool:
-        """Whether no padding is computed, see :func:`flowbert.encoders.cpu.fast_training`."""
-        return self.backbone.packs
 
     def train(self, mode: bool = True) -> "SentenceEncoder":
         """Set training mode, which a frozen backbone does not follow."""
@@ -322,30 +330,23 @@ class SentenceEncoder(nn.Module):
         """Embed token features, each ``(b, t)``: ``(B, D)`` for B sentences in all, float32.
 
         Args:
-            *chunks: Features of :meth:`tokenize`. An encoder that packs computes several together.
+            *chunks: Features of :meth:`tokenize`.
         """
-        if not self.frozen:
-            return self._compute([self.readout], chunks)[0]
-        with _evaluating(self.backbone):
-            return self._compute([self.readout], chunks)[0]
+        with self.backbone.evaluating() if self.frozen else nullcontext():
+            return torch.cat([_compute([self], x)[0] for x in chunks])
 
-    def _compute(
-        self, readouts: Sequence[Readout], chunks: Sequence[TokenFeatures]
-    ) -> Tensor:
-        """Vectors of S readouts: ``(S, B, D)``."""
-        computed = self.backbone.computed
-        if computed is not None and any(
-            max(each.layers) > computed for each in readouts
-        ):
-            raise RuntimeError(f"layers above {computed} are not computed at present")
-        packing = self.pack(chunks) if self.packs else None
-        inputs = chunks if packing is None else [packing.inputs()]
-        outputs = [self.backbone(each) for each in inputs]
-        return torch.stack([readout(outputs, chunks, packing) for readout in readouts])
+    def read(self, output: Any, features: TokenFeatures) -> Tensor:
+        """Vectors of a batch, ``(B, D)``, float32.
 
-    def pack(self, chunks: Sequence[TokenFeatures]) -> Packing:
-        """Chunks of token features, each ``(b, t)``, as one sequence for an encoder that packs."""
-        return Packing(chunks, self.backbone.first_position)
+        Args:
+            output: Output of the network, with hidden states.
+            features: Its token features, each ``(B, T)``.
+        """
+        if isinstance(self.pooling, NetworkPooling):
+            pooled: Tensor = output.pooler_output.float()
+            return pooled
+        tokens = average_layers(output.hidden_states, self.layers)
+        return self.pooling(tokens, features["attention_mask"], features["input_ids"])
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None
@@ -366,26 +367,26 @@ class SentenceEncoder(nn.Module):
                 its vector depends on more than the sentence.
             TypeError: If ``sentences`` is a string.
         """
-        return self.read([self.readout], sentences, batch_tokens=batch_tokens)[0]
+        return self.encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
 
-    def read(
+    def encode_variants(
         self,
-        readouts: Sequence[Readout],
+        variants: Sequence["SentenceEncoder"],
         sentences: Sequence[str],
         *,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], Any] | None = None,
     ) -> list[Floats]:
-        """Vectors of several readouts from one pass, as :meth:`encode` gives those of its own.
+        """Vectors of several variants from one pass, as :meth:`encode` of each gives them.
 
         Args:
-            readouts: Readouts of this encoder and its variants of the same length.
+            variants: This encoder and variants of the same length and prompt.
             sentences: N sentences.
             batch_tokens: As in :meth:`encode`.
             on_batch: Called with the number of sentences after each batch.
 
         Returns:
-            For each readout shape ``(N, D)``, float32.
+            For each variant shape ``(N, D)``, float32.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: received a string; expected a list of strings")
@@ -397,16 +398,16 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_ACCELERATOR
             if device.type == "cpu":
                 batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-        result = np.empty((len(readouts), len(sentences), self.dim), dtype=np.float32)
+        result = np.empty((len(variants), len(sentences), self.dim), dtype=np.float32)
         if not len(sentences):
             return list(result)
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return self._compute(readouts, [_to_device(features, device)])
+            return _compute(variants, _to_device(features, device))
 
-        with _evaluating(backbone), fast_encoding(backbone.network):
-            equal_lengths = self._check_network(readouts)
+        with backbone.evaluating():
+            equal_lengths = self._check_network(variants)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
             full = [i for i, length in enumerate(lengths) if length == self.max_length]
@@ -422,20 +423,18 @@ class SentenceEncoder(nn.Module):
             self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
 
-    def _check_network(self, readouts: Sequence[Readout]) -> bool:
+    def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
         """Whether batches need equal lengths; what its sanity check found is told.
 
         Once for a backbone, when it encodes for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
         """
         backbone = self.backbone
-        # A training may leave out upper layers, or pack sentences of networks that are known.
-        in_training = backbone.packs or backbone.computed is not None
-        if backbone.findings is None and not in_training:
+        if backbone.findings is None:
             backbone.findings = sanity_check(backbone)
         if backbone.findings is None:
             return False
-        warn_of_findings(backbone, readouts)
+        warn_of_findings(backbone, variants)
         return backbone.findings.equal_lengths
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
@@ -514,6 +513,13 @@ class SentenceEncoder(nn.Module):
             write_settings(temporary, self.describe())
 
 
+def _compute(variants: Sequence[SentenceEncoder], features: TokenFeatures) -> Tensor:
+    """Vectors of S variants from one pass: ``(S, B, D)``."""
+    top = max(max(variant.layers) for variant in variants)
+    output = variants[0].backbone(features, top)
+    return torch.stack([variant.read(output, features) for variant in variants])
+
+
 def plan_batches(
     lengths: Sequence[int],
     sentences: Sequence[str],
@@ -554,6 +560,22 @@ def plan_batches(
     return batches
 
 
+def workers(network: nn.Module) -> int:
+    """Number of batches that threads may send through a frozen network at the same time.
+
+    Two at a time on two processors are 1.8 times as fast as one on all threads.
+    """
+    config: Any = network.config
+    device = next(network.parameters()).device
+    changing = [
+        changes_positions(getattr(module, "rope_type", ""))
+        for module in network.modules()
+    ]
+    if device.type != "cpu" or config.model_type not in SHAREABLE or any(changing):
+        return 1
+    return MAX_WORKERS
+
+
 def _same_weights(given: str, own: str) -> bool:
     """Whether a pooling has the token weights of another one."""
     first, second = make_pooling(given), make_pooling(own)
@@ -577,15 +599,3 @@ def _with_next_begun(items: Iterable[Tensor]) -> Iterator[Tensor]:
         yield from waiting
         waiting = [item]
     yield from waiting
-
-
-@contextmanager
-def _evaluating(backbone: Backbone) -> Iterator[None]:
-    """Evaluation mode, no gradients, no autocast."""
-    training = backbone.training
-    backbone.eval()
-    try:
-        with torch.no_grad(), torch.autocast(backbone.device.type, enabled=False):
-            yield
-    finally:
-        backbone.train(training)

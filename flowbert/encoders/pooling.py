@@ -5,7 +5,7 @@ A pooling is a class that registers itself; one of a user's own is named by its 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -23,6 +23,8 @@ from flowbert.encoders.token_weights import (
 )
 from flowbert.errors import UserError
 from flowbert.registry import Registry
+
+TokenFeatures = Mapping[str, Tensor]
 
 _LARGEST = 1e30  # sums of float32 weights stay finite
 

@@ -26,8 +26,8 @@ from encoders.tiny import (
 from flowbert.encoders import (
     POOLINGS,
     SentenceEncoder,
+    backbone,
     check_same_encoder,
-    cpu,
 )
 from flowbert.encoders.backbone import NO_LIMIT, Backbone
 from flowbert.errors import FlowbertWarning, UserError
@@ -132,9 +132,8 @@ def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) ->
         for layers in ((0,), (1, 3), (3, 1, 2))
     ]
     variants = [base.variant(**each) for each in settings]
-    readouts = [variant.readout for variant in variants]
     for each, variant, vectors in zip(
-        settings, variants, base.read(readouts, SENTENCES), strict=True
+        settings, variants, base.encode_variants(variants, SENTENCES), strict=True
     ):
         single = SentenceEncoder(tiny("bert"), **each)
         np.testing.assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
@@ -353,8 +352,8 @@ def test_half_precision(
     dtype: str, answer: bool, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is answered about bfloat16, nothing breaks, and slow sums are said once."""
-    assert cpu.bfloat16_is_fast() in (True, False)
-    monkeypatch.setattr(cpu, "bfloat16_is_fast", lambda: answer)
+    assert backbone.bfloat16_is_fast() in (True, False)
+    monkeypatch.setattr(backbone, "bfloat16_is_fast", lambda: answer)
     encoder = SentenceEncoder(tiny("bert"), dtype=dtype)
     texts = sentences(100)
     with warnings.catch_warnings(record=True) as caught:
