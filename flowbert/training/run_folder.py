@@ -1,6 +1,5 @@
 """The folder of a run, which one process claims and no other run writes into."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -9,25 +8,11 @@ from filelock import FileLock, Timeout
 
 from flowbert.errors import UserError
 
-_CONFIG = "config.yaml"
-# What a run writes into its folder.
-_WRITTEN = (
-    "analysis.json",
-    "checkpoints",
-    _CONFIG,
-    "figures",
-    "hparams.yaml",
-    "lightning_logs",
-    "metrics*.csv",
-    "model",
-    "predictions.npy",
-    "report.html",
-    "results.csv",
-    "results.safetensors",
-    "results.json",
-    "tensorboard",
-    "wandb",
-)
+RUN_CONFIG = "config.yaml"
+"""The file of a run folder with the options of its fit."""
+
+# One of them is in every folder of a run.
+_WRITTEN = ("checkpoints", RUN_CONFIG, "predictions.npy")
 _LOCK = ".lock"
 _NAMED = ("last", "best")
 
@@ -38,48 +23,34 @@ def new_folder(method: str) -> Path:
     return Path("runs") / method.split(":")[0] / time
 
 
-def find_checkpoint(name: str | Path, folders: Sequence[str | Path | None]) -> Path:
+def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
     """The checkpoint of a name: ``last`` or ``best`` of a run, as Lightning has them, or a path.
 
     Args:
         name: The name or path.
-        folders: Run folders to look in, the first with checkpoints; None for none.
+        run: The run folder.
 
     Raises:
         UserError: If there is no such run or checkpoint.
     """
     if name not in _NAMED:
         return Path(name)
-    runs = [Path(folder) / "checkpoints" for folder in folders if folder is not None]
-    found = next((folder for folder in runs if folder.is_dir()), None)
-    if found is None:
+    folder = None if run is None else Path(run) / "checkpoints"
+    if folder is None or not folder.is_dir():
         raise UserError(
-            f"received {name!r} of no run; expected a run_dir with checkpoints, or the path of one",
+            f"received {name!r} of no run; expected a run folder with checkpoints, or the path "
+            "of one",
             argument="ckpt_path",
         )
-    path = found / f"{name}.ckpt"
+    path = folder / f"{name}.ckpt"
     if not path.is_file():
-        files = ", ".join(sorted(file.stem for file in found.glob("*.ckpt")))
+        files = ", ".join(sorted(file.stem for file in folder.glob("*.ckpt")))
         raise UserError(
             argument="ckpt_path",
             received=name,
-            expected=f"one that {found} has ({files or 'it is empty'})",
+            expected=f"one that {folder} has ({files or 'it is empty'})",
         )
     return path
-
-
-def command_folder(
-    command: str, folder: str | Path, ckpt_path: str | Path | None
-) -> Path:
-    """Where a command writes: its folder, but into one inside of it after a fit of that folder.
-
-    Example:
-        >>> command_folder("test", "runs/a", "runs/a/checkpoints/best.ckpt").as_posix()
-        'runs/a/test'
-    """
-    folder = Path(folder)
-    is_own = ckpt_path is not None and _holds(folder, ckpt_path)
-    return folder / command if command != "fit" and is_own else folder
 
 
 class RunFolder:
@@ -146,8 +117,8 @@ class RunFolder:
     def _abandon(self) -> None:
         """Remove what a run wrote before it failed, if it began no training."""
         names = {file.name for file in self.path.iterdir()}
-        if self._was_empty and names <= {_CONFIG, _LOCK}:
-            (self.path / _CONFIG).unlink(missing_ok=True)
+        if self._was_empty and names <= {RUN_CONFIG, _LOCK}:
+            (self.path / RUN_CONFIG).unlink(missing_ok=True)
         self._release()
         for folder in self._made:
             with suppress(OSError):
@@ -160,15 +131,13 @@ class RunFolder:
                 f"{self.path} holds a finished run; expected another folder",
                 argument="run_dir",
             )
-        found = sorted(
-            file.name for pattern in _WRITTEN for file in self.path.glob(pattern)
-        )
+        found = [name for name in _WRITTEN if (self.path / name).exists()]
         if not found or (ckpt_path is not None and _holds(self.path, ckpt_path)):
             return
         message = f"{self.path} holds {', '.join(found)} of another run; expected another folder"
         last = self.path / "checkpoints" / "last.ckpt"
         if resumable and last.is_file():
-            message += ", or the ckpt_path last to resume that run"
+            message += f", or to resume that run, as with --resume {self.path}"
         raise UserError(message, argument="run_dir")
 
 
