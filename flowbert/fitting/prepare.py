@@ -43,7 +43,7 @@ from flowbert.training import (
 )
 from flowbert.training.base import check_limits
 from flowbert.training.checkpoints import check_fitted_on
-from flowbert.training.run_folder import RunFolder, find_checkpoint
+from flowbert.training.run_folder import claimed, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache, as_vectors
 
@@ -172,14 +172,14 @@ def prepared(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
         baseline.pairs = run.pairs
     run.trainer = _make_trainer(run)
     resumed = options.ckpt_path if command == "fit" else None
-    claimed: Any = nullcontext()
+    held: Any = nullcontext()
     if run.is_first:
-        claimed = RunFolder(folder, resumed, command == "fit" and kind is not None)
+        held = claimed(folder, resumed, command == "fit" and kind is not None)
     # The names in the file of a run import nothing.
     imports = nullcontext() if command == "fit" else imports_refused()
     if "bf16" in str(run.trainer.precision) and run.device.type == "cpu":
         warn_of_bfloat16()
-    with claimed, wandb_run_ended():
+    with held, wandb_run_ended():
         with seeded(options.seed), imports:
             load = _load_rows if kind in (None, FlowModule) else _load_examples
             load(run, saved)

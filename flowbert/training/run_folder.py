@@ -1,6 +1,7 @@
 """The folder of a run, which one process claims and no other run writes into."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -53,12 +54,16 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
     return path
 
 
-class RunFolder:
-    """A folder that holds this run alone, as a context.
+@contextmanager
+def claimed(
+    path: Path, ckpt_path: str | Path | None = None, resumable: bool = False
+) -> Iterator[None]:
+    """Hold a folder for one run.
 
     One process claims it, the first of several; the others get its path from Lightning, by the
     strategy's broadcast. The operating system frees the lock of a process that ends in any way, so
-    a killed run blocks nobody; what it left behind is refused until that run is resumed.
+    a killed run blocks nobody; what it left behind is refused until that run is resumed. After an
+    error before the training nothing is left.
 
     Args:
         path: The folder; it is made, or exists without anything of another run.
@@ -69,76 +74,57 @@ class RunFolder:
         UserError: If another process writes there, or the folder holds anything of another run, or
             cannot be made. Nothing has been written then.
     """
-
-    def __init__(
-        self, path: Path, ckpt_path: str | Path | None = None, resumable: bool = False
-    ) -> None:
-        self.path = path
-        if path.exists() and not path.is_dir():
-            raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
-        self._made = [each for each in (path, *path.parents) if not each.exists()]
-        try:
-            # Of two processes one makes it; the other finds its lock or its files.
-            with suppress(FileExistsError):
-                path.mkdir(parents=True, exist_ok=False)
-            self._lock = FileLock(path / _LOCK)
-            self._lock.acquire(blocking=False)
-        except Timeout as error:
-            raise UserError(
-                f"another run writes into {self.path}; expected another folder",
-                argument="run_dir",
-            ) from error
-        except OSError as error:
-            raise UserError(
-                f"{path} cannot be written ({error.strerror})", argument="run_dir"
-            ) from error
-        self._was_empty = {file.name for file in path.iterdir()} <= {_LOCK}
-        try:
-            self._check(ckpt_path, resumable)
-        except UserError:
-            self._abandon()
-            raise
-
-    def __enter__(self) -> "RunFolder":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Let other runs claim the folder; after an error nothing empty is left."""
-        if kind is None:
-            self._release()
-        else:
-            self._abandon()
-
-    def _release(self) -> None:
-        with suppress(OSError):
-            (self.path / _LOCK).unlink(missing_ok=True)
-        self._lock.release(force=True)
-
-    def _abandon(self) -> None:
-        """Remove what a run wrote before it failed, if it began no training."""
-        names = {file.name for file in self.path.iterdir()}
-        if self._was_empty and names <= {RUN_CONFIG, _LOCK}:
-            (self.path / RUN_CONFIG).unlink(missing_ok=True)
-        self._release()
-        for folder in self._made:
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    lock = FileLock(path / _LOCK)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise UserError(
+            f"another run writes into {path}; expected another folder",
+            argument="run_dir",
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror})", argument="run_dir"
+        ) from error
+    try:
+        was_empty = {file.name for file in path.iterdir()} <= {_LOCK}
+        _check_unused(path, ckpt_path, resumable)
+        yield
+    except BaseException:
+        names = {file.name for file in path.iterdir()}
+        if was_empty and names <= {RUN_CONFIG, _LOCK}:
+            (path / RUN_CONFIG).unlink(missing_ok=True)
+        _release(lock)
+        for folder in made:  # those that are empty
             with suppress(OSError):
                 folder.rmdir()
+        raise
+    _release(lock)
 
-    def _check(self, ckpt_path: str | Path | None, resumable: bool) -> None:
-        """Look for what another run has left."""
-        if (self.path / "results.json").exists():
-            raise UserError(
-                f"{self.path} holds a finished run; expected another folder",
-                argument="run_dir",
-            )
-        found = [name for name in _WRITTEN if (self.path / name).exists()]
-        if not found or (ckpt_path is not None and _holds(self.path, ckpt_path)):
-            return
-        message = f"{self.path} holds {', '.join(found)} of another run; expected another folder"
-        last = self.path / "checkpoints" / "last.ckpt"
-        if resumable and last.is_file():
-            message += f", or to resume that run, as with --resume {self.path}"
-        raise UserError(message, argument="run_dir")
+
+def _release(lock: FileLock) -> None:
+    with suppress(OSError):
+        Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release(force=True)
+
+
+def _check_unused(path: Path, ckpt_path: str | Path | None, resumable: bool) -> None:
+    """Raise a UserError for what another run has left."""
+    if (path / "results.json").exists():
+        raise UserError(
+            f"{path} holds a finished run; expected another folder", argument="run_dir"
+        )
+    found = [name for name in _WRITTEN if (path / name).exists()]
+    if not found or (ckpt_path is not None and _holds(path, ckpt_path)):
+        return
+    message = f"{path} holds {', '.join(found)} of another run; expected another folder"
+    if resumable and (path / "checkpoints" / "last.ckpt").is_file():
+        message += f", or to resume that run, as with --resume {path}"
+    raise UserError(message, argument="run_dir")
 
 
 def _holds(folder: Path, ckpt_path: str | Path) -> bool:
