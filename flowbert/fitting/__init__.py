@@ -1,7 +1,8 @@
 """The functions that train a method, and those that measure or use what was trained."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from flowbert.fitting.prepare import Run, prepared
 from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
+from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import BestCheckpoint
@@ -141,10 +143,13 @@ def predict(
     return writer.path
 
 
-def _opened(command: str, run: str | Path, given: RunOptions) -> Any:
-    """A run with a checkpoint of it, as a context."""
+@contextmanager
+def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
+    """A run with a checkpoint of it; what its files name is not imported."""
     options = replace(read_run(run, given), run_dir=run)
-    return prepared(command, options, Path(given.run_dir or Path(run) / command))
+    folder = Path(given.run_dir or Path(run) / command)
+    with imports_refused(), prepared(command, options, folder) as opened:
+        yield opened
 
 
 def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Results:

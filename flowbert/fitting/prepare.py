@@ -29,7 +29,6 @@ from flowbert.methods.distillation import compared_rows, teach
 from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF
 from flowbert.methods.heads import HEADS
 from flowbert.model import Model
-from flowbert.registry import imports_refused
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.labels import embed_labels, training_labels
 from flowbert.training import (
@@ -175,12 +174,10 @@ def prepared(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
     held: Any = nullcontext()
     if run.is_first:
         held = claimed(folder, resumed, command == "fit" and kind is not None)
-    # The names in the file of a run import nothing.
-    imports = nullcontext() if command == "fit" else imports_refused()
     if "bf16" in str(run.trainer.precision) and run.device.type == "cpu":
         warn_of_bfloat16()
     with held, wandb_run_ended():
-        with seeded(options.seed), imports:
+        with seeded(options.seed):
             load = _load_rows if kind in (None, FlowModule) else _load_examples
             load(run, saved)
         yield run
