@@ -114,8 +114,7 @@ def _resumed(
                 f"received {value}; expected with --resume one of {', '.join(RESUMED_WITH)}",
                 argument=name,
             )
-    config = f"{runs[-1]}/config.yaml"
-    run = [("config", config), ("run_dir", runs[-1]), ("ckpt_path", "last")]
+    run = [("config", f"{runs[-1]}/config.yaml"), ("ckpt_path", "last")]
     return [*run, *others]
 
 

@@ -16,7 +16,7 @@ from flowbert.encoders import EncoderOptions
 from flowbert.experiments import Results
 from flowbert.methods import METHODS
 from flowbert.reports import next_commands, print_results
-from flowbert.training.run_folder import new_folder
+from flowbert.training.run_folder import CHECKPOINTS, new_folder
 
 _OF_THE_LINE = ("import", "threads", "quiet", "resume")
 
@@ -45,6 +45,8 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
         arguments["config"] = _config_text(parser, config)
         folder = Path(config.run_dir or new_folder(line.method))
+        if config.run_dir is None and config.ckpt_path in CHECKPOINTS and config.config:
+            folder = Path(str(config.config[-1])).parent
         arguments["run_dir"] = folder
     else:
         folder = Path(config.run_dir or Path(config.run) / command)

@@ -17,6 +17,7 @@ from flowbert.fitting.prepare import Run, prepared
 from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
+from flowbert.maps import Map
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
@@ -77,7 +78,7 @@ def fit(
             _train(run)
         if not run.is_first or run.is_trial:
             return Results([], {})
-        candidates = trained(run) if run.map is None else [_fit_map(run)]
+        candidates = trained(run) if run.map is None else [_fit_map(run, run.map)]
         save(run, candidates)
         return measure(run, candidates, heard)
 
@@ -160,8 +161,8 @@ def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Res
         return measure(opened, trained(opened), heard)
 
 
-def _fit_map(run: Run) -> Candidate:
-    """The map fitted in closed form.
+def _fit_map(run: Run, unfitted: Map) -> Candidate:
+    """A map fitted in closed form.
 
     Raises:
         UserError: If it is undefined.
@@ -169,7 +170,7 @@ def _fit_map(run: Run) -> Candidate:
     options = run.options
     run.trainer.loggers += make_named_loggers(options.log_to, run.folder)
     fitted, reason = fit_map(
-        run.map, run.rows, pairs=run.pairs(), seed=options.seed, device=run.device
+        unfitted, run.rows, pairs=run.pairs(), seed=options.seed, device=run.device
     )
     if reason is not None:
         raise UserError(f"{options.method}: {reason}", argument="method")

@@ -26,7 +26,7 @@ from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
 from flowbert.methods.distillation import compared_rows, teach
-from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF
+from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF, Examples
 from flowbert.methods.heads import HEADS
 from flowbert.model import Model
 from flowbert.tasks import STS, Task, load_tasks
@@ -370,25 +370,9 @@ def _load_rows(run: Run, saved: Mapping[str, Any] | None) -> None:
 def _load_examples(run: Run, saved: Mapping[str, Any] | None) -> None:
     """Make the examples, and load the encoder to train next to the one that it starts from."""
     options = run.options
-    kind = METHODS[options.method]
+    kind: Any = METHODS[options.method]
     options.check_unused(["baseline", "vectors"], f"method {options.method}")
-    data, model = dict(options.data or {}), options.model or {}
-    text_of = EXAMPLES_OF[options.method]
-    names = list(signature(text_of).parameters)
-    chosen = {name: x for name, x in {**model, **data}.items() if name in names}
-    data = {name: value for name, value in data.items() if name not in names}
-    text = _make(text_of, "data", chosen)
-    argument = names[0] if names else "method"
-    corpus: Any = options.corpus
-    reads = signature(EXAMPLES.parse(text, argument)[0]).parameters
-    nli = options.nli
-    if "corpus" in reads:
-        corpus, nli = _load_corpus(options, run.tasks), None
-    elif corpus == "nli":  # another word for the same
-        corpus = None
-    if "corpus" not in reads:
-        check_used({"column": options.column}, (), f"{argument} {text}")
-    examples = make_examples(text, corpus, nli=nli, tasks=run.tasks, argument=argument)
+    examples, data = _make_examples(run)
     if options.max_sentences is not None:
         examples = examples.sample(options.max_sentences, options.seed)
     run.sentences = examples.columns[0]
@@ -407,11 +391,38 @@ def _load_examples(run: Run, saved: Mapping[str, Any] | None) -> None:
     )
     given = {"encoder": trained, "seed": options.seed}
     run.data = _make(TextDataModule, "data", data, **given, examples=examples)
-    run.module = _make(kind, "model", model, **given)
+    run.module = _make(kind, "model", options.model, **given)
     run.module.fitted_on = _fitted_on(run)
-    if "teacher" in chosen:
-        _teach(run, str(chosen["teacher"]))
+    if options.method == "distillation":
+        _teach(run, str((options.data or {})["teacher"]))
     run.module.check_examples(run.data.examples)
+
+
+def _make_examples(run: Run) -> tuple[Examples, dict[str, Any]]:
+    """The examples of a method, and the options of its data that they do not use.
+
+    Raises:
+        UserError: If an option is not one of the method's, or a source has no effect.
+    """
+    options = run.options
+    data = dict(options.data or {})
+    text_of = EXAMPLES_OF[options.method]
+    chosen = {}
+    for name in signature(text_of).parameters:
+        of_module = (options.model or {}).get(name)
+        chosen[name] = data.pop(name, of_module)
+    text = _make(text_of, "data", chosen)
+    argument = next(iter(chosen), "method")
+    corpus: Any = options.corpus
+    nli = options.nli
+    function, _ = EXAMPLES.parse(text, argument)
+    if "corpus" in signature(function).parameters:
+        corpus, nli = _load_corpus(options, run.tasks), None
+    else:
+        check_used({"column": options.column}, (), f"{argument} {text}")
+        corpus = None if corpus == "nli" else corpus  # another word for the same
+    made = make_examples(text, corpus, nli=nli, tasks=run.tasks, argument=argument)
+    return made, data
 
 
 def _teach(run: Run, name: str) -> None:
@@ -423,7 +434,7 @@ def _teach(run: Run, name: str) -> None:
     if isinstance(teacher.encoder, nn.Module):
         teacher.encoder.to(run.device)
     rows = run.cache.rows(teacher.encoder, run.sentences)
-    vectors = np.concatenate([teacher.transform(rows) for rows in rows.blocks()])
+    vectors = np.concatenate([teacher.transform(block) for block in rows.blocks()])
     start = run.embed(run.sentences[compared_rows(len(rows))])
     run.data.examples = teach(run.data.examples, vectors, start)
 

@@ -15,7 +15,8 @@ RUN_CONFIG = "config.yaml"
 # One of them is in every folder of a run.
 _WRITTEN = ("checkpoints", RUN_CONFIG, "predictions.npy")
 _LOCK = ".lock"
-_NAMED = ("last", "best")
+CHECKPOINTS = ("last", "best")
+"""Names of a run's checkpoints."""
 
 
 def new_folder(method: str) -> Path:
@@ -34,7 +35,7 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
     Raises:
         UserError: If there is no such run or checkpoint.
     """
-    if name not in _NAMED:
+    if name not in CHECKPOINTS:
         return Path(name)
     folder = None if run is None else Path(run) / "checkpoints"
     if folder is None or not folder.is_dir():
