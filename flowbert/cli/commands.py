@@ -8,7 +8,7 @@ from typing import Any
 from jsonargparse import Namespace
 
 from flowbert.cli.line import CommandLine
-from flowbert.cli.options import COMMANDS, METHOD_COMMANDS
+from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
@@ -35,7 +35,7 @@ def run(line: CommandLine, config: Namespace) -> None:
         for module in as_list(options.pop("import") or None, "import"):
             import_custom(module, "import")
         function = load(COMMANDS[line.command])
-        if line.command in METHOD_COMMANDS:
+        if line.command in TRAINER_COMMANDS:
             from flowbert.cli.training_commands import train
 
             train(function, line)

@@ -151,7 +151,7 @@ def _command(folder: Path, config: Path) -> str:
     parts = ["flowbert", "fit", "--config", config]
     checkpoint = folder / "checkpoints" / "last.ckpt"
     if not (folder / "results.json").is_file() and checkpoint.is_file():
-        parts += ["--run_dir", folder, "--ckpt_path", checkpoint]
+        parts = ["flowbert", "fit", "--resume", folder]
     return shlex.join(map(str, parts))
 
 
