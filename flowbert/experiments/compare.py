@@ -95,8 +95,8 @@ def compare(
         seeds: Seeds of the flows, and of the subsets of ``max_sentences``.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        output: ``results.json`` to write. Finished experiments are kept beside it and reused with
-            the same code, versions, device and number of threads.
+        output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
+            and reused with the same code, versions, device and number of threads.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
@@ -134,7 +134,7 @@ def compare(
     distinct = {each.digest: each for each in samples.values() or every}
     count_over = [text for each in distinct.values() for text in each.sentences]
     learned = {}
-    if any(each.supervised and each.needs_fit for each in candidates):
+    if any(each.map.supervised and each.needs_fit for each in candidates):
         given = load_labels(labels, senteval, columns)
         learned = {
             task: training_labels(task, [task], given, drop_overlap)
@@ -154,7 +154,7 @@ def compare(
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = heard
     options = {name: options[name] for name in options if name not in _PLACES}
-    results.record["config"]["arguments"] = as_json(options, _describe_argument)
+    results.record["config"] = as_json(options, _describe_argument)
     results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
@@ -213,7 +213,7 @@ def _check_used(
         UserError: If there is one.
     """
     fitted = [each for each in candidates if each.needs_fit]
-    supervised = any(each.supervised for each in fitted)
+    supervised = any(each.map.supervised for each in fitted)
     uses_corpus = (
         bool(fitted)
         or any(each.advised for each in candidates)
@@ -230,7 +230,7 @@ def _check_used(
         "labels": learning,
         "drop_overlap": learning,
         "seeds": (
-            drawn or any(each.seeded for each in fitted),
+            drawn or any(each.map.seeded for each in fitted),
             "a method that draws random numbers (flow), or max_sentences",
         ),
         "bootstrap_seed": (options["bootstrap"] > 0, "a bootstrap of 1 or more"),

@@ -1,6 +1,7 @@
 """What a score depends on beside its settings: code, versions, device, threads."""
 
 import platform
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -50,7 +51,7 @@ def environment(device: str | torch.device) -> dict[str, Any]:
     }
 
 
-def changed_entries(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
+def changed_entries(saved: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """Names of what differs between two environments, with single versions by library.
 
     Example:

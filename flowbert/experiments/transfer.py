@@ -51,7 +51,7 @@ def warn_of_transfer(
     experiments = plan_experiments(
         [encoder], [raw, *fitted], dict.fromkeys(asked, ()), {}, [0]
     )
-    results = run_experiments(experiments, cache, samples={})
+    results = run_experiments(experiments, cache, sample=False)
     frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
     chosen = frame["metric"] == STS.headline
     chosen &= frame["aggregation"] == main_aggregation(frame)

@@ -141,8 +141,6 @@ def _read_options(config: Path) -> dict[str, Any]:
 def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
     """Nested values as texts by their dotted names."""
     known = {name: value for name, value in values.items() if name not in _NOT_SHOWN}
-    if isinstance(known.get("config"), Mapping):  # of each experiment, for programs
-        known["config"] = known["config"].get("arguments", {})
     return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
 
 

@@ -51,8 +51,9 @@ class Record:
         settings: All settings in words.
         environment: Versions, source, device and threads.
         invalid_reason: Why all scores are undefined; None if they are not.
-        sample: Vectors ``(S, k)`` of some of the task's sentences, where they are kept.
-        map: The fitted map, where it is kept.
+        task: What scores the items: a task, or a state of :meth:`Task.state`.
+        sample: Vectors ``(S, k)`` of :attr:`sentences`, where they are kept.
+        sentences: Some of the task's sentences.
     """
 
     items: Floats
@@ -63,8 +64,9 @@ class Record:
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     invalid_reason: str | None = None
+    task: Any = None
     sample: Tensor | None = None
-    map: Any = None
+    sentences: Sequence[str] = ()
 
 
 class Task(ABC):
@@ -247,7 +249,8 @@ class Task(ABC):
         if invalid_reason is not None:
             items = np.full(self.count, math.nan)
             missing = dict.fromkeys(self.metrics, math.nan)
-            return Record(items, missing, dict.fromkeys(missing, invalid_reason))
+            reasons = dict.fromkeys(missing, invalid_reason)
+            return Record(items, missing, reasons, task=self)
         items = self.items(vectors)
         if bool(np.isfinite(items).all()):
             scores = self.score(items)
@@ -259,7 +262,7 @@ class Task(ABC):
         """Scores with the reasons of those that are NaN."""
         missing = [metric for metric, value in scores.items() if math.isnan(value)]
         reasons = {metric: self.reason(items, metric) for metric in missing}
-        return Record(items, scores, reasons)
+        return Record(items, scores, reasons, task=self)
 
     def resample(
         self, items: Mapping[str, Floats], resamples: int = 1000, seed: int = 0

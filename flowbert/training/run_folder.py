@@ -23,8 +23,8 @@ _WRITTEN = (
     "predictions.npy",
     "report.html",
     "results.csv",
-    "results.safetensors",
     "results.json",
+    "results.records",
     "tensorboard",
     "wandb",
 )

@@ -212,13 +212,12 @@ def test_results_checkpoints_and_kept_records(run: Path, tmp_path: Path) -> None
     def read(file: Path) -> None:
         if file.suffix == ".ckpt":
             read_checkpoint(file)
-        elif file in (output, arrays):
+        elif file == output:
             Results.load(output)
         else:
             compare(methods="raw,zca", **options)
 
-    arrays = output.with_suffix(".safetensors")
-    kept = sorted(output.with_suffix(".experiments").iterdir())
+    kept = sorted(output.with_suffix(".records").iterdir())
     expected = [Results.load(output).frame["value"].tolist()]
 
     def checked(file: Path) -> None:
@@ -227,9 +226,7 @@ def test_results_checkpoints_and_kept_records(run: Path, tmp_path: Path) -> None
             again = Results.load(output).frame["value"].tolist()
             np.testing.assert_equal(again, expected[0])
 
-    try_files(
-        checked, [*kept, output, arrays, run / "checkpoints" / "last.ckpt"], seed=3
-    )
+    try_files(checked, [*kept, output, run / "checkpoints" / "last.ckpt"], seed=3)
 
 
 @pytest.mark.slow

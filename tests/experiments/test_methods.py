@@ -30,8 +30,8 @@ def test_names_and_estimators() -> None:
     names = ["raw", "whitening-3:shrinkage=0.1", "whitening-4+flow:epochs=1"]
     assert [method.name for method in methods] == [*names, "learned-removal-2"]
     assert [method.needs_fit for method in methods] == [False, True, True, True]
-    assert [method.seeded for method in methods] == [False, False, True, False]
-    assert [method.supervised for method in methods] == [False, False, False, True]
+    assert [method.map.seeded for method in methods] == [False, False, True, False]
+    assert [method.map.supervised for method in methods] == [False, False, False, True]
     named = parse_candidates({"mine": whitening, "theirs": "whitening"})
     assert [method.name for method in named] == ["mine", "theirs"]
     assert [method.name for method in parse_candidates(" raw , zca")] == ["raw", "zca"]
@@ -44,17 +44,19 @@ def test_long_names_are_no_files() -> None:
     flow = ":".join(["flow", *options])
     (method,) = parse_candidates([f"{flow}+{flow}"])
     assert len(method.name) > 255  # more than a file name may have
-    assert method.seeded
+    assert method.map.seeded
 
 
-def test_keys_are_of_parameters_and_fitted_values() -> None:
+def test_steps_in_words_are_parameters_and_fitted_values() -> None:
     estimators: list[Any] = ["whitening", "whitening:shrinkage=0.1", "zca"]
     estimators += [Whitening().fit(X), Whitening().fit(X[:50])]
-    keys = [parse_candidates({"name": each})[0].key for each in estimators]
-    assert len(set(keys)) == len(keys)
-    # Names and seeds are no part of a key: a cell has its own seed.
-    assert parse_candidates({"other": Whitening().fit(X)})[0].key == keys[3]
-    assert Candidate("a", Flow(random_state=1)).key == Candidate("b", Flow()).key
+    words = [str(parse_candidates({"name": each})[0].steps) for each in estimators]
+    assert len(set(words)) == len(words)
+    # Names and seeds are columns of their own.
+    (other,) = parse_candidates({"other": Whitening().fit(X)})
+    assert str(other.steps) == words[3]
+    seeded, plain = Candidate("a", Flow(random_state=1)), Candidate("b", Flow())
+    assert seeded.steps == plain.steps
 
 
 @pytest.mark.parametrize("kind", ["map", "pipeline", "model", "folder", "encoder"])

@@ -3,8 +3,10 @@
 import json
 import math
 import random
+import shutil
 from contextlib import redirect_stdout
 from copy import copy
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.records import records_folder
 from flowbert.io import as_json
 from flowbert.reports import print_results
 from flowbert.vectors import EmbeddingCache
@@ -188,8 +191,7 @@ def views(results: Results, folder: Path) -> dict[str, Any]:
         "setting": analysis.setting,
         "printed": buffer.getvalue(),
         "files": [
-            (folder / f"results.{end}").read_bytes()
-            for end in ("json", "csv", "safetensors")
+            file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()
         ],
     }
 
@@ -233,22 +235,21 @@ def test_files_of_other_results_are_refused(
     everything: tuple[Results, Path], tmp_path: Path
 ) -> None:
     results, output = everything
-    arrays = output.with_suffix(".safetensors").read_bytes()
     own = tmp_path / "results.json"
     own.write_bytes(output.read_bytes())
     # The scores alone can be looked at.
     alone = Results.load(own)
     assert len(alone.frame) == len(results.frame)
-    with pytest.raises(UserError, match="results: received a file without its arrays"):
+    with pytest.raises(UserError, match="results: received a file without its records"):
         alone.add_intervals(10)
-    own.with_suffix(".safetensors").write_bytes(arrays[:-1] + b"\xff")
-    with pytest.raises(UserError, match=r"results\.safetensors: damaged"):
-        Results.load(own)
-    own.with_suffix(".safetensors").write_bytes(arrays)
+    shutil.copytree(records_folder(output), records_folder(own))
     assert len(Results.load(own).records) == len(results.records)
-    changed = json.loads(own.read_text())
-    changed["rows"][0]["value"] = 0.5
-    own.write_text(json.dumps(changed))
+    files = sorted(records_folder(own).iterdir())
+    content = files[0].read_bytes()
+    files[0].write_bytes(content[:-1] + b"\xff")
+    with pytest.raises(UserError, match=f"{files[0].name}: damaged"):
+        Results.load(own)
+    files[0].write_bytes(files[1].read_bytes())
     with pytest.raises(UserError, match="is of other results than") as caught:
         Results.load(own)
     assert "\n" not in str(caught.value)
@@ -259,9 +260,13 @@ def test_a_task_that_is_not_known_here_leaves_scores(
 ) -> None:
     results, output = everything
     loaded = Results.load(output)
-    other = {**loaded._tasks[0], "kind": "nowhere.tasks.Own"}
-    loaded._tasks = [other, *loaded._tasks[1:]]
-    loaded.save(tmp_path / "results.json")
+    other = {**loaded.records[0].task, "kind": "nowhere.tasks.Own"}
+    changed = [
+        replace(each, task=other) if each.task["digest"] == other["digest"] else each
+        for each in loaded.records
+    ]
+    rows = loaded.frame.to_dict("records")
+    Results(rows, loaded.record, changed).save(tmp_path / "results.json")
     again = Results.load(tmp_path / "results.json")
     assert len(again.frame) == len(results.frame)
     assert again.verdicts == results.verdicts
@@ -269,8 +274,11 @@ def test_a_task_that_is_not_known_here_leaves_scores(
         again.add_intervals(10)
     assert "\n" not in str(caught.value)
     again.save(tmp_path / "again.json")
-    files = [tmp_path / f"{name}.safetensors" for name in ("results", "again")]
-    assert files[0].read_bytes() == files[1].read_bytes()
+    one, two = (
+        [file.read_bytes() for file in sorted(records_folder(path).iterdir())]
+        for path in (tmp_path / "results.json", tmp_path / "again.json")
+    )
+    assert one == two
 
 
 def test_scores_by_their_columns(results: Results) -> None:
