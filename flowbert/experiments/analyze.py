@@ -11,7 +11,7 @@ from torch import Tensor
 
 from flowbert.analysis import Analysis, Sample, analyze_sample
 from flowbert.analysis.frames import ALL, make_measures
-from flowbert.analysis.projection import check_projection
+from flowbert.analysis.sentences import check_projection
 from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
