@@ -10,7 +10,7 @@ from typing import Any, Self
 import pandas as pd
 import torch
 
-from flowbert.analysis.table import by_labels
+from flowbert.analysis.table import in_order
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
@@ -238,12 +238,7 @@ class Results:
         means = rows.groupby([*index, *columns], sort=False)["value"].agg(
             lambda values: values.mean(skipna=False)
         )
-        size = len(index)
-        cells = {(key[:size], key[size:]): value for key, value in means.items()}
-        table = by_labels(cells, math.nan)
-        table.index = pd.MultiIndex.from_tuples(table.index, names=index)
-        table.columns = pd.MultiIndex.from_tuples(table.columns, names=columns)
-        return table.astype(float)
+        return in_order(means, columns)
 
     def save(self, path: str | Path) -> None:
         """Write scores and verdicts, the table as .csv, and a folder with the records.

@@ -1,12 +1,11 @@
 """Results as plots: metrics with their intervals, and the plane of alignment and uniformity."""
 
-import math
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from flowbert.analysis.drawing import Plot, draw_intervals, method_colours, short
-from flowbert.analysis.table import by_labels
+from flowbert.analysis.table import in_order
 from flowbert.experiments.columns import main_aggregation
 from flowbert.reports.content import PageContent
 from flowbert.reports.content_plot import ContentPlot
@@ -51,10 +50,8 @@ def plane(content: PageContent) -> pd.DataFrame:
     Columns label, step, alignment and uniformity. Results have no step; a method that is trained
     has a row per validation.
     """
-    means = mean_geometry(summarize(content.frame)).set_index(["label", "metric"])[
-        "value"
-    ]
-    points = by_labels(dict(means.items()), math.nan).rename_axis("label").reset_index()
+    means = mean_geometry(summarize(content.frame)).set_index(["label", "metric"])
+    points = in_order(means["value"], ["metric"]).reset_index()
     path = curve(content).groupby(["method", "step"])[PLANE].mean().reset_index()
     trained = path.groupby("method")["alignment"].transform("nunique") > 1
     path = path[trained].assign(label=path["method"] + ", training")
