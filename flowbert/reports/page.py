@@ -18,9 +18,8 @@ from flowbert.errors import UserError
 from flowbert.folders import write_files_atomically
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
-from flowbert.reports.result_plots import RESULT_PLOTS
+from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.result_tables import notes, result_tables, short_names
-from flowbert.reports.training_plots import TRAINING_PLOTS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -142,7 +141,7 @@ def _template() -> "Template":
 
 def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
     """Name, section and plot of each picture with the frame that it shows, in order."""
-    for name, (section, make, plot) in {**RESULT_PLOTS, **TRAINING_PLOTS}.items():
+    for name, (section, make, plot) in CONTENT_PLOTS.items():
         yield name, section, plot, attempt(name, partial(make, content), pd.DataFrame())
     for measure, frame in content.analysis.frames.items():
         kind = measure_of(measure)
