@@ -37,7 +37,7 @@ _FEWEST_SENTENCES = 200  # of a corpus
 _FEWEST_MEASURED = 20
 _FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
 _SUFFIX = ".analysis.json"
-Pairs = dict[str, tuple[Floats, dict[str, Floats]]]
+CosinesByTask = dict[str, tuple[Floats, dict[str, Floats]]]
 """Gold scores ``(P,)`` and cosines ``(P,)`` by method, for each task."""
 
 _SETTING_COLUMNS = ("encoder", "layers", "pooling", "corpus")
@@ -156,7 +156,9 @@ def analyze(
     }
     vectors: dict[str, Tensor] = {}
     flows: dict[str, Glow] = {}
-    pairs: Pairs = {f"{task.name} {task.split}": (task.gold, {}) for task in scored}
+    pairs: CosinesByTask = {
+        f"{task.name} {task.split}": (task.gold, {}) for task in scored
+    }
     for candidate in chosen:
         own_seed = seed if candidate.map.seeded else None
         fitted, reason = fit_candidate(candidate, rows, own_seed, device)
@@ -200,7 +202,7 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     measured = results.frame[results.frame["metric"] == STS.headline]
     measured = measured[measured["task"] != AVERAGE]
     measured = measured.drop_duplicates(["task", "split", "method"])
-    pairs: Pairs = {}
+    pairs: CosinesByTask = {}
     for task, items in results.items.items():
         if isinstance(task, STS):
             rows = measured[measured["experiment"].isin(list(items))]

@@ -17,9 +17,13 @@ from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.candidates import Candidate, check_unseeded
-from flowbert.experiments.environment import environment
 from flowbert.experiments.plan import Experiment
-from flowbert.experiments.records import read_finished, records_folder, write_record
+from flowbert.experiments.records import (
+    environment,
+    read_finished,
+    records_folder,
+    write_record,
+)
 from flowbert.experiments.results import Results
 from flowbert.io import as_json, digest
 from flowbert.maps import AffineMap, LabelledPairs, Map, Moments, Raw
