@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import shutil
 from contextlib import redirect_stdout
 from copy import copy
@@ -22,7 +21,6 @@ from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.records import records_folder
-from flowbert.io import as_json
 from flowbert.reports import print_results
 from flowbert.vectors import EmbeddingCache
 
@@ -90,29 +88,6 @@ def test_foreign_files_are_named(text: str | None, output: Path) -> None:
     with pytest.raises(UserError, match=output.name) as caught:
         Results.load(output)
     assert "\n" not in str(caught.value)
-
-
-def test_damaged_files_are_user_errors_or_readable(saved: Path) -> None:
-    content = saved.read_bytes()
-    rng = random.Random(0)
-    refused = []
-    for _ in range(300):
-        damaged = bytearray(content)
-        for _ in range(rng.randint(1, 4)):
-            place = rng.randrange(len(damaged))
-            if rng.random() < 0.5:
-                damaged[place] = rng.randrange(256)
-            else:
-                del damaged[place : place + rng.randint(1, 40)]
-        saved.write_bytes(damaged)
-        try:
-            loaded = Results.load(saved)
-            loaded.table()
-            assert all(isinstance(line, str) for line in loaded.verdicts)
-        except UserError as error:
-            refused.append(str(error))
-    assert len(refused) > 100
-    assert not any("\n" in message for message in refused)
 
 
 ANSWERS = "question,label,answer\n" + "".join(
@@ -199,24 +174,6 @@ def test_results_of_a_file_are_those_of_the_run(
         made.append(views(given, tmp_path / name))
     for name, value in made[0].items():
         assert made[1][name] == value, name
-
-
-def test_records_of_a_file_are_those_of_the_run(
-    everything: tuple[Results, Path],
-) -> None:
-    results, output = everything
-    loaded = Results.load(output)
-    assert len(loaded.records) == len(results.records) > 50
-    for one, other in zip(results.records, loaded.records, strict=True):
-        np.testing.assert_array_equal(one.items, other.items)
-        np.testing.assert_equal(one.scores, other.scores)
-        for name in ("reasons", "key", "invalid_reason", "environment"):
-            assert getattr(one, name) == getattr(other, name), name
-        for name in ("columns", "settings"):
-            assert as_json(getattr(one, name)) == getattr(other, name), name
-        assert (one.sample is None) == (other.sample is None)
-    reasons = [each.invalid_reason for each in loaded.records if each.invalid_reason]
-    assert reasons
 
 
 def test_files_of_other_results_are_refused(
