@@ -79,7 +79,7 @@ def compare(
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
         tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR, SAMPLE, files of scored
-            pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, ``low-overlap:STSB``, import
+            pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, import
             paths; in Python also a list, with pairs in memory as :class:`flowbert.tasks.Pairs` or a
             data frame with the columns sentence1, sentence2 and score.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.

@@ -64,13 +64,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(
-    scope="module", params=["SAMPLE", "years", "lexical", "overlap", "answers", "probe"]
+    scope="module", params=["SAMPLE", "years", "lexical", "answers", "probe"]
 )
 def task(request: pytest.FixtureRequest, answers: Path) -> Task:
     names = {
         "SAMPLE": "SAMPLE",
         "lexical": "lexical:SAMPLE",
-        "overlap": "low-overlap:SAMPLE",
         "answers": f"answers:{answers}",
         "probe": "probe:SAMPLE",
     }
