@@ -1,9 +1,6 @@
 """What all tasks share: sentences in, items and scores out, and resamples of them."""
 
-import inspect
 import math
-import sys
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,7 +120,7 @@ class Task(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """Identity: equal digests, equal scores of equal vectors."""
+        """Identity: with equal digests and code, equal vectors have equal scores."""
         values = [getattr(self, name) for name in self.scored_with]
         plain = [
             each.tolist() if isinstance(each, np.ndarray) else each for each in values
@@ -131,7 +128,6 @@ class Task(ABC):
         return digest(
             *(self.kind, self.name, self.split, self.strata, self.metrics, plain),
             *(sentences_digest(side) for side in self.pairs()),
-            _code(type(self)),
         )
 
     @abstractmethod
@@ -294,16 +290,6 @@ class Task(ABC):
 def _as_tuple(value: Any) -> Any:
     """Tuples in place of the lists that JSON makes of them."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
-
-
-def _code(task: type[Task]) -> str:
-    """What tells code outside of the package from its other versions: the text of its module."""
-    if task.__module__.startswith("flowbert."):
-        return ""
-    try:
-        return inspect.getsource(sys.modules[task.__module__])
-    except (OSError, TypeError):  # typed in
-        return uuid.uuid4().hex
 
 
 TASKS: Registry[type[Task]] = Registry("task", base=Task)
