@@ -1,4 +1,4 @@
-"""Cosines of sentence pairs by bands of their gold score: what a rank correlation is made of."""
+"""Cosines of sentence pairs by bands of their gold score, with histograms."""
 
 import math
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""How well densities describe sentences: bits per dimension, and their plot."""
+"""Bits per dimension of held-out sentences under densities, and their plot."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Whether [CLS] is informative, by views of sentences: untrained, it is not."""
+"""Test whether [CLS] is informative, by views of sentences: untrained, it is not."""
 
 import warnings
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""How Gaussian vectors are under a map, and the plots of their norms and moments."""
+"""Gaussianity of vectors under a map, with plots of their norms and moments."""
 
 import math
 from typing import TYPE_CHECKING, ClassVar

@@ -1,4 +1,4 @@
-"""How evenly vectors use their space: isotropy, cosines of random pairs, the spectrum."""
+"""Isotropy of vectors: the spectrum, measures of it, cosines of random pairs."""
 
 import math
 from typing import TYPE_CHECKING, Any, ClassVar

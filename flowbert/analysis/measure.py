@@ -1,4 +1,4 @@
-"""What a measure is, and the registry that the analysis and its page loop over."""
+"""The base class of measures, and their registry."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

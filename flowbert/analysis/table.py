@@ -1,4 +1,4 @@
-"""Tables of texts, as the terminal and the page show them."""
+"""Tables of texts for the terminal and the page."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -107,19 +107,8 @@ def analyze(
         raise UserError(
             argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
         )
-    chosen = parse_candidates(methods)
-    given = []
-    if tasks:
-        given = load_tasks(tasks, senteval, split=split, columns=columns)
-    else:
-        own = {"senteval": senteval, "columns": columns}
-        own["split"] = None if split in ("test", ["test"]) else split
-        check_used(own, (), "an analysis without tasks")
-    scored = [task for task in given if isinstance(task, STS)]
-    if len(scored) < len(given):
-        raise UserError(
-            f"received {tasks}; expected pairs with gold scores", argument="tasks"
-        )
+    candidates = parse_candidates(methods)
+    scored = _load_scored(tasks, senteval, split, columns)
     loaded = load_corpus(corpus, nli=nli, column=column)
     distinct = list(dict.fromkeys(loaded.sentences))
     if len(distinct) < _FEWEST_SENTENCES:
@@ -129,10 +118,10 @@ def analyze(
         )
     device = choose_device(device)
     opened = open_encoder(encoder, loaded.sentences, device)
-    for candidate in chosen:
+    for candidate in candidates:
         if candidate.encoder is not None:
-            own = candidate.encoder.identity
-            check_same_encoder(own, opened.identity, candidate.name)
+            identity = candidate.encoder.identity
+            check_same_encoder(identity, opened.identity, candidate.name)
         check_size(candidate, opened)
         if candidate.needs_fit and candidate.map.supervised:
             raise UserError(
@@ -145,29 +134,24 @@ def analyze(
     measured, fitting = sentences[:held_out], sentences[held_out:]
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
-    texts = {task: task.sentences for task in scored}
-    every = [*sentences, *itertools.chain.from_iterable(texts.values())]
-    cache.fill([opened], every)
+    texts = [measured, fitting, *(task.sentences for task in scored)]
+    cache.fill([opened], list(itertools.chain.from_iterable(texts)))
     rows = cache.rows(opened, fitting)
-    x, y = (torch.from_numpy(part[:]) for part in (rows, cache.rows(opened, measured)))
-    embedded = {
-        task: torch.from_numpy(cache.rows(opened, own)[:])
-        for task, own in texts.items()
-    }
+    y, x, *embedded = (torch.from_numpy(cache.rows(opened, t)[:]) for t in texts)
     vectors: dict[str, Tensor] = {}
     flows: dict[str, Glow] = {}
     pairs: CosinesByTask = {
         f"{task.name} {task.split}": (task.gold, {}) for task in scored
     }
-    for candidate in chosen:
-        own_seed = seed if candidate.map.seeded else None
-        fitted, reason = fit_candidate(candidate, rows, own_seed, device)
+    for candidate in candidates:
+        map_seed = seed if candidate.map.seeded else None
+        fitted, reason = fit_candidate(candidate, rows, map_seed, device)
         if reason is not None:
             raise UserError(f"{candidate.name}: {reason}", argument="methods")
         vectors[candidate.name] = fitted.transform(y)
         if isinstance(fitted, Flow):
             flows[candidate.name] = fitted.flow_
-        for task, raw in embedded.items():
+        for task, raw in zip(scored, embedded, strict=True):
             cosines = task.items(fitted.transform(raw))
             if np.isfinite(cosines).all():
                 pairs[f"{task.name} {task.split}"][1][candidate.name] = cosines
@@ -188,6 +172,27 @@ def analyze(
     if output is not None:
         analysis.to_json(output)
     return analysis
+
+
+def _load_scored(
+    tasks: str | Sequence[str],
+    senteval: str | None,
+    split: str | Sequence[str],
+    columns: str | Sequence[str] | None,
+) -> list[STS]:
+    """Tasks whose cosines are shown by gold score; none if no task is named."""
+    if not tasks:
+        options = {"senteval": senteval, "columns": columns}
+        options["split"] = None if split in ("test", ["test"]) else split
+        check_used(options, (), "an analysis without tasks")
+        return []
+    loaded = load_tasks(tasks, senteval, split=split, columns=columns)
+    scored = [task for task in loaded if isinstance(task, STS)]
+    if len(scored) < len(loaded):
+        raise UserError(
+            f"received {tasks}; expected pairs with gold scores", argument="tasks"
+        )
+    return scored
 
 
 def analyze_results(results: Results, **parts: Any) -> Analysis:

@@ -1,4 +1,4 @@
-"""What is compared: maps to fit, fitted maps, models with their own encoder."""
+"""Candidates of a comparison: maps to fit, fitted maps, models with their encoder."""
 
 import secrets
 import warnings

@@ -1,4 +1,4 @@
-"""Columns of results, and what stands first in their tables."""
+"""Columns of results, and the main aggregation of their tables."""
 
 from typing import Any
 

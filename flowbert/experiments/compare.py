@@ -35,7 +35,7 @@ from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.labels import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
 
-_PLACES = ("output", "cache")  # where something lies
+_PLACES = ("output", "cache")  # not settings
 
 
 def compare(
@@ -305,7 +305,7 @@ def _is_table(name: str) -> bool:
 
 
 def _describe_argument(value: Any) -> Any:
-    """JSON values of what is none: what it was made with, or its name."""
+    """A JSON value of another object: its settings or its name."""
     if isinstance(value, EncoderOptions):
         return as_json(asdict(value))
     if isinstance(value, torch.device):

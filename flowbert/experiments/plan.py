@@ -1,4 +1,4 @@
-"""What is computed: one candidate on one task, fitted on one corpus with one seed."""
+"""Experiments: one candidate on one task, fitted on one corpus with one seed."""
 
 import itertools
 import secrets

@@ -33,7 +33,7 @@ _TASK = "task."  # prefix of arrays that a task scores with
 
 @cache
 def source_digest() -> str:
-    """Digest of the package's own source files, as they were when this process first asked."""
+    """Digest of the package's source files at the first call in this process."""
     root = Path(flowbert.__file__).parent
     files = sorted(root.rglob("*.py"))
     parts = ([str(file.relative_to(root)), file.read_bytes()] for file in files)

@@ -1,4 +1,4 @@
-"""Published scores, and what the same settings give here."""
+"""Reproduction of published scores with the same settings."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -210,7 +210,7 @@ class _Plan:
         return load_corpus("nli", nli=self.nli)
 
     def experiments(self, row: Any) -> list[Experiment]:
-        """Experiments of a row, on the tasks whose score can stand beside a published one."""
+        """Experiments of a row, on tasks with a score comparable to the published one."""
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
         corpora = {}

@@ -83,7 +83,7 @@ class Results:
         Args:
             records: The records.
             record: Metadata of the run.
-            folder: Folder with the files of all records; None if there is none.
+            folder: Folder with the files of all records; None if they are not in files.
         """
         results = cls((row for each in records for row in _rows(each)), record, records)
         results._folder = folder
@@ -145,7 +145,7 @@ class Results:
 
         Raises:
             UserError: If the folder of records is missing, or the
-                number of resamples is none.
+                number of resamples is not allowed.
         """
         if not is_count(resamples, 0, math.inf):
             raise UserError(

@@ -1,4 +1,4 @@
-"""Experiments are run: the only code that fits a map and measures it."""
+"""Running experiments: the only code that fits a map and measures it."""
 
 import datetime
 from collections import defaultdict

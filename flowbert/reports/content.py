@@ -1,4 +1,4 @@
-"""What a page shows: results, analysis, logged metrics and options, from memory or from files."""
+"""Content of a page: results, analysis, logged metrics and options, from memory or files."""
 
 import shlex
 import warnings
@@ -35,7 +35,7 @@ class PageContent:
         name: Its name on the page.
         frame: Rows of results; those of several runs have a column ``run``.
         record: What the results say of the run.
-        settings: Its options, and what results depend on beside them, by dotted name: a column
+        settings: Its options and further settings of the results, by dotted name: a column
             of texts. Of several runs those that differ, a column per run.
         metrics: What was logged, by step.
         analysis: The analysis of the embeddings.

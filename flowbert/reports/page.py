@@ -29,7 +29,7 @@ _GENERATOR = b'<meta name="generator" content="flowbert '
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """What a section of the page holds beside its pictures; notes follow the tables."""
+    """Lines, tables and notes of a section of the page, in this order."""
 
     lines: Sequence[str] = ()
     tables: Sequence[Table] = ()
@@ -47,8 +47,8 @@ def report(
     Args:
         runs: A run folder of ``fit`` or a results file of ``compare``, or several of them.
         output: The page, a file ending in .html; its pictures and their data are written into a
-            folder beside it, where other files are kept. None for ``report.html`` in a run
-            folder, ``NAME.html`` beside ``NAME.json``, and ``comparison.html`` for several runs.
+            folder next to it, where other files are kept. None for ``report.html`` in a run
+            folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
 
     Returns:
         Path of the page.
@@ -127,7 +127,7 @@ def _check_own(page: Path) -> None:
 
 
 def page_of(path: Path) -> Path:
-    """The page of a run folder, or that beside a file of results or of an analysis."""
+    """The page of a run folder, or that of a file of results or of an analysis."""
     return path / "report.html" if path.is_dir() else path.with_suffix(".html")
 
 
