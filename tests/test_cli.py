@@ -653,7 +653,7 @@ def test_the_device_of_a_comparison_is_recorded(
         logger=False, enable_checkpointing=False, enable_progress_bar=False
     )
     assert choose_device("auto").type == trainer.strategy.root_device.type
-    given = flowbert.compare(methods="raw", bootstrap=0).record["config"]["arguments"]
+    given = flowbert.compare(methods="raw", bootstrap=0).record["config"]
     assert given["device"] == choose_device("auto").type
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert choose_device("auto") == torch.device("cuda")

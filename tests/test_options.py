@@ -554,7 +554,7 @@ READERS: dict[str, Any] = {
 
 def read(path: Path) -> Any:
     """What a file says of a result; nothing of the options that made it."""
-    if ".experiments" in str(path) or ".cache" in str(path):
+    if ".records" in str(path) or ".cache" in str(path):
         return ""
     if path.name.endswith(".json") and "rows" in json.loads(path.read_text()):
         return read_rows(path)
@@ -596,7 +596,7 @@ class Lines:
                 r"[0-9a-f]{8,}|\d{6,}[.\d]*", "#", str(path.relative_to(folder))
             ): path
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and ".experiments" not in str(path)
+            if path.is_file() and ".records" not in str(path)
         }
         files = {
             name: "" if "#" in name else read(path) for name, path in names.items()

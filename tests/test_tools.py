@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from examples.low_overlap import word_overlap
 from flowbert import compare
 from flowbert.data import sample
 from flowbert.encoders import EncoderOptions
 from flowbert.tasks import load_task, spearman
-from flowbert.tasks.low_overlap import word_overlap
 from tools import encoder_choice, lexical
 from tools.check_wheel import missing_files
 from tools.sample import make

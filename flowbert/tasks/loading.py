@@ -42,8 +42,7 @@ def load_tasks(
 
     Args:
         tasks: Names or files, comma-separated or as a list: ``STSB``, ``pairs.tsv``,
-            ``lexical:STSB``, ``lexical-characters:STSB``, ``low-overlap:STSB``,
-            ``high-overlap:STSB``, ``answers:FILE``, ``probe:SICKR``,
+            ``lexical:STSB``, ``lexical-characters:STSB``, ``answers:FILE``, ``probe:SICKR``,
             ``mypackage.tasks.MyTask:SOURCE``; in a list also :class:`Pairs` and data frames of
             them, or tasks.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.

@@ -83,7 +83,7 @@ TRANSFORMERS = [
 @pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
 @pytest.mark.parametrize("fitted", [False, True])
 def test_transformers_do_here_what_they_do_alone(
-    transformer: Any, fitted: bool, pairs: list[str], tmp_path: Path
+    transformer: Any, fitted: bool, pairs: list[str]
 ) -> None:
     from sklearn.base import clone
 
@@ -96,8 +96,7 @@ def test_transformers_do_here_what_they_do_alone(
         alone.set_params(random_state=0)
     alone.fit(rows)
     given = alone if fitted else clone(transformer)
-    output = tmp_path / "results.json"
-    results = run({"own": given}, tasks=pairs[0], output=output)
+    results = run({"own": given}, tasks=pairs[0])
     vectors = torch.from_numpy(
         np.array(alone.transform(encoder.encode(task.sentences)))
     )
@@ -106,9 +105,6 @@ def test_transformers_do_here_what_they_do_alone(
     assert set(results.frame["corpus"]) == {
         "given" if fitted or isinstance(transformer, Normalizer) else "target"
     }
-    assert not list(
-        output.with_suffix(".experiments").glob("*")
-    )  # nobody could tell them apart
 
 
 def test_transformers_have_names_and_seeds(pairs: list[str]) -> None:

@@ -16,7 +16,6 @@ FITTING = {
     "analysis/cls_token.py": "a whitening that is no result, but tells what [CLS] holds",
     "analysis/bits.py": "a covariance of scikit-learn",
     "analysis/nearest.py": "an index of scikit-learn",
-    "tasks/low_overlap.py": "tf-idf of scikit-learn",
     "tasks/probe.py": "a classifier of scikit-learn",
 }
 

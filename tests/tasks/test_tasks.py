@@ -74,7 +74,7 @@ def small_probe() -> Probe:
     return Probe(EntailmentData("SAMPLE", splits))
 
 
-KINDS = ("SAMPLE", "years", "lexical:SAMPLE", "low-overlap:SAMPLE", "answers", "probe")
+KINDS = ("SAMPLE", "years", "lexical:SAMPLE", "answers", "probe")
 
 
 @pytest.fixture(scope="module", params=KINDS)
