@@ -19,7 +19,9 @@ from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
-_CHECKED = 100  # sentences in memory that are checked for names of corpora and files
+_CHECKED_FOR_NAMES = (
+    100  # sentences in memory that are checked for names of corpora and files
+)
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
@@ -159,7 +161,7 @@ def load_corpus(
         corpus, has_columns = _load_named(str(source), task, senteval, nli, column)
     else:
         texts, has_columns = texts_in_memory(source, column)
-        if texts and all(map(_is_source, texts[:_CHECKED])):
+        if texts and all(map(_is_source, texts[:_CHECKED_FOR_NAMES])):
             raise UserError(
                 f"received the sentences {reprlib.repr(texts)}, which are names or files; "
                 f"expected sentences, or one text {','.join(texts[:2])!r}",
