@@ -1,4 +1,4 @@
-"""Errors and warnings meant for users, and suggestions of the nearest name."""
+"""Errors and warnings for users, and suggestions of similar names."""
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,8 +15,8 @@ class UserError(ValueError):
     The command line prints it without a stack trace and exits with code 2.
 
     Args:
-        message: What is wrong; None for what was received and what is expected.
-        argument: Name of the argument, which the message begins with; None if it is about none.
+        message: What is wrong; None for a message of ``received`` and ``expected``.
+        argument: Name of the argument, with which the message begins; None for other mistakes.
         received: Value of the argument.
         expected: What is allowed instead.
 
@@ -47,7 +47,7 @@ class UserError(ValueError):
 
 
 def _shown(value: Any) -> str:
-    """A value in a message: text between quotes; numbers of numpy and paths as they are read."""
+    """A value in a message: text with quotes; paths and numbers of numpy without their types."""
     return str(value) if isinstance(value, Number | PurePath) else repr(value)
 
 
@@ -59,21 +59,21 @@ class FlowbertWarning(UserWarning):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        for heard in _LISTENERS:
-            if message not in heard:
-                heard.append(message)
+        for messages in _LISTENERS:
+            if message not in messages:
+                messages.append(message)
 
 
 @contextmanager
 def hear_warnings() -> Iterator[list[str]]:
     """Yield a list of the warnings issued inside the block, each once, shown or not."""
-    heard: list[str] = []
-    _LISTENERS.append(heard)
+    messages: list[str] = []
+    _LISTENERS.append(messages)
     try:
-        yield heard
+        yield messages
     finally:
-        # By identity: another list may hold the same.
-        _LISTENERS[:] = [each for each in _LISTENERS if each is not heard]
+        # By identity: another list may be equal.
+        _LISTENERS[:] = [other for other in _LISTENERS if other is not messages]
 
 
 def nearest(names: Iterable[str], received: str) -> str:
@@ -98,15 +98,15 @@ def check_choice(argument: str, received: Any, allowed: Collection[str]) -> None
         )
 
 
-def check_used(given: Mapping[str, Any], used: Collection[str], where: str) -> None:
-    """Raise a UserError for the first option that is given and has no effect.
+def check_used(options: Mapping[str, Any], used: Collection[str], where: str) -> None:
+    """Raise a UserError for the first option that is set and has no effect.
 
     Args:
-        given: Options by name, None where they are not given.
-        used: Names of those that have an effect.
-        where: What the others have no effect on.
+        options: Values by name; None if an option is not set.
+        used: Names of the options that have an effect.
+        where: What the other options have no effect on.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None and name not in used:
             raise UserError(
                 f"received {value!r}, which has no effect on {where}; expected none",

@@ -1,4 +1,4 @@
-"""Where metrics of a training go: metrics.csv always, wandb and TensorBoard when asked."""
+"""Loggers of a training: metrics.csv, and wandb and TensorBoard on demand."""
 
 import itertools
 import os
@@ -40,7 +40,7 @@ def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
 
 
 def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
-    """Loggers beside metrics.csv, see :func:`make_loggers`."""
+    """Loggers other than metrics.csv, see :func:`make_loggers`."""
     if os.environ.get("WANDB_MODE") == "":  # unset for a shell, an error for wandb
         del os.environ["WANDB_MODE"]
     loggers: list[Logger] = []
@@ -78,7 +78,7 @@ def _wandb_is_online() -> bool:
 
 
 def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
-    """Log the scores, and give wandb the files of the results and the model."""
+    """Log the scores, and upload the files of the results and the model to wandb."""
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.log_metrics(_scores(results))
@@ -104,10 +104,10 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
 
 @contextmanager
 def wandb_run_ended() -> Iterator[None]:
-    """End the wandb run that is opened meanwhile, as failed after an exception.
+    """End the wandb run that is opened inside the block, as failed after an exception.
 
-    One left open would be that of the next training in the process. A run that was open
-    before is its owner's.
+    The next training in the process would write into an open run. A run that was open before
+    stays open.
     """
     before = _wandb_run()
     exit_code = 1
@@ -121,7 +121,7 @@ def wandb_run_ended() -> Iterator[None]:
 
 
 def _wandb_run() -> Any:
-    """The open run of this process; wandb is not imported for it."""
+    """The open run of this process, without an import of wandb."""
     wandb: Any = sys.modules.get("wandb")
     return None if wandb is None else wandb.run
 

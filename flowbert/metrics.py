@@ -1,11 +1,11 @@
-"""The measures of the tasks as torchmetrics: for ``self.log`` of any LightningModule.
+"""The metrics of the tasks as torchmetrics, for ``self.log`` of any LightningModule.
 
 States are float64 and merge over batches, processes and :meth:`merge_state`. They need a device
 with float64: a CPU or a CUDA device. A score that is undefined is NaN.
 
 Lightning's distributed sampler repeats examples so that all processes have equally many, and the
-repeated ones count twice. ``Trainer(use_distributed_sampler=False)`` with a sampler of one's own
-leaves them out; processes may have different numbers of examples, or none.
+repeated ones count twice. ``Trainer(use_distributed_sampler=False)`` with a custom sampler avoids
+this; processes may have different numbers of examples, or none.
 """
 
 from collections.abc import Sequence
@@ -184,7 +184,7 @@ class STSSpearman(_Float64Metric):
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
 
     Raises:
-        ValueError: If the aggregation is another.
+        ValueError: If the aggregation is unknown.
 
     References:
         SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021), appendix B,
@@ -251,7 +251,7 @@ def _add_sums(metric: Metric, total: Tensor) -> None:
 
 
 def _add_lists(metric: Metric, *names: str) -> None:
-    """States that are tensors one after another."""
+    """States that are lists of tensors, concatenated over processes."""
     for name in names:
         metric.add_state(name, [], dist_reduce_fx="cat")
 

@@ -1,6 +1,6 @@
 """Numbers: one grammar for text in files and options, and checks of values.
 
-Python's own grammar takes ``1_0`` for 10 and full-width digits for plain ones, and reads ``nan``.
+Python itself reads ``1_0`` as 10, full-width digits, and ``nan``.
 """
 
 import math
@@ -16,7 +16,7 @@ def parse_numbers(texts: Sequence[str]) -> list[float]:
     """Finite decimal numbers, such as ``-4.5e-1``.
 
     Raises:
-        ValueError: For the first text that is none.
+        ValueError: For the first text that is not a finite number.
 
     Example:
         >>> parse_numbers(["3", "-4.5e-1"])
@@ -25,13 +25,13 @@ def parse_numbers(texts: Sequence[str]) -> list[float]:
     joined = "".join(texts)
     if "_" in joined or not joined.isascii():
         wrong = next(text for text in texts if "_" in text or not text.isascii())
-        raise ValueError(f"{wrong!r} is no number")
+        raise ValueError(f"{wrong!r} is not a number")
     numbers = []
     for text in texts:
         try:
             number = float(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no number") from None
+            raise ValueError(f"{text!r} is not a number") from None
         if not math.isfinite(number):
             raise ValueError(f"{text!r} is not finite")
         numbers.append(number)
@@ -42,7 +42,7 @@ def parse_number(text: str) -> float:
     """A finite decimal number, with or without white space around it.
 
     Raises:
-        ValueError: If the text is none.
+        ValueError: If the text is not such a number.
     """
     return parse_numbers([text.strip()])[0]
 
@@ -51,14 +51,14 @@ def parse_integer(text: str) -> int:
     """A whole number in decimal digits, with or without white space around it.
 
     Raises:
-        ValueError: If the text is none.
+        ValueError: If the text is not such a number.
 
     Example:
         >>> parse_integer("-12")
         -12
     """
     if not _INTEGER.fullmatch(text.strip()):
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 

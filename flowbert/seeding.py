@@ -13,7 +13,7 @@ import torch
 
 @dataclass(frozen=True)
 class Stream:
-    """Random numbers that depend on these values alone, so that a resumed run draws the same ones.
+    """Random numbers that depend on these values alone, so that a resumed run draws them again.
 
     The values are hashed together (BLAKE2b, 128 bits): streams that differ are independent.
 
@@ -22,7 +22,7 @@ class Stream:
         name: What is drawn, such as ``"order"`` or ``"noise"``.
         epoch: Epoch, from 0.
         batch: Batch in the epoch, from 0.
-        rank: Rank of the process; 0 for what all processes draw alike.
+        rank: Rank of the process; 0 if all processes draw the same numbers.
         of: Further name, such as that of a task.
 
     Example:

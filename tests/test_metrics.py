@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, distributed
-from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import Metric
 
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
@@ -141,38 +139,3 @@ def test_processes_have_the_values_of_one(tmp_path: Path) -> None:
     for process in processes:
         process.join(60)
         assert process.exitcode == 0
-
-
-class Module(LightningModule):
-    """A module that logs metrics of its validation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = torch.nn.Linear(DIM, DIM)
-        self.metrics = torch.nn.ModuleDict(
-            {name: make() for name, make in METRICS.items() if name != "sample"}
-        )
-
-    def validation_step(self, batch: tuple[Tensor, ...]) -> None:
-        x, y, gold, subset_of = batch
-        pairs = torch.cosine_similarity(x, y), gold, subset_of
-        values = {"alignment": (x, y), "mean_cosine": (x,), "uniformity": (x,)}
-        for name, metric in self.metrics.items():
-            assert isinstance(metric, Metric)
-            metric.update(*values.get(name, pairs))
-            self.log(name, metric)
-
-
-def test_a_trainer_logs_them(tmp_path: Path) -> None:
-    trainer = Trainer(
-        default_root_dir=tmp_path,
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    data = DataLoader(TensorDataset(*draw_pairs()), batch_size=32)
-    (logged,) = trainer.validate(Module(), data, verbose=False)
-    assert len(logged) == 6
-    for name, value in logged.items():
-        assert value == pytest.approx(expected(name), abs=1e-12), name

@@ -50,8 +50,8 @@ def load_answers(source: str | Path) -> AnswerData:
             ``"hub:FOLDER"`` for a local copy of it.
 
     Raises:
-        UserError: If the file is missing or damaged, a label or sentence is not allowed, or all
-            candidates have the same label.
+        UserError: If the file is missing or damaged, a label is unknown, a sentence is empty, or
+            all candidates have the same label.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""The sentences that a map or a flow is fitted on."""
+"""Corpora: sentences that a map or a flow is fitted on."""
 
 import os
 import reprlib
@@ -19,11 +19,13 @@ from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
-_LOOKED_AT = 100  # sentences in memory that may be names by mistake
+_CHECKED_FOR_NAMES = (
+    100  # sentences in memory that are checked for names of corpora and files
+)
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
-"""Corpora of a task, and their names where they are those of one task."""
+"""Corpora of a task, and the names that their sentences have for a given task."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,12 @@ class Corpus:
     """Sentences in order; a sentence that occurs twice counts twice in a fit.
 
     Args:
-        name: Name for tables and results: ``target`` (each task's own sentences), ``STSB
-            sentences`` (those of one task), ``nli``, or the source as given.
-        sentences: All occurrences.
+        name: Name for tables and results: ``target`` (the sentences of each task), ``STSB
+            sentences``, ``nli``, or the source.
+        sentences: All sentences, with repetitions.
         blank: Number of blank sentences that were left out.
-        starts: Numbers of the sentences that begin a document, where sentences follow each other
-            as in a text; None where they do not.
+        starts: Indices of the first sentences of documents; None if the sentences are not
+            consecutive.
     """
 
     name: str
@@ -75,10 +77,10 @@ class Corpus:
         return cls(name, tuple(sentences), blank, tuple(starts))
 
     def consecutive(self) -> list[int]:
-        """Numbers of the sentences that another one of the same document follows.
+        """Indices of the sentences that are not the last of their document.
 
         Raises:
-            UserError: If there is none.
+            UserError: If there are none, or the sentences are not consecutive.
         """
         if self.starts is None:
             raise UserError(
@@ -104,7 +106,7 @@ class Corpus:
         return sentences_digest(self.sentences)
 
     def sample(self, size: int, seed: int) -> "Corpus":
-        """At most ``size`` occurrences, drawn without replacement, in their order."""
+        """At most ``size`` sentences, drawn without replacement, in their order."""
         if size < 1:
             raise UserError(
                 argument="max_sentences", received=size, expected="1 or more"
@@ -140,11 +142,11 @@ def load_corpus(
         task: Task of ``target`` and ``train_only``.
         senteval: Data of the task, as in :func:`flowbert.data.sts.load_sts`.
         nli: NLI pairs, as in :func:`flowbert.data.nli.load_nli`.
-        column: Column of tables; not needed where there is only one.
+        column: Column of tables; optional if there is only one.
 
     Raises:
-        UserError: If the source is unknown, missing or damaged, or holds no sentence, or a column
-            is given where there is no table.
+        UserError: If the source is unknown, missing, damaged or without sentences, or a column is
+            given for a source without columns.
 
     Example:
         >>> len(load_corpus("target", task="SAMPLE"))
@@ -159,7 +161,7 @@ def load_corpus(
         corpus, has_columns = _load_named(str(source), task, senteval, nli, column)
     else:
         texts, has_columns = texts_in_memory(source, column)
-        if texts and all(map(_is_source, texts[:_LOOKED_AT])):
+        if texts and all(map(_is_source, texts[:_CHECKED_FOR_NAMES])):
             raise UserError(
                 f"received the sentences {reprlib.repr(texts)}, which are names or files; "
                 f"expected sentences, or one text {','.join(texts[:2])!r}",
@@ -184,7 +186,7 @@ def _load_named(
     nli: str,
     column: str | None,
 ) -> tuple[Corpus, bool]:
-    """A corpus by its name or files, and whether one of these has columns."""
+    """A corpus by its name or files, and whether its source has columns."""
     layouts = [] if column is None else [[column]]
     if name in OWN_NAMES:
         if task is None:

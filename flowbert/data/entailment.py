@@ -22,7 +22,7 @@ class EntailmentData:
 def load_entailment(source: str, senteval: str | Path | None = None) -> EntailmentData:
     """Load labelled pairs with their splits.
 
-    SICK has splits of its own. NLI pairs are split by premise: a tenth of the premises each for
+    SICK is published with splits. NLI pairs are split by premise: a tenth of the premises each for
     ``dev`` and ``test``, drawn with seed 0 from the sorted premises, so that no premise is in two
     splits and the order of the file does not matter.
 

@@ -26,16 +26,16 @@ def hub_options(source: str) -> tuple[str, dict[str, str]]:
     """Name and options of ``hub:NAME?option=value&...``.
 
     Raises:
-        UserError: If an option is unknown, or given twice or without a value.
+        UserError: If an option is unknown, repeated, or without a value.
 
     Example:
         >>> hub_options("hub:owner/name?split=test")
         ('owner/name', {'split': 'test'})
     """
     name, _, query = source.removeprefix("hub:").partition("?")
-    given = parse_qsl(query, keep_blank_values=True)
-    options = dict(given)
-    if len(options) < len(given) or not all(options.values()):
+    pairs = parse_qsl(query, keep_blank_values=True)
+    options = dict(pairs)
+    if len(options) < len(pairs) or not all(options.values()):
         raise UserError(
             argument="corpus",
             received=source,
@@ -55,7 +55,7 @@ def fetch_encoder(
     patterns: Sequence[str],
     argument: str,
 ) -> Path:
-    """Fetch files of a model on the hub; its folder in the cache.
+    """Download files of a model; returns its folder in the cache.
 
     Args:
         name: ``owner/name``, or ``owner/name@revision``.
@@ -64,7 +64,7 @@ def fetch_encoder(
         argument: Name of the argument, for the message.
 
     Raises:
-        UserError: If there is no such model on the hub or in its cache.
+        UserError: If the model is neither on the hub nor in its cache.
     """
     from huggingface_hub import snapshot_download
 
@@ -99,7 +99,7 @@ def read_hub(
     Args:
         name: Name on the hub (``owner/name``) or a local folder in the same layout.
         layouts: As in :func:`flowbert.data.tables.read_table`.
-        config: Configuration, where the data set has several.
+        config: Configuration of a data set with several.
         split: Split.
         argument: Name of the argument that chooses the columns, for the message.
         options: ``revision``, or ``data_files`` to read in place of the declared splits.

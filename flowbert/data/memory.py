@@ -1,4 +1,4 @@
-"""Sentences that a caller has in memory: lists, pandas, ``datasets``."""
+"""Sentences in memory: lists, pandas, ``datasets``."""
 
 import reprlib
 from collections.abc import Iterable, Sequence
@@ -9,19 +9,19 @@ from flowbert.data.tables import choose_columns
 from flowbert.errors import UserError
 
 IN_MEMORY = "memory"
-"""Name of a corpus without one."""
+"""Name of a corpus in memory."""
 
 
 def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], bool]:
-    """Sentences of an object, without outer white space, and whether it has columns.
+    """Sentences without outer white space, and whether their source has columns.
 
     Args:
         source: A list or tuple of sentences, a numpy array, a pandas Series or DataFrame, or a
             ``datasets.Dataset``.
-        column: Column of the sentences; not needed where there is only one.
+        column: Column of the sentences; optional if there is only one.
 
     Raises:
-        UserError: If it is none of these, lacks the column, or a sentence is no text.
+        UserError: If the source has another type, the column is missing, or a sentence is not text.
 
     Example:
         >>> texts_in_memory(["A dog runs. "])

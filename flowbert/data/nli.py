@@ -42,8 +42,8 @@ class NLIData:
     def triples(self) -> list[tuple[str, str, str]]:
         """(premise, entailment, contradiction) of every premise that has both.
 
-        The i-th entailment of a premise goes with its i-th contradiction; those without a partner
-        are not used. Premises keep the order of their first pair.
+        The i-th entailment of a premise is matched with its i-th contradiction; the others are not
+        used. Premises keep the order of their first pair.
         """
         groups: dict[tuple[str, str], list[str]] = defaultdict(list)
         for premise, hypothesis, label in zip(
@@ -95,7 +95,7 @@ def labelled_pairs(tables: list[list[Row]]) -> NLIData:
     """Pairs of tables that have a gold label.
 
     Raises:
-        UserError: If there is none, a label is unknown, or a sentence is empty.
+        UserError: If no pair has a gold label, a label is unknown, or a sentence is empty.
     """
     pairs = [pair for rows in tables for pair in _pairs(rows)]
     if not pairs:

@@ -6,13 +6,13 @@ from functools import cache
 
 _MARK = "\u0300"  # any mark, for the expression
 _PIECE = re.compile(rf"\w[\w{_MARK}]*|[^\w\s]")
-_JOINERS = "\u200c\u200d"  # between letters that are drawn apart, or together
+_JOINERS = "\u200c\u200d"  # zero width non-joiner and joiner
 
 
 def split_words(sentence: str) -> list[str]:
-    """Words: runs of letters, digits and underscores, and every other sign alone.
+    """Split into words (letters, digits and underscores) and single other characters.
 
-    Combining marks and joiners belong to the letter in front of them.
+    Combining marks and joiners belong to the letter before them.
 
     References:
         Unicode Text Segmentation (Unicode Standard Annex 29), rule WB4.
@@ -29,12 +29,12 @@ def split_words(sentence: str) -> list[str]:
 
 
 def is_word(piece: str) -> bool:
-    """Whether a piece of :func:`split_words` is a word, and not a sign."""
+    """Whether a piece of :func:`split_words` is a word."""
     return piece[0].isalnum() or piece[0] == "_"
 
 
 @cache
 def _shape(character: str) -> str:
-    """One mark for all; any other character unchanged."""
+    """The same mark for all marks; any other character unchanged."""
     is_mark = unicodedata.category(character).startswith("M")
     return _MARK if is_mark or character in _JOINERS else character

@@ -1,10 +1,11 @@
 """Semantic textual similarity: sentence pairs with a gold score, by split and subset.
 
-A new task is one function here, from the data folder to its rows, and its entry in ``DATA_SETS``.
+To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 """
 
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from flowbert.data.tables import (
 )
 from flowbert.data.text_files import read_lines
 from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.numbers import is_number
 
 Part = tuple[str, str, list[Row]]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
@@ -58,6 +60,7 @@ _CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
 _ZERO_TO_ONE = (0.0, 1.0)
 _ZERO_TO_FIVE = (0.0, 5.0)
+_FINITE = (-sys.float_info.max, sys.float_info.max)
 _RANGES = {"SICKR": (1.0, 5.0), **dict.fromkeys(_CHINESE_BINARY, _ZERO_TO_ONE)}
 
 
@@ -66,7 +69,7 @@ class Subset:
     """Pairs that a task scores together.
 
     Args:
-        name: Name of the subset, such as ``MSRpar``; the task's name where it has none.
+        name: Name of the subset, such as ``MSRpar``; the task's name if it has no subsets.
         sentences1: First sentences, N of them.
         sentences2: Second sentences, N of them.
         scores: Gold scores of shape ``(N,)``, float64.
@@ -94,7 +97,7 @@ class STSData:
     Args:
         name: Name of the task.
         splits: Subsets by split.
-        limits: Lowest and highest score that there may be; None if not stated.
+        limits: Lowest and highest allowed score; None if not stated.
         merged: Whether this source merges the subsets of the task.
     """
 
@@ -107,9 +110,9 @@ class STSData:
     def score_range(self) -> tuple[float, float]:
         """Lowest and highest score of the scale.
 
-        These are the :attr:`limits`; without any, 0 and 1 if all scores are between them, else 0
-        and 5, the scale of most such data sets, if all are between these, else the lowest and the
-        highest score that there is.
+        The :attr:`limits` if they are stated. Otherwise 0 and 1 if all scores are between them,
+        else 0 and 5, the scale of most such data sets, if all scores are between these, else the
+        lowest and the highest score.
         """
         if self.limits is not None:
             return self.limits
@@ -125,7 +128,7 @@ class STSData:
         """Scores as shares of :attr:`score_range`: 0 the lowest, 1 the highest.
 
         Example:
-            >>> STSData("own", {}, limits=(1, 5)).relative(np.array([1.0, 4.0, 5.0]))
+            >>> STSData("pairs", {}, limits=(1, 5)).relative(np.array([1.0, 4.0, 5.0]))
             array([0.  , 0.75, 1.  ])
         """
         low, high = self.score_range
@@ -135,7 +138,7 @@ class STSData:
         """Subsets of a split.
 
         Raises:
-            UserError: If the task lacks it.
+            UserError: If the task does not have the split.
         """
         if name not in self.splits:
             raise UserError(
@@ -145,7 +148,7 @@ class STSData:
         return self.splits[name]
 
     def sentences(self, splits: Sequence[str] | None = None) -> list[str]:
-        """Every occurrence of every sentence, by split and subset, first sentences first.
+        """All sentences with repetitions, by split and subset, first sentences first.
 
         Args:
             splits: Splits to take; None for all.
@@ -188,18 +191,27 @@ def load_sts(
         >>> list(data.splits), len(data.split("test")[0])
         (['train', 'dev', 'test'], 1000)
         >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "own.tsv"
+        >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
         >>> _ = path.write_text("sentence1\tsentence2\tscore\na\tb\t0.4\nc\td\t0.9\n")
         >>> load_sts(str(path), score_range=(0, 1)).split("test")[0].scores.tolist()
         [0.4, 0.9]
     """
     if name == SAMPLE_TASK:
-        splits = {split: [_sample_subset(split)] for split in SPLITS}
-        return STSData(name, splits, _ZERO_TO_FIVE)
+        data = STSData(name, {}, _ZERO_TO_FIVE)
+        for split in SPLITS:
+            first, second, scores = zip(*sample_pairs(split), strict=True)
+            data.splits[split] = [Subset(name, first, second, np.array(scores))]
+        return data
     merged = False
     if is_table(name):
         limits = None if score_range is None else _limits(score_range)
-        rows = _read_pairs(name, columns or PAIR_COLUMNS)
+        columns = columns or PAIR_COLUMNS
+        if len(set(columns)) != 3:
+            raise UserError(
+                f"received {', '.join(columns)}; expected 3 different names",
+                argument="columns",
+            )
+        rows = read_table(Path(os.path.expanduser(name)), columns, argument="columns")
         name = Path(name).name.split(".")[0]
         parts: Iterable[Part] = [("test", name, rows)]
     elif name not in DATA_SETS:
@@ -226,33 +238,19 @@ def load_sts(
 
 
 def _limits(score_range: Sequence[float]) -> tuple[float, float]:
-    """A score range as given, checked."""
-    values = list(score_range)
-    numbers = [
-        float(value)
-        for value in values
-        if isinstance(value, int | float) and math.isfinite(value)
-    ]
-    if len(values) != 2 or len(numbers) != 2 or numbers[0] >= numbers[1]:
+    """The score range of a file of pairs.
+
+    Raises:
+        UserError: If it is not two finite numbers in increasing order.
+    """
+    numbers = [value for value in score_range if is_number(value, *_FINITE)]
+    if len(score_range) != 2 or len(numbers) != 2 or numbers[0] >= numbers[1]:
         raise UserError(
-            f"received {values}; expected two numbers, the lower one first",
             argument="score_range",
+            received=list(score_range),
+            expected="two numbers, the lower one first",
         )
-    return numbers[0], numbers[1]
-
-
-def _sample_subset(split: str) -> Subset:
-    first, second, scores = zip(*sample_pairs(split), strict=True)
-    return Subset(SAMPLE_TASK, first, second, np.array(scores))
-
-
-def _read_pairs(path: str, columns: Sequence[str]) -> list[Row]:
-    if len(set(columns)) != 3:
-        raise UserError(
-            f"received {', '.join(columns)}; expected 3 different names",
-            argument="columns",
-        )
-    return read_table(Path(os.path.expanduser(path)), columns, argument="columns")
+    return float(numbers[0]), float(numbers[1])
 
 
 def make_subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
@@ -279,7 +277,7 @@ def make_subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
 
 
 def _read_year(root: Path, name: str) -> Iterator[Part]:
-    """Sentences and scores of a year of SemEval are in two files."""
+    """Read a year of SemEval, whose sentences and scores are in two files."""
     folder = root / "STS" / f"{name}-en-test"
     for subset in _YEARS[name]:
         path = folder / f"STS.input.{subset}.txt"
@@ -308,7 +306,7 @@ def _scored(
 
 
 def _read_stsb(root: Path, name: str) -> Iterator[Part]:
-    """The benchmark has no header, further fields in a few rows, and pairs without a score."""
+    """Read the benchmark: no header, further fields in a few rows, pairs without a score."""
     for split in SPLITS:
         path = root / "STS" / "STSBenchmark" / f"sts-{split}.csv"
         yield split, name, _scored(path, read_lines(path), _STSB_FIELDS)
@@ -317,7 +315,7 @@ def _read_stsb(root: Path, name: str) -> Iterator[Part]:
 def read_sick(
     root: Path, name: str, column: str = "relatedness_score"
 ) -> Iterator[Part]:
-    """Both sentences of SICK's pairs and one further column."""
+    """Read the sentences of SICK's pairs and another column."""
     for split, file in _SICK_FILES.items():
         path = root / "SICK" / f"SICK_{file}.txt"
         layout = ("sentence_A", "sentence_B", column)
@@ -325,12 +323,12 @@ def read_sick(
 
 
 def _read_chinese(root: Path, name: str) -> Iterator[Part]:
-    """A task as the Chinese BERT-whitening code keeps it, in the splits that have a file.
+    """Read a task in the format of the Chinese BERT-whitening code.
 
     The files are ``ROOT/NAME/NAME.{train,valid,test}.data`` (``dev`` for ``valid`` and the
     extensions ``.tsv`` and ``.txt`` are accepted), with sentence 1, sentence 2 and label between
     tabs. A header of ``sentence1, sentence2`` or ``text_a, text_b`` is skipped; other lines without
-    exactly three fields are left out with a warning, as that code does without one.
+    exactly three fields are left out with a warning, while that code does not warn.
 
     References:
         BERT-whitening on Chinese tasks (Su, 2021). https://github.com/bojone/BERT-whitening
@@ -353,7 +351,7 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
     """Rows of the lines that have three fields."""
     fields = [line.strip().split("\t") for line in lines if line.strip()]
     records = [
-        dict(zip(PAIR_COLUMNS, each, strict=True)) for each in fields if len(each) == 3
+        dict(zip(PAIR_COLUMNS, row, strict=True)) for row in fields if len(row) == 3
     ]
     if not records:
         raise UserError(
@@ -371,7 +369,7 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
 
 
 def _read_hub(folder: str, name: str) -> Iterator[Part]:
-    """A task of the hub's mteb data sets, or of local copies in a folder."""
+    """Read a task of the hub's mteb data sets, or of local copies in a folder."""
     data_set = "stsbenchmark" if name == "STSB" else name.lower()
     for split, hub_split in _HUB_SPLITS.get(name, {"test": "test"}).items():
         rows = read_hub(

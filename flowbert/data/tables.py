@@ -1,6 +1,6 @@
 """Rows of csv, tsv, jsonl and parquet files; errors name file and row.
 
-A new format is one function here and its entry in ``TABLE_FORMATS``.
+To add a format, write a function that reads its rows and add it to ``TABLE_FORMATS``.
 """
 
 import csv
@@ -36,7 +36,7 @@ class Row:
         path: The file.
         index: Number of the row, from 1, without header and blank lines.
         values: Values by column, in the order of the layout.
-        label_names: Names of labels that are numbers from 0, by column, where the file has them.
+        label_names: Names of the labels 0, 1, ... by column, if the file has them.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class Row:
         """A text without outer white space.
 
         Raises:
-            UserError: If the value is no text.
+            UserError: If the value is not text.
         """
         value = self.values[column]
         if not isinstance(value, str):
@@ -67,7 +67,7 @@ class Row:
         """A text that is not empty, with single spaces inside, as SentEval has it.
 
         Raises:
-            UserError: If the value is no text, or empty.
+            UserError: If the value is not text, or empty.
         """
         text = " ".join(self.text(column).split())
         if not text:
@@ -78,7 +78,7 @@ class Row:
         """A finite number from ``low`` to ``high``.
 
         Raises:
-            UserError: If the value is no such number.
+            UserError: If the value is not such a number.
         """
         try:
             number = parse_number(str(self.values[column]))
@@ -90,7 +90,7 @@ class Row:
         return number
 
     def label(self, column: str, meaning: Mapping[str, Value]) -> Value:
-        """What a label means: its name, where the file names its numbers.
+        """The meaning of a label: of its name, if the file names its numbers.
 
         Raises:
             UserError: If the label is unknown.
@@ -148,7 +148,7 @@ def read_table(
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
-    """Refuse a file whose first line, taken as the name of its only column, is a sentence."""
+    """Raise a UserError if the name of the only column is a sentence: the header is missing."""
     if len(names) == 1 and len(names[0].split()) > 1:
         raise UserError(
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
@@ -160,7 +160,7 @@ def is_table(name: str | Path) -> bool:
     """Whether a name is that of a file with columns.
 
     Example:
-        >>> is_table("own/pairs.tsv.gz"), is_table("own/lines.txt"), is_table("STSB")
+        >>> is_table("data/pairs.tsv.gz"), is_table("data/lines.txt"), is_table("STSB")
         (True, False, False)
     """
     return _extension(Path(name)) in TABLE_FORMATS
@@ -176,16 +176,16 @@ def choose_columns(
     path: Path,
     argument: str | None = None,
 ) -> Sequence[str]:
-    """The first layout that is among ``names``; without any, the only name.
+    """The first layout whose columns are all in ``names``; without layouts, the only name.
 
     Args:
-        names: Columns that there are.
+        names: Available columns.
         layouts: Lists of columns.
-        path: What has the columns, for the message.
-        argument: Name of the argument that chooses among them, for the message.
+        path: File or folder with the columns, for the message.
+        argument: Name of the argument that chooses the columns, for the message.
 
     Raises:
-        UserError: If there is none.
+        UserError: If no layout fits.
     """
     if not layouts and len(names) == 1:
         return names
@@ -218,14 +218,14 @@ def rows_of(
     """Rows of records, reduced to the columns of a layout.
 
     Args:
-        path: What has the records.
+        path: File or folder of the records.
         records: Values of each row by column.
         layouts: As in :func:`choose_columns`.
         argument: As in :func:`choose_columns`.
         label_names: As in :class:`Row`.
 
     Raises:
-        UserError: If there is no record, or no layout fits the first one.
+        UserError: If there are no records, or no layout fits the first record.
     """
     if not records:
         raise UserError(f"{path}: has no row")
@@ -255,7 +255,7 @@ def field_records(
     Args:
         path: File of the lines.
         lines: The lines.
-        dialect: What separates fields.
+        dialect: Separator and quotes.
         names: Columns of a file without a header; fields beyond them are ignored.
 
     Raises:
@@ -288,8 +288,8 @@ def field_records(
     return records
 
 
-# The standard library reads csv and json, not pyarrow: that takes an open quote for a sentence
-# that goes on to the end of the file, and text that looks like a date for a timestamp.
+# Not with pyarrow, which reads an open quote as a field that ends with the file, and text like a
+# date as a timestamp.
 
 
 def _read_csv(path: Path) -> list[TableRow]:
@@ -303,7 +303,7 @@ def read_tsv(path: Path) -> list[TableRow]:
 
 
 def _read_quoted_or_plain(path: Path) -> list[TableRow]:
-    """Records of a .tsv file, whose quotes are those of csv if all of them can be."""
+    """Records of a .tsv file, with the quoting of csv if that fits all of its quotes."""
     lines = read_lines(path)
     quotes = [*_find_quotes(lines)]
     opened = [number for number, is_closed in quotes if not is_closed]
@@ -334,11 +334,7 @@ def _find_quotes(lines: Iterable[str]) -> Iterator[tuple[int, bool]]:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of pairs of names and values.
-
-    Raises:
-        ValueError: If a name is in it twice.
-    """
+    """A dictionary of names and values; a ValueError for a repeated name."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
@@ -369,7 +365,7 @@ def _read_parquet(path: Path) -> list[TableRow]:
 
     try:
         schema = pyarrow.parquet.read_schema(path)
-        # Vectors beside the sentences are not converted to Python numbers.
+        # Columns of vectors are skipped.
         flat = [
             field.name for field in schema if not pyarrow.types.is_nested(field.type)
         ]

@@ -1,4 +1,4 @@
-"""Files that a user names: lists, globs, and text with one line for every mistake."""
+"""Names of files as lists and globs, and lines of text files."""
 
 import glob
 import gzip
@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 def as_list(
     value: str | Sequence[str] | None, argument: str, *, paths: bool = False
 ) -> list[str]:
-    """Items of a list or of comma-separated text, without repetitions; none for None.
+    """Items of a list or of comma-separated text, without repetitions; [] for None.
 
     Args:
         value: The list, the text, or None.
@@ -27,7 +27,7 @@ def as_list(
         paths: Whether items may be paths: text with commas that is a path is one item.
 
     Raises:
-        UserError: If there is no item.
+        UserError: If there are no items.
 
     Example:
         >>> as_list("raw, whitening", "methods"), as_list(None, "methods")
@@ -45,7 +45,7 @@ def as_list(
 
 
 def _split_paths(text: str) -> list[str]:
-    """Parts between commas; as many of them as make a path that exists are one."""
+    """Split at commas, except inside of paths that exist."""
     parts, items = text.split(","), []
     while parts:
         counts = range(len(parts), 1, -1)
@@ -113,7 +113,7 @@ def sort_names(names: Iterable[str]) -> list[str]:
 
 
 def expand_files(spec: str | Path) -> list[Path]:
-    """Files that a comma-separated list of paths and globs (``**`` too) names, without repetitions.
+    """Files of a comma-separated list of paths and globs (with ``**``), without repetitions.
 
     A path that exists is taken literally, even with a comma or a bracket in its name; the files of
     one glob are sorted by name, with numbers in numeric order.
@@ -138,7 +138,7 @@ def stream_lines(path: Path) -> Iterator[str]:
     """Lines of a UTF-8 file with their ends, ``.gz`` too, without a byte order mark.
 
     Raises:
-        UserError: If the file is missing, damaged or not UTF-8, or has a NUL in it, as UTF-16 has.
+        UserError: If the file is missing, damaged, not UTF-8, or has a NUL character (UTF-16).
     """
     check_file(path)
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open

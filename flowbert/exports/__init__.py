@@ -1,10 +1,10 @@
-"""Models for other programs, and maps that other programs have fitted."""
+"""Export of models for other programs, and import of maps from other programs."""
 
 from flowbert.exports.bert_whitening import import_whitening
 from flowbert.exports.export import export
 from flowbert.exports.format import EXPORT_FORMATS, Format
 
-# Formats register where they stand.
+# These imports register the formats.
 from flowbert.exports.onnx import ONNX
 from flowbert.exports.onnx_int8 import ONNXInt8
 from flowbert.exports.sentence_transformers import SentenceTransformers

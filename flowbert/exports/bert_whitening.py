@@ -1,4 +1,4 @@
-"""Import of a whitening that the code of BERT-whitening has fitted."""
+"""Import of a whitening fitted with the code of BERT-whitening."""
 
 from pathlib import Path
 
@@ -21,14 +21,14 @@ def import_whitening(
         source: An .npz file with ``kernel`` and ``bias``, or a folder with kernel.npy and bias.npy.
         encoder: The encoder, with the layers and the pooling that kernel and bias were fitted on.
         output: New run folder to write.
-        scale: Factor between the vectors they were fitted on and ours: 2 for ``first_last_avg`` and
-            ``last2avg`` of BERT-whitening-pytorch, which sum two layers.
+        scale: Factor between the vectors of the fit and those of the encoder: 2 for
+            ``first_last_avg`` and ``last2avg`` of BERT-whitening-pytorch, which sum two layers.
 
     Returns:
         The model, saved in ``output/model``.
 
     Raises:
-        UserError: If the file cannot be read, layers or pooling are not given, or the kernel is for
+        UserError: If the file cannot be read, layers or pooling are not set, or the kernel is for
             vectors of another size.
 
     Example:

@@ -22,7 +22,7 @@ TRAINING = ("simcse", "sbert", "mlm", "distillation")
 """Methods that train the encoder."""
 
 TEXTS = 256
-"""Texts whose vectors are compared before an export is there."""
+"""Number of texts whose vectors are compared for verification."""
 
 
 def model_card(
@@ -41,14 +41,14 @@ def model_card(
 
     Args:
         model: The exported model.
-        name: Name that it is loaded by: of its folder, or on the hub.
+        name: Folder or name on the hub that the model is loaded from.
         format: Format of the export.
-        method: Name of the method, in the results if there are any.
+        method: Name of the method, as in the results.
         difference: Largest difference of a cosine between the export and the model.
         served: Programs that compute its vectors, see :func:`flowbert.exports.served.served_by`.
-        results: Results with scores of the method and of the embeddings as they are.
+        results: Results with scores of the method and of the raw embeddings.
         license: License, as the hub names it.
-        limits: Limits that were measured on the export, a sentence each.
+        limits: Measured limits of the export, a sentence each.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
@@ -98,7 +98,7 @@ def model_card(
 
 
 def _cosines(model: Model) -> dict[str, RandomPairs]:
-    """Cosines of random pairs, by what they are of; none where the model does not know them."""
+    """Cosines of random pairs by space; empty if the model was saved without them."""
     known = model.cosines
     if known is None or known.bits or known.truncate_dim:
         return {}
@@ -118,7 +118,7 @@ def check_results(results: Results, encoder: Encoder) -> None:
     """Check that results of another run are of this encoder.
 
     Raises:
-        UserError: If they are of others, or do not say of which.
+        UserError: If they are of another encoder, or do not name their encoder.
     """
     settings = [record.settings for record in results.records]
     known = [each["encoder"] for each in settings if "encoder" in each]
@@ -142,19 +142,19 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     Args:
         results: The results.
         model: The model.
-        own: Whether they are of the run that has made the model; of others only a name with all
-            options tells which map was measured.
+        own: Whether the results are of the run of the model. In other results the name must have
+            all options of the map.
         trained: Whether the run has trained the encoder.
 
     Raises:
-        UserError: If no method, or more than one, may be the model.
+        UserError: If not exactly one method can be the model.
     """
     names = list(results.frame["method"].unique())
     random = trained or (model.map or Raw()).seeded
     if random and not own:
         raise UserError(
             f"received those of another run for {model.map_name}, whose training draws "
-            "random numbers; expected those of its own",
+            "random numbers; expected those of the same run",
             argument="results",
         )
     if trained:
@@ -178,7 +178,7 @@ def _kinds(name: str) -> str:
 
 
 def _canonical(name: str) -> str:
-    """A method's name with its options in order; the name itself if it is of no map."""
+    """The canonical name of a map; any other name unchanged."""
     try:
         with imports_refused():
             return make_map(name).text
@@ -187,10 +187,10 @@ def _canonical(name: str) -> str:
 
 
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
-    """Rows of a method and of the embeddings as they are, by task.
+    """Rows of a method and of the raw embeddings, by task.
 
     Raises:
-        UserError: If a task has several scores of the method, of which one is the model's.
+        UserError: If a task has several scores of the method.
     """
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
     wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}

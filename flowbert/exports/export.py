@@ -1,4 +1,4 @@
-"""A model as a folder that other programs open, verified before it is there."""
+"""Export of a model as a verified folder for other programs."""
 
 import importlib.util
 import os
@@ -36,7 +36,7 @@ _UNUSUAL = (
         "[CLS] [SEP]",
     ),
 )
-"""Texts that programs may split in other ways than words."""
+"""Texts that programs may tokenize differently."""
 
 
 def export(
@@ -58,7 +58,7 @@ def export(
     layers, ``WordWeights`` holds token weights, an affine map is one ``Dense``, a flow with
     additive couplings a few. It also contains the map itself, for :class:`flowbert.Model`. ONNX is
     one graph from token ids to embeddings. Before the folder is kept, the target program
-    encodes 256 texts with it: no cosine of two may differ from the model's own by more than 1e-5,
+    encodes 256 texts with it: the cosine of two may differ from that of the model by 1e-5 at most,
     or 1e-4 in ONNX.
 
     Args:
@@ -66,10 +66,10 @@ def export(
         to: New folder to write.
         format: ``sentence-transformers``, ``onnx``, ``onnx-int8`` (the encoder's weights in 8 bits;
             the README.md states the loss), or the import path of a format.
-        servable: Refuse a model that text-embeddings-inference or vLLM would not compute correctly:
+        servable: Raise an error if text-embeddings-inference or vLLM would compute other vectors:
             they support the last layer, mean or cls, one affine map, and no prompt.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
-        encoder: Folder of the encoder, if it has moved.
+        encoder: Folder of the encoder, if it was moved.
         results: A results.json whose scores the README.md shows; None for that of the run.
         license: License, by its name on the hub.
         push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
@@ -80,8 +80,8 @@ def export(
         The folder.
 
     Raises:
-        UserError: If the format cannot express the model, it is to be servable and is not, the
-            vectors differ, or the hub refuses.
+        UserError: If the format cannot express the model, the model is not servable, the vectors
+            differ, or the hub denies access.
 
     Example:
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
@@ -157,7 +157,7 @@ def export(
 
 
 def _make_texts(model: Model, chosen: Format) -> list[str]:
-    """Texts of one word to more than the encoder reads, without what the format cannot compute."""
+    """Texts of one word to more than the encoder reads that the format can compute."""
     words = [word for sentence in sample_corpus() for word in sentence.split()]
     longest = getattr(model.encoder, "max_length", 128) + 8
     counts = np.linspace(1, longest, TEXTS).astype(int)
@@ -180,5 +180,5 @@ def _largest_difference(
             model.transform(model.encoder.encode(texts)),
             chosen.encode(folder, texts),
         )
-    ours, theirs = (cosine_similarity(each.astype(np.float64)) for each in rows)
+    ours, theirs = (cosine_similarity(x.astype(np.float64)) for x in rows)
     return float(np.abs(ours - theirs).max())

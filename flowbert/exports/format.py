@@ -1,4 +1,4 @@
-"""What a format of exports is, and the registry that ``export`` looks in."""
+"""The base class of export formats, and their registry."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from flowbert.registry import Registry
 
 
 class Format(ABC):
-    """A format of exports: how a model is written, read, and described.
+    """A format of exports: writes, reads and describes a model.
 
     The parameters of the constructor are the options of its text, as in ``name:option=value``.
 
     Attributes:
         library: Library that the hub shows for a model of this format.
-        packages: What it needs, as pip names it.
-        tolerance: Largest difference of a cosine from the model's own.
-        has_loss: Whether its vectors are not the model's; the README.md says how they differ.
-        files: Patterns of files that a later export may lack: they are deleted on the hub then.
+        packages: Required packages, by their names for pip.
+        tolerance: Largest difference of a cosine from that of the model.
+        has_loss: Whether vectors differ from those of the model; the README.md states the loss.
+        files: Patterns of files of an earlier export that an upload deletes.
     """
 
     library: ClassVar[str] = "flowbert"
@@ -39,14 +39,14 @@ class Format(ABC):
 
     @abstractmethod
     def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
-        """Vectors of a folder by the program that it is for, ``(N, k)``, for verification."""
+        """Vectors of a folder by its target program, ``(N, k)``, for verification."""
 
     @abstractmethod
     def usage(self, name: str, model: Model) -> str:
         """How to use the folder, in Markdown.
 
         Args:
-            name: Name that it is loaded by.
+            name: Folder or name on the hub that the model is loaded from.
             model: The exported model.
         """
 
@@ -55,15 +55,15 @@ class Format(ABC):
         return []
 
     def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
-        """Limits that are measured on a written folder, a sentence each; also warnings."""
+        """Limits measured on a written folder, a sentence each; they are also warnings."""
         return []
 
     def computes(self, model: Model, sentence: str) -> bool:
-        """Whether the vector of a sentence is the model's, as :meth:`limits` says."""
+        """Whether the vector of a sentence is that of the model, see :meth:`limits`."""
         return True
 
     def refused(self, received: str, expected: str) -> UserError:
-        """The error for a part of a model that the format cannot express."""
+        """The error for an unsupported part of a model."""
         name = EXPORT_FORMATS.name_of(type(self))
         return UserError(
             f"received {name} for {received}; expected {expected}", argument="format"

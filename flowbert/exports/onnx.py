@@ -45,7 +45,7 @@ class _Graph(nn.Module):
 
 
 class _Affine(nn.Module):
-    """An affine map without a transposed weight, which the quantizer of onnxruntime mistakes."""
+    """An affine map without a transposed weight, which onnxruntime quantizes wrongly."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class _Affine(nn.Module):
 
 @contextmanager
 def quiet_exporter() -> Iterator[None]:
-    """Hide the exporter's notes on itself."""
+    """Hide messages of the exporter."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -70,7 +70,7 @@ def quiet_exporter() -> Iterator[None]:
 
 @EXPORT_FORMATS.register("onnx")
 class ONNX(Format):
-    """``model.onnx``, and ``tokenizer.json``, which cuts and pads as the model does."""
+    """``model.onnx``, and ``tokenizer.json``, which truncates and pads like the model."""
 
     library: ClassVar = "onnx"
     packages: ClassVar = ["onnx", "onnxscript", "onnxruntime"]
@@ -81,8 +81,7 @@ class ONNX(Format):
         """Write graph and tokenizer.
 
         Raises:
-            UserError: If the encoder is no transformer, has a prompt, or torch makes no graph of
-                it.
+            UserError: If the encoder is not a transformer, has a prompt, or torch cannot export it.
         """
         encoder = model.encoder
         if not isinstance(encoder, SentenceEncoder):
@@ -141,7 +140,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 folder = "{name}"  # from the hub: folder = huggingface_hub.snapshot_download("{name}")
-tokenizer = Tokenizer.from_file(f"{{folder}}/{TOKENIZER}")  # cuts at {length} tokens, and pads
+tokenizer = Tokenizer.from_file(f"{{folder}}/{TOKENIZER}")  # truncates to {length} tokens, and pads
 session = onnxruntime.InferenceSession(f"{{folder}}/{GRAPH}")
 tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
 ids, masks = [t.ids for t in tokens], [t.attention_mask for t in tokens]

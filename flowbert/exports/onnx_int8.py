@@ -35,7 +35,7 @@ class ONNXInt8(ONNX):
             for index, node in enumerate(nodes)
             if any(name.startswith("encoder.") for name in node.input)
         ]
-        # Whitening amplifies small directions, which 8 bits do not resolve.
+        # Not the map: whitening amplifies small directions, which 8 bits do not resolve.
         others = [node.name for node in nodes[of_encoder[-1] + 1 :]]
         smaller = folder / "int8.onnx"
         with quiet_exporter():
@@ -49,7 +49,7 @@ class ONNXInt8(ONNX):
         smaller.replace(path)
 
     def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
-        """What a batch changes: its activations share one scale in 8 bits."""
+        """The effect of a batch, whose activations share one scale in 8 bits."""
         together, alone = (self.encode(folder, sentences, size) for size in (32, 1))
         cosine = 1 - paired_cosine_distances(together, alone).max()
         return [

@@ -46,10 +46,10 @@ _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain
 
 
 def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
-    """Modules after the transformer: layers averaged, tokens weighted and pooled, the map.
+    """Modules after the transformer: average of layers, token weights, pooling, map.
 
     Raises:
-        UserError: If there are none for the pooling or the map.
+        UserError: If the pooling or the map is not supported.
     """
     from sentence_transformers.sentence_transformer.modules import (
         Pooling,
@@ -86,9 +86,9 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
 
 
 def _position_0(encoder: SentenceEncoder) -> Tensor:
-    """Token weights under which the mean is position 0, as hidden layers take its feature.
+    """Token weights under which the mean is position 0.
 
-    Of a text that holds the token itself it is the mean over all of them.
+    If a text contains the first token again, the mean is over all of its occurrences.
     """
     tokenizer = encoder.backbone.tokenizer
     cls = tokenizer.cls_token_id
@@ -100,10 +100,10 @@ def _position_0(encoder: SentenceEncoder) -> Tensor:
 
 
 def map_modules(fitted: Map | None, dim: int, mode: str = "mean") -> list[Any]:
-    """Modules of a map of embeddings of size ``dim`` that ``Pooling`` has made in this mode.
+    """Modules of a map of embeddings of size ``dim``.
 
-    For each coupling the embedding is pooled anew and joined to the hidden layers so far. Those
-    are positive, so that they pass a relu.
+    For each coupling the embedding is pooled again, in the given mode, and concatenated to the
+    hidden layers so far, which are positive and therefore unchanged by a relu.
 
     Raises:
         UserError: If a flow has affine couplings.
@@ -126,12 +126,12 @@ def map_modules(fitted: Map | None, dim: int, mode: str = "mean") -> list[Any]:
 
 
 def _passing(size: int, weight: Tensor) -> Tensor:
-    """The identity on the first inputs, above a weight of all."""
+    """The identity on the first inputs, stacked on a weight for all inputs."""
     return torch.cat([torch.eye(size, weight.shape[1]), weight])
 
 
 def _dense(weight: Tensor, bias: Tensor, activation: nn.Module, **options: Any) -> Any:
-    """A layer; outputs before those of the bias have none."""
+    """A layer; the bias of the first outputs is 0 if it is shorter than the outputs."""
     from sentence_transformers.base.modules import Dense
 
     outputs, inputs = weight.shape
@@ -143,7 +143,7 @@ def _dense(weight: Tensor, bias: Tensor, activation: nn.Module, **options: Any) 
 
 
 def _folded(modules: Sequence[Any]) -> list[Any]:
-    """The modules with affine layers that follow each other as one, multiplied in float64."""
+    """The modules with consecutive affine layers multiplied, in float64."""
     folded: list[Any] = []
     for module in modules:
         if folded and _is_affine(folded[-1]) and _is_affine(module):
@@ -242,7 +242,7 @@ def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
 
 @EXPORT_FORMATS.register("sentence-transformers")
 class SentenceTransformers(Format):
-    """A folder of stock modules, with the map as it is beside them for :class:`flowbert.Model`."""
+    """A folder of stock modules, and the map itself for :class:`flowbert.Model`."""
 
     library: ClassVar = "sentence-transformers"
     packages: ClassVar = ["sentence_transformers"]
@@ -271,29 +271,29 @@ class SentenceTransformers(Format):
             encoder.save(folder)
             _write_modules(folder, modules)
             _write_settings(folder, encoder)
-            # The map as it is, with an encoder whose path says nothing of this machine.
+            # The map itself, with an encoder without a path of this machine.
             named = encoder.variant()
             named.path = base_name(encoder)
             parts = model.map, model.scale, model.cosines
             Model(named, *parts).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerEncoder) and not _flows(model.map):
-            own = encoder.model
-            modules = list(own.children())
-            if kept := own.truncate_dim:  # in front of the map
+            opened = encoder.model
+            modules = list(opened.children())
+            if kept := opened.truncate_dim:  # before the map
                 whole: Any = SentenceTransformer(modules=modules, device="cpu")
                 first = torch.eye(kept, whole.get_embedding_dimension())
                 modules.append(_dense(first, torch.zeros(kept), nn.Identity()))
             modules += map_modules(model.map, encoder.dim)
             extended = SentenceTransformer(
                 modules=_folded(modules),
-                prompts=own.prompts,
-                default_prompt_name=own.default_prompt_name,
+                prompts=opened.prompts,
+                default_prompt_name=opened.default_prompt_name,
                 device="cpu",
             )
             extended.save(str(folder), create_model_card=False)
             settings = folder / TRANSFORMER_SETTINGS
             if settings.is_file():
-                # It says so in its own way alone.
+                # sentence-transformers writes it under another name.
                 length = {"max_seq_length": extended.max_seq_length}
                 write_json(settings, read_json(settings) | length)
         else:
@@ -312,7 +312,7 @@ class SentenceTransformers(Format):
         return opened.encode(list(sentences), show_progress_bar=False)
 
     def usage(self, name: str, model: Model) -> str:
-        """A few lines of Python, and what they need."""
+        """A few lines of Python, and their requirements."""
         return f"""\
 ```python
 from sentence_transformers import SentenceTransformer
@@ -325,17 +325,17 @@ print(model.similarity(embeddings, embeddings))
 It needs sentence-transformers 5.4 or newer, no other package and no flag."""
 
     def limits(self, model: Model) -> list[str]:
-        """What the position of [CLS] becomes before a flow."""
+        """The vector of position 0 before a flow, where [CLS] occurs again."""
         pooling = getattr(model.encoder, "pooling", None)
         if str(pooling) != "cls" or not _flows(model.map):
             return []
         return [
-            "Of a text that itself holds the first token of all texts, such as `[CLS]`, the mean "
-            "over all of these tokens is mapped."
+            "If a text itself contains the first token of all texts, such as `[CLS]`, the mean "
+            "over all occurrences is mapped."
         ]
 
     def computes(self, model: Model, sentence: str) -> bool:
-        """Not if the sentence itself holds a [CLS] that :meth:`limits` is about."""
+        """False if the sentence contains a [CLS], see :meth:`limits`."""
         encoder: Any = model.encoder
         if not self.limits(model):
             return True

@@ -1,8 +1,8 @@
-"""Which programs compute the vectors of an exported folder, decided from the files that they read.
+"""Programs that compute the vectors of an exported folder.
 
 Of a folder of sentence-transformers, text-embeddings-inference and vLLM read a ``Transformer``, the
 ``Pooling`` in ``1_Pooling``, one ``Dense`` and ``Normalize``; llama.cpp no ``Dense`` of a BERT.
-Whatever else ``modules.json`` has, they skip without an error.
+They skip other modules without an error.
 
 References:
     text-embeddings-inference, ``router/src/lib.rs`` and ``backends/src/lib.rs``:
@@ -23,10 +23,10 @@ from flowbert.io import read_json
 
 MODULES = "modules.json"
 STOCK = "sentence_transformers.models."
-"""How the name of a module begins that all releases of these programs know."""
+"""Prefix of the names of modules that all releases of these programs know."""
 
 _READ_KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
-# text-embeddings-inference refuses the last token of a BERT.
+# text-embeddings-inference does not support the last token of a BERT.
 _READ_POOLINGS = ("cls", "mean")
 _ACTIVATIONS = ("torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh")
 _VECTORS = "sentence_embedding"
@@ -40,7 +40,7 @@ def served_by(folder: Path) -> str:
         folder: The folder, of any format.
 
     Returns:
-        Names for the end of "computed by".
+        Text after "computed by".
     """
     if not (folder / MODULES).is_file():
         is_graph = any(folder.glob("*.onnx"))
@@ -63,7 +63,7 @@ def check_servable(folder: Path) -> None:
     """Check that text-embeddings-inference and vLLM compute the vectors of a folder.
 
     Raises:
-        UserError: With what they would skip, and what to fit instead.
+        UserError: If they would skip a part of the model.
     """
     if not (folder / MODULES).is_file():
         raise UserError(
@@ -108,7 +108,7 @@ def _modules(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_read(kind: str, config: Mapping[str, Any]) -> bool:
-    """Whether the programs read a module of a kind that they know, by its ``config.json``."""
+    """Whether the programs read a module of a known kind, by its ``config.json``."""
     if kind == "Transformer":
         return True
     if kind == "Pooling":

@@ -1,4 +1,4 @@
-"""An exported folder on the Hugging Face hub, with the token that huggingface_hub has."""
+"""Upload of an exported folder to the Hugging Face hub, with the token of huggingface_hub."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from flowbert.folders import MANIFEST
 
 
 def check_access(name: str) -> None:
-    """Find out before any work that nothing can be uploaded; nothing is created.
+    """Check name, token and connection before the export; nothing is created.
 
     Args:
         name: ``owner/name``.
 
     Raises:
-        UserError: If the hub cannot be reached, or refuses the name or the token.
+        UserError: If the hub cannot be reached, or rejects the name or the token.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
@@ -27,16 +27,16 @@ def check_access(name: str) -> None:
 
 
 def upload(folder: Path, name: str, private: bool, replaced: Sequence[str]) -> None:
-    """Upload a folder, and delete what an earlier export has left in the repository.
+    """Upload a folder, and delete files of an earlier export from the repository.
 
     Args:
-        folder: A whole export.
-        name: ``owner/name``; a repository that does not exist is created.
-        private: Make a new one private; one that exists stays as it is.
-        replaced: Patterns of files of an earlier export that this one may lack; all others stay.
+        folder: A complete export.
+        name: ``owner/name``; the repository is created if it does not exist.
+        private: Make a new repository private; an existing one keeps its setting.
+        replaced: Patterns of files of an earlier export to delete; other files are kept.
 
     Raises:
-        UserError: If the hub cannot be reached or refuses.
+        UserError: If the hub cannot be reached or denies access.
     """
     from huggingface_hub import HfApi
 

@@ -30,10 +30,10 @@ class AnswerRanking(PairTask):
     scored_with = ("question_of", "is_answer")
 
     def __init__(self, data: AnswerData) -> None:
-        asked = [data.questions[index] for index in data.question_of]
+        questions = [data.questions[index] for index in data.question_of]
         super().__init__(
             data.name,
-            asked,
+            questions,
             data.answers,
             strata=[len(data.questions)],
             sentences=[*data.questions, *data.answers],
@@ -62,8 +62,8 @@ class AnswerRanking(PairTask):
 
     def scorer(self, items: Sequence[Floats]) -> Scorer:
         """The same, sorting once for all resamples."""
-        methods = [self._scorer(row) for row in items]
-        return lambda weights: np.stack([each(weights) for each in methods], axis=1)
+        scorers = [self._scorer(row) for row in items]
+        return lambda weights: np.stack([scores(weights) for scores in scorers], axis=1)
 
     def _scorer(self, items: Floats) -> Callable[[Weights], Floats]:
         """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""

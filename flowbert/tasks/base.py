@@ -69,15 +69,15 @@ class Record:
 class Task(ABC):
     """One split of a data set that embeddings are measured on.
 
-    A task of one's own, most often a :class:`PairTask`, is made of the attributes below and
-    :meth:`items`, :meth:`score`, :meth:`texts` and :meth:`pairs`. ``KIND:SOURCE`` names it, KIND
-    being the name that its class has in :data:`TASKS`, or its import path. Intervals and verdicts
-    are made of :meth:`score`.
+    A custom task, most often a :class:`PairTask`, defines the attributes below and :meth:`items`,
+    :meth:`score`, :meth:`texts` and :meth:`pairs`. Its text is ``KIND:SOURCE`` with the name of its
+    class in :data:`TASKS`, or its import path. Intervals and verdicts are computed with
+    :meth:`score`.
 
     Attributes:
         options: Options of :func:`load_tasks` that :meth:`load` takes.
         metrics: Metrics of :meth:`score`, in order.
-        headline: Metric that verdicts are about; None without.
+        headline: Metric of verdicts; None for a task without verdicts.
         averaged: Whether the headline enters the average over tasks.
         scored_with: Names of further attributes that scores depend on: arrays, numbers, texts or
             tuples of them. They are kept with results, and make the digest.
@@ -104,11 +104,11 @@ class Task(ABC):
         """The tasks of a source, such as one for each split.
 
         Args:
-            source: What stands behind the colon in ``KIND:SOURCE``.
+            source: SOURCE in ``KIND:SOURCE``.
             **options: Values of :attr:`options`.
 
         Raises:
-            UserError: If there are none.
+            UserError: If the source has no such task.
         """
         make: Any = cls
         return [make(source, **options)]
@@ -177,7 +177,7 @@ class Task(ABC):
         """First and second sentences that are measured: no method may learn from these pairs."""
 
     def corpus(self, name: str) -> Corpus:
-        """The task's own corpus ``target`` (all splits) or ``train_only``.
+        """The corpus ``target`` (all splits of the task) or ``train_only``.
 
         Raises:
             UserError: If the task has no train split.
@@ -203,7 +203,7 @@ class Task(ABC):
         }
 
     def state(self) -> dict[str, Any]:
-        """What :func:`load_scoring` makes the task of again: arrays and plain values."""
+        """Arrays and plain values from which :func:`load_scoring` restores the task."""
         names = (*_STATE, *self.scored_with)
         return {"kind": self.kind} | {name: getattr(self, name) for name in names}
 
@@ -235,7 +235,7 @@ class Task(ABC):
 
     @property
     def references(self) -> Mapping[str, Floats]:
-        """Items by name of rows that tables show beside the methods, such as the gold score."""
+        """Items of further rows of tables by name, such as the gold score."""
         return {}
 
     def measure(self, vectors: Tensor, invalid_reason: str | None = None) -> Record:
@@ -277,7 +277,7 @@ class Task(ABC):
         size = max(1, _BLOCK_VALUES // self.count)
 
         def block(start: int) -> Floats:
-            # By its index: a block is the same in whatever order they are computed.
+            # By its index: blocks do not depend on the order in which they are computed.
             stream = Stream(seed, "bootstrap", batch=start // size, of=self.name)
             drawn = min(size, resamples - start)
             return scores(draw_counts(self.strata, drawn, stream))
@@ -288,7 +288,7 @@ class Task(ABC):
 
 
 def _as_tuple(value: Any) -> Any:
-    """Tuples in place of the lists that JSON makes of them."""
+    """Tuples in place of the lists of JSON."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
 
 

@@ -1,4 +1,4 @@
-"""Lexical similarity: whether cosines follow the wording of a pair."""
+"""Lexical similarity: correlation of cosines with edit distances."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property

@@ -17,14 +17,14 @@ from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.sts import POSITIVE_ABOVE, STS
 
 RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
-"""Columns of tables beside the tasks; no task may be called so."""
+"""Names of other columns of tables, which no task may have."""
 
 _MEANT_FOR = {
     "senteval": "tasks that are read from it, such as STSB",
-    "columns": "own files of pairs",
-    "score_range": "own files of pairs",
+    "columns": "files of pairs",
+    "score_range": "files of pairs",
 }
-"""Options of some sources alone."""
+"""Sources that an option has an effect on."""
 
 
 def load_tasks(
@@ -47,11 +47,11 @@ def load_tasks(
             them, or tasks.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Split, or several, of the tasks that have them.
-        columns: Columns of own files: two sentences and the score.
-        score_range: Lowest and highest score of own files.
+        columns: Columns of files of pairs: two sentences and the score.
+        score_range: Lowest and highest score of files of pairs.
         positive_above: Share of the score range above which a pair is a positive of the alignment.
         uniformity_limit: Largest number of sentences for the uniformity; None for all.
-        labels: File or task whose labelled pairs are learned from; options may be meant for it.
+        labels: File or task whose labelled pairs are learned from; options may apply to it alone.
 
     Raises:
         UserError: If a task is unknown, cannot be read, or is named twice, or an option has no
@@ -75,8 +75,8 @@ def load_tasks(
         if isinstance(source, Task):
             loaded.append(source)
         else:
-            own = {name: options[name] for name in kind.options}
-            loaded += kind.load(source, **own)
+            used_options = {name: options[name] for name in kind.options}
+            loaded += kind.load(source, **used_options)
     _check_names(loaded)
     return loaded
 
@@ -104,8 +104,7 @@ def load_scoring(state: Mapping[str, Any]) -> Task:
         state: Arrays and plain values; lists in place of tuples, as JSON has them.
 
     Raises:
-        UserError: If the kind is unknown, or of a module that is not imported yet, or values are
-            missing.
+        UserError: If the kind is unknown, its module is not imported yet, or values are missing.
     """
     with imports_refused():
         kind = TASKS.find(str(state.get("kind")))
@@ -145,11 +144,7 @@ def _parse(item: Any) -> tuple[type[Task], Any]:
 
 
 def _check_used(options: Mapping[str, Any], used: Collection[str]) -> None:
-    """Refuse an option that is not the default and has no effect.
-
-    Raises:
-        UserError: If there is one.
-    """
+    """Raise a UserError for an option that is not the default and has no effect."""
     defaults = inspect.signature(load_tasks).parameters
     for name, value in options.items():
         if name in used or value == defaults[name].default:
@@ -176,10 +171,10 @@ def _used(kind: type[Task], source: Any) -> set[str]:
 
 
 def _check_names(tasks: Sequence[Task]) -> None:
-    """Check that names tell tasks apart.
+    """Check that names are distinct.
 
     Raises:
-        UserError: If two tasks have the same one, or one that tables need.
+        UserError: If two tasks have the same name, or a task has a reserved one.
     """
     known = set()
     for task in tasks:

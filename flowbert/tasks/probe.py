@@ -1,4 +1,4 @@
-"""Linear probe: a linear classifier reads entailment labels off the embeddings of a pair."""
+"""Linear probe: a linear classifier of entailment from the embeddings of a pair."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from flowbert.tasks.base import TASKS, Metric, Task
 from flowbert.tasks.measures import Weights, varying
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
-"""L2 penalties beside the mean loss, of which the dev split chooses one."""
+"""L2 penalties added to the mean loss; selected on the dev split."""
 
 
 @TASKS.register("probe")
@@ -118,8 +118,8 @@ class Probe(Task):
 
     def _labels(self, split: str) -> NDArray[np.int64]:
         """Index of each label among the classes of the train split; -1 for another one."""
-        given = self.data.splits[split].labels
-        labels: NDArray[np.int64] = self._classes.get_indexer(given)
+        names = self.data.splits[split].labels
+        labels: NDArray[np.int64] = self._classes.get_indexer(names)
         return labels
 
     def score(

@@ -97,8 +97,7 @@ def test_files(
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_no_home_folder(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a user id without an entry, in a container."""
 
     def missing(*_: object) -> None:
@@ -106,8 +105,9 @@ def test_no_home_folder(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", missing)
-    with pytest.raises(UserError, match="no such file"):
-        READERS[reader](Path("~/a.csv"))
+    for read in READERS.values():
+        with pytest.raises(UserError, match="no such file"):
+            read(Path("~/a.csv"))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import datasets
@@ -20,65 +20,40 @@ from .conftest import write
 
 
 @pytest.mark.parametrize(
-    "header", ["premise hypothesis label", "sentence1 sentence2 gold_label"]
+    ("header", "labels"),
+    [
+        ("premise hypothesis label", LABELS),
+        ("sentence1 sentence2 gold_label", (0, 1, 2)),
+    ],
 )
-@pytest.mark.parametrize("labels", [LABELS, (0, 1, 2)])
 def test_layouts_and_labels(
     tmp_path: Path, header: str, labels: tuple[object, ...]
 ) -> None:
     pairs = [("p", "", -1), ("", "h", "-"), *(("p", "h", label) for label in labels)]
     lines = [json.dumps(dict(zip(header.split(), pair, strict=True))) for pair in pairs]
     data = load_nli(str(write(tmp_path / "a.jsonl", *lines)))
-    assert (data.labels, data.premises, data.hypotheses) == (
-        LABELS,
-        ("p",) * 3,
-        ("h",) * 3,
-    )
-
-
-def write_classes(folder: Path, names: Sequence[str], labels: Sequence[int]) -> Path:
-    """A parquet file with the names of its labels, as ``datasets`` writes it."""
-    text = datasets.Value("string")
-    kinds = {
-        "premise": text,
-        "hypothesis": text,
-        "label": datasets.ClassLabel(names=names),
-    }
-    pairs = {"premise": ["p"] * len(labels), "hypothesis": ["h"] * len(labels)}
-    data = datasets.Dataset.from_dict(
-        {**pairs, "label": labels}, features=datasets.Features(kinds)
-    )
-    folder.mkdir()
-    data.to_parquet(folder / "train.parquet")
-    return folder / "train.parquet"
+    assert vars(data) == vars(NLIData(("p",) * 3, ("h",) * 3, LABELS))
 
 
 @pytest.mark.usefixtures("hub_cache")
 def test_numbers_have_the_names_of_their_file(tmp_path: Path) -> None:
+    """As ``datasets`` writes them; names of two classes are unknown labels."""
+
+    def sources(names: Sequence[str], labels: Sequence[int]) -> Iterator[str]:
+        columns = {name: ["text"] * len(labels) for name in ("premise", "hypothesis")}
+        data = datasets.Dataset.from_dict({**columns, "label": labels})
+        path = tmp_path / str(len(names)) / "train.parquet"
+        path.parent.mkdir()
+        kind = datasets.ClassLabel(names=names)
+        data.cast_column("label", kind).to_parquet(path)
+        yield from (str(path), f"hub:{path.parent}")
+
     names = LABELS[2], LABELS[0], LABELS[1]
-    path = write_classes(tmp_path / "own", names, [0, 1, 2, -1, 1])
-    for source in (path, f"hub:{path.parent}"):
-        assert load_nli(str(source)).labels == (*names, names[1])
-
-
-@pytest.mark.usefixtures("hub_cache")
-def test_two_classes_are_refused(tmp_path: Path) -> None:
-    names = ("entailment", "not_entailment")
-    path = write_classes(tmp_path / "own", names, [0, 1])
-    for source in (path, f"hub:{path.parent}"):
-        with pytest.raises(
-            UserError, match=r"row 2: label is 1; named 'not_entailment'"
-        ):
-            load_nli(str(source))
-
-
-def test_triples_match_the_ith_entailment_with_the_ith_contradiction() -> None:
-    pairs = ["b+1", "a+1", "a-1", "a0", "a+2", "a-2", "a+3"]
-    names = {"+": "entailment", "-": "contradiction", "0": "neutral"}
-    data = NLIData(
-        tuple(p[0] for p in pairs), tuple(pairs), tuple(names[p[1]] for p in pairs)
-    )
-    assert data.triples() == [("a", "a+1", "a-1"), ("a", "a+2", "a-2")]
+    for source in sources(names, [0, 1, 2, -1, 1]):
+        assert load_nli(source).labels == (*names, names[1])
+    for source in sources(["entailment", "not_entailment"], [0, 1]):
+        with pytest.raises(UserError, match="row 2: label is 1; named 'not_entailmen"):
+            load_nli(source)
 
 
 WORDS = st.sampled_from("abc")
@@ -94,6 +69,7 @@ def test_triples_use_each_pair_at_most_once(pairs: list[tuple[str, str, str]]) -
 
 
 def test_simcse_triples_come_back(tmp_path: Path) -> None:
+    """The i-th entailment of a premise with its i-th contradiction."""
     lines = ["sent0,sent1,hard_neg", "a,a+1,a-1", "b,b+1,b-1", "a,a+2,a-2"]
     triples = load_nli(str(write(tmp_path / "nli.csv", *lines))).triples()
     assert [",".join(triple) for triple in sorted(triples)] == sorted(lines[1:])

@@ -27,8 +27,8 @@ def run(methods: Any = "raw,whitening", **options: Any) -> Results:
 
 
 WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
-    ({"score_range": [0, 1]}, "own files of pairs"),
-    ({"columns": "a,b,c"}, "own files of pairs"),
+    ({"score_range": [0, 1]}, "files of pairs"),
+    ({"columns": "a,b,c"}, "files of pairs"),
     ({"senteval": "hub"}, "tasks that are read from it"),
     ({"senteval": "hub", "tasks": "pairs"}, "tasks that are read from it"),
     ({"tasks": "answers", "split": "dev"}, "tasks of the kind sts or lexical"),

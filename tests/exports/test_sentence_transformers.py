@@ -173,7 +173,7 @@ def test_a_flow_after_cls(bert: SentenceEncoder, tmp_path: Path) -> None:
     to = export(model, tmp_path / "to")
     vectors = SentenceTransformers().encode(to, TEXTS)
     assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
-    assert "that itself holds the first token" in (to / "README.md").read_text()
+    assert "itself contains the first token" in (to / "README.md").read_text()
     texts = ["[CLS] cat", *SENTENCES]
     vectors = SentenceTransformers().encode(to, texts)
     assert largest_difference(vectors, model.encode(texts)) > TOLERANCE

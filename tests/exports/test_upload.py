@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import huggingface_hub
 import numpy as np
@@ -21,27 +22,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
 
 
-class Hub:
-    """What a client was asked for; ``refuses`` has the errors of its calls."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, Any] = {}
-        self.refuses: dict[str, Exception] = {}
-
-    def __getattr__(self, call: str) -> Any:
-        def record(*names: str, **options: Any) -> None:
-            self.calls[call] = (*names, options)
-            if call in self.refuses:
-                raise self.refuses[call]
-
-        return record
-
-
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    made = Hub()
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: made)
-    return made
+def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+    client = MagicMock()
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: client)
+    return client
 
 
 @pytest.fixture(scope="module")
@@ -50,52 +35,51 @@ def model() -> Model:
     return Model(encoder, fit_map("whitening-8", encoder.encode(TEXTS)))
 
 
-def test_a_folder_is_uploaded(hub: Hub, model: Model, tmp_path: Path) -> None:
+def test_a_folder_is_uploaded(hub: Any, model: Model, tmp_path: Path) -> None:
     folder = export(model, tmp_path / "to", push_to="owner/name")
-    created = {"private": True, "exist_ok": True}
-    assert hub.calls["create_repo"] == ("owner/name", created)
-    (options,) = hub.calls["upload_folder"]
+    hub.create_repo.assert_called_once_with("owner/name", private=True, exist_ok=True)
+    options = hub.upload_folder.call_args.kwargs
     assert (options["repo_id"], options["folder_path"]) == ("owner/name", folder)
     page = (folder / "README.md").read_text()
     assert 'SentenceTransformer("owner/name")' in page
-    # Files of an earlier export are deleted, those of others stay.
-    own = ["modules.json", "model/flow.safetensors", "12_Dense/config.json"]
+    # Files of an earlier export are deleted, other files are kept.
+    earlier = ["modules.json", "model/flow.safetensors", "12_Dense/config.json"]
     others = ["LICENSE", "onnx/model.onnx", "1_images/a.png", "config.json"]
     patterns = options["delete_patterns"]
-    deleted = filter_repo_objects([*own, *others], allow_patterns=patterns)
-    assert list(deleted) == own
+    deleted = filter_repo_objects([*earlier, *others], allow_patterns=patterns)
+    assert list(deleted) == earlier
 
 
 @pytest.mark.parametrize(
     "error", [OfflineModeIsEnabled("offline"), ConnectionError("no route\nmore")]
 )
-def test_a_hub_that_refuses_leaves_nothing(
-    error: Exception, hub: Hub, model: Model, tmp_path: Path
+def test_without_access_nothing_is_written(
+    error: Exception, hub: Any, model: Model, tmp_path: Path
 ) -> None:
-    hub.refuses["whoami"] = error
+    hub.whoami.side_effect = error
     with pytest.raises(UserError, match=r"^push_to: received 'owner/name'.*HF_TOKEN"):
         export(model, tmp_path / "to", push_to="owner/name")
+    hub.create_repo.assert_not_called()
     assert not list(tmp_path.iterdir())
-    assert list(hub.calls) == ["whoami"]
 
 
-def test_no_repository_without_something_to_upload(
-    hub: Hub, model: Model, tmp_path: Path
+def test_no_repository_without_an_export(
+    hub: Any, model: Model, tmp_path: Path
 ) -> None:
     unfit = Model(model.encoder, fit_map(f"{FLOW}:coupling=affine", np.ones((9, 128))))
     with pytest.raises(UserError, match=r"^format: .*affine"):
         export(unfit, tmp_path / "to", push_to="owner/name")
     with pytest.raises(UserError, match=r"^push_to: received 'a/b/c'"):
         export(model, tmp_path / "to", push_to="a/b/c")
-    assert "create_repo" not in hub.calls
+    hub.create_repo.assert_not_called()
     assert not list(tmp_path.iterdir())
 
 
 def test_an_upload_that_fails_leaves_the_whole_folder(
-    hub: Hub, model: Model, tmp_path: Path
+    hub: Any, model: Model, tmp_path: Path
 ) -> None:
-    hub.refuses["upload_folder"] = ConnectionError()
+    hub.upload_folder.side_effect = ConnectionError()
     with pytest.raises(UserError, match=r"^push_to: .*ConnectionError.*to is written"):
         export(model, tmp_path / "to", push_to="owner/name", private=False)
-    assert hub.calls["create_repo"][1]["private"] is False
+    assert hub.create_repo.call_args.kwargs["private"] is False
     assert Model.load(tmp_path / "to").map_name == "whitening"
