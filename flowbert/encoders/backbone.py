@@ -145,7 +145,7 @@ class Backbone(nn.Module):
         return vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         note_captures(self.network)
 
     @property
@@ -218,8 +218,10 @@ class Backbone(nn.Module):
             return_dict=True,
             **options,
         )
-        whole = top is None or top >= self.num_layers or torch.compiler.is_compiling()
-        output = compute() if whole else compute_layers(compute, top)
+        if top is None or torch.compiler.is_compiling():
+            output = compute()
+        else:
+            output = compute_layers(compute, top)
         if isinstance(output, list):
             return SimpleNamespace(hidden_states=output)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).

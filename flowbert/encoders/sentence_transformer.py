@@ -63,7 +63,7 @@ class SentenceTransformerEncoder(nn.Module):
         return vars(self) | own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         note_captures(self.model)
 
     def encode(self, sentences: Sequence[str]) -> Floats:
@@ -91,7 +91,7 @@ class SentenceTransformerEncoder(nn.Module):
 
     def _state(self) -> str:
         """Digest of weights, settings and tokenizer as they are now."""
-        tokenizer = getattr(self.model[0], "tokenizer", None)
+        tokenizer: Any = getattr(self.model[0], "tokenizer", None)
         rules: Any = None
         if hasattr(tokenizer, "is_fast"):
             rules = tokenizer_digest(tokenizer)

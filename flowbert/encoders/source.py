@@ -81,36 +81,25 @@ _LIBRARY = "sentence_transformers"
 # Its models of pairs, of sparse vectors and of tokens.
 _OTHER_LIBRARY_PARTS = ("cross_encoder.", "sparse_encoder.", "multi_vector_encoder.")
 
-_ANY: Any = object()  # each value is read here, or changes no vector of a sentence
-# Keys that sentence-transformers 6.2 reads in each file, and the value that is computed here.
-_SUPPORTED: dict[str, dict[str, Any]] = {
-    "modules.json": dict.fromkeys(("idx", "name", "path", "type"), _ANY),
-    MODEL_SETTINGS: dict.fromkeys(
-        (
-            *("__version__", "requirements", "model_type"),
-            *("prompts", "default_prompt_name", "similarity_fn_name"),
-        ),
-        _ANY,
+# Keys of a folder, as sentence-transformers 6.2 reads them, that are read here or change no vector.
+_READ = {
+    *("idx", "name", "path", "type"),  # of modules.json
+    *("__version__", "requirements", "model_type"),
+    *("prompts", "default_prompt_name", "similarity_fn_name"),
+    *("max_seq_length", "do_lower_case", "unpad_inputs"),
+    *("query_length", "document_length", "query_expansion"),  # of encode_query
+    *("word_embedding_dimension", "embedding_dimension"),
+    *("pooling_mode", "include_prompt", *POOLING_SWITCHES),
+    "dropout",
+}
+# Others, with the values that are computed here.
+_COMPUTED: dict[str, tuple[Any, ...]] = {
+    "transformer_task": ("feature-extraction",),
+    "modality_config": (
+        {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     ),
-    "Transformer": {
-        **dict.fromkeys(("max_seq_length", "do_lower_case", "unpad_inputs"), _ANY),
-        # Of encode_query and encode_document.
-        **dict.fromkeys(("query_length", "document_length", "query_expansion"), _ANY),
-        "transformer_task": "feature-extraction",
-        "modality_config": {
-            "text": {"method": "forward", "method_output_name": "last_hidden_state"}
-        },
-        "module_output_name": "token_embeddings",
-    },
-    "Pooling": {
-        **dict.fromkeys(("word_embedding_dimension", "embedding_dimension"), _ANY),
-        **dict.fromkeys(("pooling_mode", "include_prompt", *POOLING_SWITCHES), _ANY),
-    },
-    "Normalize": {
-        "module_input_name": "sentence_embedding",
-        "module_output_name": "sentence_embedding",
-    },
-    "Dropout": {"dropout": _ANY},
+    "module_input_name": ("sentence_embedding",),  # of Normalize
+    "module_output_name": ("token_embeddings", "sentence_embedding"),
 }
 _NOTHING: tuple[Any, ...] = (None, {}, [])
 # Arguments of from_pretrained that change no vector beyond rounding.
@@ -335,9 +324,9 @@ def _published_settings(folder: Path) -> FolderSettings:
     """Settings of a sentence-transformers folder."""
     unsupported: list[str] = []
 
-    def read(name: str, known: str, schema: Any) -> dict[str, Any]:
+    def read(name: str, schema: Any) -> dict[str, Any]:
         content: dict[str, Any] = read_json(folder / name, schema)
-        unsupported.extend(_unsupported(content, known, name))
+        unsupported.extend(_unsupported(content, name))
         return content
 
     kinds: list[str] = []
@@ -347,7 +336,7 @@ def _published_settings(folder: Path) -> FolderSettings:
             raise UserError(
                 f"{folder / 'modules.json'}: expected a list of modules with a type"
             )
-        unsupported += _unsupported(entry, "modules.json", "modules.json")
+        unsupported += _unsupported(entry, "modules.json")
         kind = _kind(folder, entry["type"])
         kinds.append(kind)
         path = str(entry.get("path") or "")
@@ -357,14 +346,14 @@ def _published_settings(folder: Path) -> FolderSettings:
         if kind == "Transformer":
             subfolder = path
         elif kind == "Pooling":
-            content = read(file, kind, {"include_prompt": (bool, True)})
+            content = read(file, {"include_prompt": (bool, True)})
             pools_prompt = content["include_prompt"]
             mode = _pooling_mode(content)
             pooling = _POOLINGS.get(mode, "mean")
             if mode not in _POOLINGS:
                 unsupported.append(f"pooling_mode {mode} in {file}")
         elif kind in _PLAIN and (folder / file).is_file():
-            read(file, kind, {})
+            read(file, {})
     ordered = [kind for kind in kinds if kind in _ORDERED]
     if ordered != [kind for kind in _ORDERED if kind in kinds]:
         unsupported.append("this order of modules in modules.json")
@@ -372,9 +361,9 @@ def _published_settings(folder: Path) -> FolderSettings:
     for found in sorted((folder / subfolder).glob("sentence_*_config.json"))[:1]:
         schema = {"max_seq_length": (int, None), "do_lower_case": (bool, False)}
         name = found.relative_to(folder).as_posix()
-        transformer = read(name, "Transformer", schema)
+        transformer = read(name, schema)
     if (folder / MODEL_SETTINGS).is_file():
-        model = read(MODEL_SETTINGS, MODEL_SETTINGS, {"model_type": (str, "")})
+        model = read(MODEL_SETTINGS, {"model_type": (str, "")})
         if model["model_type"] not in ("", "SentenceTransformer"):
             _refuse_model(folder, model["model_type"])
     return FolderSettings(
@@ -400,13 +389,13 @@ def _kind(folder: Path, class_name: str) -> str:
     return kind
 
 
-def _unsupported(content: dict[str, Any], known: str, name: str) -> Iterator[str]:
-    """Keys of a file, by the kind that knows them, whose values are not computed here."""
+def _unsupported(content: dict[str, Any], name: str) -> Iterator[str]:
+    """Keys of a file whose values are not computed here."""
     for key, value in content.items():
         if isinstance(value, dict):
             value = {k: x for k, x in value.items() if k not in _SAME_VECTORS}
-        computed = _SUPPORTED[known].get(key)
-        if computed is not _ANY and value != computed and value not in _NOTHING:
+        computed = key in _READ or value in _COMPUTED.get(key, ())
+        if not computed and value not in _NOTHING:
             yield f"{key} in {name}"
 
 
