@@ -91,7 +91,7 @@ def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
         block.register_forward_pre_hook(_Exit(layer))
         for layer, block in enumerate(lists[0])
     ]
-    # What cannot be computed is told by the sanity check.
+    # The sanity check reports a network that cannot be computed.
     with _passing(count) as states, suppress(Exception):
         expected = compute().hidden_states[:-1]
         if len(states) == count and all(map(torch.equal, states, expected)):

@@ -78,9 +78,9 @@ class SentenceEncoder(nn.Module):
     computes in its own precision under mixed precision, so that equal sentences give equal vectors.
     With ``frozen=False`` it trains like any module.
 
-    Arguments that are None are those of the folder: of ``flowbert.json`` if the encoder was trained
-    here, else of the files of sentence-transformers; else the last layer, ``mean``, 128 tokens and
-    no prompt.
+    Arguments that are None are those of the folder: of ``flowbert.json`` for an encoder trained
+    with flowbert, else of the files of sentence-transformers; else the last layer, ``mean``, 128
+    tokens and no prompt.
 
     Args:
         path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
@@ -424,7 +424,7 @@ class SentenceEncoder(nn.Module):
         return list(result)
 
     def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
-        """Whether batches need equal lengths; what its sanity check found is told.
+        """Whether batches need equal lengths; warn of the findings of the sanity check.
 
         Once for a backbone, when it encodes for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
@@ -534,7 +534,7 @@ def plan_batches(
     Args:
         lengths: Tokens of each sentence.
         sentences: The sentences, which order those of equal length.
-        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch of its own.
+        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch alone.
         equal_lengths: Whether the sentences of a batch have equal lengths.
 
     Returns:
@@ -576,9 +576,9 @@ def workers(network: nn.Module) -> int:
     return MAX_WORKERS
 
 
-def _same_weights(given: str, own: str) -> bool:
-    """Whether a pooling has the token weights of another one."""
-    first, second = make_pooling(given), make_pooling(own)
+def _same_weights(first_text: str, second_text: str) -> bool:
+    """Whether two poolings have the same token weights."""
+    first, second = make_pooling(first_text), make_pooling(second_text)
     same = {**first.options, "half": None} == {**second.options, "half": None}
     return first.name == second.name and same
 

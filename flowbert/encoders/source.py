@@ -81,7 +81,7 @@ _LIBRARY = "sentence_transformers"
 # Its models of pairs, of sparse vectors and of tokens.
 _OTHER_LIBRARY_PARTS = ("cross_encoder.", "sparse_encoder.", "multi_vector_encoder.")
 
-# Keys of a folder, as sentence-transformers 6.2 reads them, that are read here or change no vector.
+# Keys of sentence-transformers 6.2 that flowbert reads, or that change no vector.
 _READ = {
     *("idx", "name", "path", "type"),  # of modules.json
     *("__version__", "requirements", "model_type"),
@@ -92,7 +92,7 @@ _READ = {
     *("pooling_mode", "include_prompt", *POOLING_SWITCHES),
     "dropout",
 }
-# Others, with the values that are computed here.
+# Others, with the values that flowbert computes.
 _COMPUTED: dict[str, tuple[Any, ...]] = {
     "transformer_task": ("feature-extraction",),
     "modality_config": (
@@ -139,7 +139,7 @@ class FolderSettings(NamedTuple):
         max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
         prompt: Text before every sentence.
         token_weights: Saved weights of the pooling.
-        trained: Whether the encoder was trained here.
+        trained: Whether the encoder was trained with flowbert.
         lowercase: Whether text is converted to lower case.
         pools_prompt: Whether tokens of the prompt are pooled.
         modules: Modules of a sentence-transformers folder, in order.
@@ -304,7 +304,7 @@ def _trained_settings(folder: Path) -> FolderSettings:
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
     use = {name: settings[name] for name in _USE}
-    with imports_refused():  # a pooling of the user's own
+    with imports_refused():  # a custom pooling
         POOLINGS.parse(use["pooling"])
     return FolderSettings(
         **use,
@@ -390,7 +390,7 @@ def _kind(folder: Path, class_name: str) -> str:
 
 
 def _unsupported(content: dict[str, Any], name: str) -> Iterator[str]:
-    """Keys of a file whose values are not computed here."""
+    """Keys of a file whose values flowbert does not compute."""
     for key, value in content.items():
         if isinstance(value, dict):
             value = {k: x for k, x in value.items() if k not in _SAME_VECTORS}
@@ -442,7 +442,7 @@ def save_token_weights(folder: Path, weights: Tensor | None) -> None:
 
 
 def load_token_weights(folder: Path) -> Tensor | None:
-    """Weights of a pooling, ``(V,)``, from a folder; None where there are none."""
+    """Weights of a pooling, ``(V,)``, from a folder; None if the folder has no weights."""
     file = folder / WEIGHTS_FILE
     return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
 
