@@ -110,7 +110,8 @@ def random_decoder(tokenizer: Any) -> torch.nn.Module:
         num_hidden_layers=12,
         num_attention_heads=6,
     )
-    return LlamaModel(config).eval()
+    network: torch.nn.Module = LlamaModel(config)
+    return network.eval()
 
 
 def lower_layer(

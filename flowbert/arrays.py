@@ -1,4 +1,4 @@
-"""Types of arrays, where they lie, and how many rows are worked on at once."""
+"""Types of arrays, pinned memory, and the number of rows of a block."""
 
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 def is_pinned_for(device: Any) -> bool:
-    """Whether batches for a device lie in pinned memory, which it reads while the host goes on."""
+    """Whether batches for a device are in pinned memory, read while the host continues."""
     return device.type not in ("cpu", "mps")
 
 

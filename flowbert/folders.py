@@ -25,11 +25,12 @@ MANIFEST = ".flowbert"
 def write_folder_atomically(path: str | Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``path`` at the end.
 
-    It replaces a folder that was written here. After an error nothing is left, and an older folder
-    stays. A kill between the two renames leaves the older one under a hidden name, next to it.
+    It replaces a folder that this function wrote. After an error nothing is left, and an older
+    folder stays. A kill between the two renames leaves the older one under a hidden name, next to
+    it.
 
     Raises:
-        UserError: If the folder holds a file that was not written here, or was changed since.
+        UserError: If the folder holds a file that this function did not write, or that was changed.
     """
     path = follow_link(path)
     _check_own(path)
@@ -62,7 +63,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _check_own(path: Path) -> None:
-    """Raise a UserError for a folder with files that were not written here."""
+    """Raise a UserError for a folder with other files."""
     if not path.exists():
         return
     if not path.is_dir():

@@ -1,4 +1,4 @@
-"""On how many threads torch computes, and independent computations on several threads."""
+"""Number of torch threads, and independent computations in several threads."""
 
 import math
 import os
@@ -20,7 +20,7 @@ MAX_WORKERS = 8
 """Beyond this, memory for each worker or Python itself is the bottleneck."""
 
 NUMBERS_PER_THREAD = 2**16
-"""Numbers of a tensor for which a further thread is worth its while.
+"""Numbers of a tensor for each further thread.
 
 The threads of OpenMP wait for each other at every operation. Two instead of one on two processors:
 with 49,000 numbers (a flow of D = 768, batches of 64) 1.0 to 1.4 times as fast, from 196,000 on

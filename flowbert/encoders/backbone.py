@@ -27,7 +27,7 @@ from flowbert.io import digest, fingerprint_text, recall, recall_digest
 
 DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
-"""Tokens of a sentence for a network without a limit of its own."""
+"""Tokens of a sentence for a network without a limit."""
 
 _MOST_TOKENS = 2**20  # tokens that can be asked for without a limit
 
@@ -145,7 +145,7 @@ class Backbone(nn.Module):
         return vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         note_captures(self.network)
 
     @property
@@ -218,8 +218,10 @@ class Backbone(nn.Module):
             return_dict=True,
             **options,
         )
-        whole = top is None or top >= self.num_layers or torch.compiler.is_compiling()
-        output = compute() if whole else compute_layers(compute, top)
+        if top is None or torch.compiler.is_compiling():
+            output = compute()
+        else:
+            output = compute_layers(compute, top)
         if isinstance(output, list):
             return SimpleNamespace(hidden_states=output)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
@@ -248,8 +250,8 @@ class Backbone(nn.Module):
     def digests(self) -> dict[str, str]:
         """What determines the hidden states, in its current state.
 
-        Digests of weights, configuration and tokenizer, and ``changed`` where modules hold anything
-        else than when the network was loaded, or it was not loaded here.
+        Digests of weights, configuration and tokenizer, and ``changed`` if settings of modules
+        differ from those after loading, or the network was not loaded by :meth:`load`.
         """
         return dict(reuse_digest(self, self._read_digests))
 
@@ -341,7 +343,7 @@ def _check_config(path: str, config: Any) -> None:
             argument="encoder",
         )
     config.output_hidden_states = (
-        False  # exported folders set it; here each call asks for them
+        False  # exported folders set it; each call asks for hidden states
     )
 
 

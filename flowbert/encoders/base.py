@@ -134,25 +134,25 @@ def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[
 
 
 def check_same_encoder(
-    saved: Mapping[str, Any], here: Mapping[str, Any], what: str
+    saved: Mapping[str, Any], present: Mapping[str, Any], what: str
 ) -> None:
     """Compare the identities of two encoders.
 
     Args:
         saved: Identity of the encoder that something was fitted on.
-        here: Identity of the encoder at hand.
+        present: Identity of the encoder in use.
         what: What was fitted, for the message: ``"model in runs/first"``.
 
     Raises:
         UserError: If they differ; the message lists how.
     """
     differences = []
-    for name in differing_keys(saved, here):
-        present, before = (
-            repr(each[name]) if name in each else "nothing" for each in (here, saved)
+    for name in differing_keys(saved, present):
+        now, before = (
+            repr(each[name]) if name in each else "nothing" for each in (present, saved)
         )
         source = f" (from {_SOURCES[name]})" if name in _SOURCES else ""
-        differences.append(f"{name} {present} instead of {before}{source}")
+        differences.append(f"{name} {now} instead of {before}{source}")
     if differences:
         raise UserError(
             f"received another one than the {what} was fitted on: {', '.join(differences)}",

@@ -78,9 +78,9 @@ class SentenceEncoder(nn.Module):
     computes in its own precision under mixed precision, so that equal sentences give equal vectors.
     With ``frozen=False`` it trains like any module.
 
-    Arguments that are None are those of the folder: of ``flowbert.json`` if the encoder was trained
-    here, else of the files of sentence-transformers; else the last layer, ``mean``, 128 tokens and
-    no prompt.
+    Arguments that are None are those of the folder: of ``flowbert.json`` for an encoder trained
+    with flowbert, else of the files of sentence-transformers; else the last layer, ``mean``, 128
+    tokens and no prompt.
 
     Args:
         path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
@@ -147,8 +147,9 @@ class SentenceEncoder(nn.Module):
             settings = read_settings(files.folder)
             settings.check_supported(str(path))
             files = files.below(settings.subfolder)
-            chosen = make_pooling(pooling or settings.pooling)
-            pooler = isinstance(chosen, NetworkPooling)
+            pooler = isinstance(
+                make_pooling(pooling or settings.pooling), NetworkPooling
+            )
             self.backbone = Backbone.load(
                 str(path), files, dtype, pooler, settings.lowercase
             )
@@ -158,36 +159,34 @@ class SentenceEncoder(nn.Module):
         self.dim = self.backbone.dim
         self.num_layers = self.backbone.num_layers
         self.frozen = frozen
-        chosen_layers = resolve_layers(
+        self.layers = resolve_layers(
             settings.layers if layers is None else layers, self.num_layers
         )
         self.max_length = self.backbone.choose_length(max_length, settings.max_length)
         self.prompt = settings.prompt if prompt is None else prompt
         self.by_layer = by_layer
-        pooling = pooling or settings.pooling
+        self.pooling = make_pooling(pooling or settings.pooling)
         if token_weights is None and self.backbone.saved_weights is not None:
             saved_pooling, saved = self.backbone.saved_weights
-            token_weights = saved if _same_weights(pooling, saved_pooling) else None
-        chosen = make_pooling(pooling)
-        self.counted = chosen.counts and token_weights is None
-        self.layers = chosen_layers
-        self.pooling = chosen
+            if _same_weights(str(self.pooling), saved_pooling):
+                token_weights = saved
+        self.counted = self.pooling.counts and token_weights is None
         self._check_pooler()
-        chosen.bind(
+        self.pooling.bind(
             self.backbone.tokenizer,
             lambda: self._count_tokens(count_over),
             token_weights,
         )
         self.log_token_factors = None
-        if isinstance(chosen, LearnedWeightsPooling):
+        if isinstance(self.pooling, LearnedWeightsPooling):
             if not frozen:
-                self.log_token_factors = chosen.train_weights()
+                self.log_token_factors = self.pooling.train_weights()
             elif token_weights is None:
                 warnings.warn(
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
         settings.check_use(self.path, self.describe(), frozen)
-        if max(chosen_layers) < self.num_layers:
+        if max(self.layers) < self.num_layers:
             self.backbone.add_exits()
         if frozen:
             self.requires_grad_(False)
@@ -424,7 +423,7 @@ class SentenceEncoder(nn.Module):
         return list(result)
 
     def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
-        """Whether batches need equal lengths; what its sanity check found is told.
+        """Whether batches need equal lengths; warn of the findings of the sanity check.
 
         Once for a backbone, when it encodes for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
@@ -534,7 +533,7 @@ def plan_batches(
     Args:
         lengths: Tokens of each sentence.
         sentences: The sentences, which order those of equal length.
-        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch of its own.
+        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch alone.
         equal_lengths: Whether the sentences of a batch have equal lengths.
 
     Returns:
@@ -576,9 +575,9 @@ def workers(network: nn.Module) -> int:
     return MAX_WORKERS
 
 
-def _same_weights(given: str, own: str) -> bool:
-    """Whether a pooling has the token weights of another one."""
-    first, second = make_pooling(given), make_pooling(own)
+def _same_weights(first_text: str, second_text: str) -> bool:
+    """Whether two poolings have the same token weights."""
+    first, second = make_pooling(first_text), make_pooling(second_text)
     same = {**first.options, "half": None} == {**second.options, "half": None}
     return first.name == second.name and same
 

@@ -83,11 +83,11 @@ def open_encoders(
     poolings = sorted(given, key=_has_pooler)
     encoders: list[Encoder] = []
     paths = as_list(options.path, "path", paths=True)
-    for path in paths[1:]:  # a missing one is told before the first is loaded
+    for path in paths[1:]:  # report a missing one before the first is loaded
         if not os.path.exists(os.path.expanduser(path)):
             locate(path, options.revision)
     for path in paths:
-        # The pooler is a layer of its own: with it, the network is another one.
+        # The pooler is a layer: with it, the network is another one.
         for _, group in groupby(poolings, _has_pooler):
             encoders += _open(path, options, list(group), count_over, device)
     return encoders
@@ -100,8 +100,8 @@ def choose_device(device: torch.device | str) -> torch.device:
         UserError: If it is not available.
     """
     if device == "auto":
-        here = {"cuda": torch.cuda, "mps": torch.backends.mps}
-        found = [name for name, kind in here.items() if kind.is_available()]
+        kinds = {"cuda": torch.cuda, "mps": torch.backends.mps}
+        found = [name for name, kind in kinds.items() if kind.is_available()]
         return torch.device([*found, "cpu"][0])
     try:
         torch.empty(0, device=device)

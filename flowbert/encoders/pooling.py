@@ -1,6 +1,6 @@
 """Token vectors to sentence vectors: plain and weighted means, single tokens, maxima.
 
-A pooling is a class that registers itself; one of a user's own is named by its import path,
+A pooling is a class that registers itself; a custom one is named by its import path,
 ``mypackage.poolings.MyPooling:option=value``.
 """
 
@@ -257,8 +257,8 @@ class WeightedPooling(MeanPooling):
         """Weights on the device of a network, which may move, copied once."""
         if weights is None:
             raise ValueError(f"{self.name}: expected a pooling that is bound")
-        own, placed = self._placed or (None, None)
-        if placed is None or own is not weights or placed.device != device:
+        source, placed = self._placed or (None, None)
+        if placed is None or source is not weights or placed.device != device:
             placed = weights.to(device)
             self._placed = weights, placed
         return placed
@@ -394,7 +394,7 @@ class LearnedWeightsPooling(WeightedPooling):
 
 @POOLINGS.register("cls_pooler")
 class NetworkPooling(Pooling):
-    """The network's own layer over position 0, which follows its last layer."""
+    """The network's layer over position 0, which follows its last layer."""
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """Nothing: the network pools.
@@ -409,7 +409,7 @@ def _weight(name: str, value: float) -> float:
     """A number above 0, as an integer where it is one: equal poolings have equal texts.
 
     Raises:
-        UserError: If it is none.
+        UserError: If it is not a number in this range.
     """
     if type(value) not in (int, float) or not 0 < value <= _LARGEST:
         raise UserError(

@@ -26,8 +26,8 @@ _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
 class SentenceTransformerEncoder(nn.Module):
     """A SentenceTransformer, which encodes with its own code.
 
-    The vectors of an object in memory are cached in memory only, for one comparison: what its
-    modules compute may be known to nobody else.
+    The vectors of an object in memory are cached in memory only, for one comparison: a change of
+    custom modules cannot be detected.
 
     Args:
         model: Folder or hub name, or a SentenceTransformer.
@@ -59,11 +59,11 @@ class SentenceTransformerEncoder(nn.Module):
         """Everything, the weights too: the folder may be on another machine."""
         remove_captures(self.model)
         # A copy of an object can be changed alone.
-        own = {} if self.lasting else {"_source": secrets.token_hex(16)}
-        return vars(self) | own
+        changed = {} if self.lasting else {"_source": secrets.token_hex(16)}
+        return vars(self) | changed
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         note_captures(self.model)
 
     def encode(self, sentences: Sequence[str]) -> Floats:
@@ -91,7 +91,7 @@ class SentenceTransformerEncoder(nn.Module):
 
     def _state(self) -> str:
         """Digest of weights, settings and tokenizer as they are now."""
-        tokenizer = getattr(self.model[0], "tokenizer", None)
+        tokenizer: Any = getattr(self.model[0], "tokenizer", None)
         rules: Any = None
         if hasattr(tokenizer, "is_fast"):
             rules = tokenizer_digest(tokenizer)

@@ -38,7 +38,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _CAPTURING = "_output_capturing_hooks_installed"
 _KNOWN_PACKAGES = ("flowbert", "sentence_transformers", "torch", "transformers")
 
-# What has no lasting name is told apart by its id in this process, and must live on.
+# Objects without a lasting name are identified by their id in this process, and kept alive.
 _PROCESS = f"{os.getpid()} {secrets.token_hex(8)}"
 _unnamed: dict[int, object] = {}
 
@@ -112,7 +112,7 @@ def _is_known(function: Any) -> bool:
 
 
 def _name(function: Any) -> str:
-    """Name of a class or function; one that is not known gets a name of its own."""
+    """Name of a class or function; one of another package gets a unique name."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     name = f"{getattr(function, '__module__', '')}.{name}"
     if _is_known(function) and "<" not in name:

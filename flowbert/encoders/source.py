@@ -81,36 +81,25 @@ _LIBRARY = "sentence_transformers"
 # Its models of pairs, of sparse vectors and of tokens.
 _OTHER_LIBRARY_PARTS = ("cross_encoder.", "sparse_encoder.", "multi_vector_encoder.")
 
-_ANY: Any = object()  # each value is read here, or changes no vector of a sentence
-# Keys that sentence-transformers 6.2 reads in each file, and the value that is computed here.
-_SUPPORTED: dict[str, dict[str, Any]] = {
-    "modules.json": dict.fromkeys(("idx", "name", "path", "type"), _ANY),
-    MODEL_SETTINGS: dict.fromkeys(
-        (
-            *("__version__", "requirements", "model_type"),
-            *("prompts", "default_prompt_name", "similarity_fn_name"),
-        ),
-        _ANY,
+# Keys of sentence-transformers 6.2 that flowbert reads, or that change no vector.
+_READ = {
+    *("idx", "name", "path", "type"),  # of modules.json
+    *("__version__", "requirements", "model_type"),
+    *("prompts", "default_prompt_name", "similarity_fn_name"),
+    *("max_seq_length", "do_lower_case", "unpad_inputs"),
+    *("query_length", "document_length", "query_expansion"),  # of encode_query
+    *("word_embedding_dimension", "embedding_dimension"),
+    *("pooling_mode", "include_prompt", *POOLING_SWITCHES),
+    "dropout",
+}
+# Others, with the values that flowbert computes.
+_COMPUTED: dict[str, tuple[Any, ...]] = {
+    "transformer_task": ("feature-extraction",),
+    "modality_config": (
+        {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     ),
-    "Transformer": {
-        **dict.fromkeys(("max_seq_length", "do_lower_case", "unpad_inputs"), _ANY),
-        # Of encode_query and encode_document.
-        **dict.fromkeys(("query_length", "document_length", "query_expansion"), _ANY),
-        "transformer_task": "feature-extraction",
-        "modality_config": {
-            "text": {"method": "forward", "method_output_name": "last_hidden_state"}
-        },
-        "module_output_name": "token_embeddings",
-    },
-    "Pooling": {
-        **dict.fromkeys(("word_embedding_dimension", "embedding_dimension"), _ANY),
-        **dict.fromkeys(("pooling_mode", "include_prompt", *POOLING_SWITCHES), _ANY),
-    },
-    "Normalize": {
-        "module_input_name": "sentence_embedding",
-        "module_output_name": "sentence_embedding",
-    },
-    "Dropout": {"dropout": _ANY},
+    "module_input_name": ("sentence_embedding",),  # of Normalize
+    "module_output_name": ("token_embeddings", "sentence_embedding"),
 }
 _NOTHING: tuple[Any, ...] = (None, {}, [])
 # Arguments of from_pretrained that change no vector beyond rounding.
@@ -150,7 +139,7 @@ class FolderSettings(NamedTuple):
         max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
         prompt: Text before every sentence.
         token_weights: Saved weights of the pooling.
-        trained: Whether the encoder was trained here.
+        trained: Whether the encoder was trained with flowbert.
         lowercase: Whether text is converted to lower case.
         pools_prompt: Whether tokens of the prompt are pooled.
         modules: Modules of a sentence-transformers folder, in order.
@@ -315,7 +304,7 @@ def _trained_settings(folder: Path) -> FolderSettings:
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
     use = {name: settings[name] for name in _USE}
-    with imports_refused():  # a pooling of the user's own
+    with imports_refused():  # a custom pooling
         POOLINGS.parse(use["pooling"])
     return FolderSettings(
         **use,
@@ -335,9 +324,9 @@ def _published_settings(folder: Path) -> FolderSettings:
     """Settings of a sentence-transformers folder."""
     unsupported: list[str] = []
 
-    def read(name: str, known: str, schema: Any) -> dict[str, Any]:
+    def read(name: str, schema: Any) -> dict[str, Any]:
         content: dict[str, Any] = read_json(folder / name, schema)
-        unsupported.extend(_unsupported(content, known, name))
+        unsupported.extend(_unsupported(content, name))
         return content
 
     kinds: list[str] = []
@@ -347,7 +336,7 @@ def _published_settings(folder: Path) -> FolderSettings:
             raise UserError(
                 f"{folder / 'modules.json'}: expected a list of modules with a type"
             )
-        unsupported += _unsupported(entry, "modules.json", "modules.json")
+        unsupported += _unsupported(entry, "modules.json")
         kind = _kind(folder, entry["type"])
         kinds.append(kind)
         path = str(entry.get("path") or "")
@@ -357,14 +346,14 @@ def _published_settings(folder: Path) -> FolderSettings:
         if kind == "Transformer":
             subfolder = path
         elif kind == "Pooling":
-            content = read(file, kind, {"include_prompt": (bool, True)})
+            content = read(file, {"include_prompt": (bool, True)})
             pools_prompt = content["include_prompt"]
             mode = _pooling_mode(content)
             pooling = _POOLINGS.get(mode, "mean")
             if mode not in _POOLINGS:
                 unsupported.append(f"pooling_mode {mode} in {file}")
         elif kind in _PLAIN and (folder / file).is_file():
-            read(file, kind, {})
+            read(file, {})
     ordered = [kind for kind in kinds if kind in _ORDERED]
     if ordered != [kind for kind in _ORDERED if kind in kinds]:
         unsupported.append("this order of modules in modules.json")
@@ -372,9 +361,9 @@ def _published_settings(folder: Path) -> FolderSettings:
     for found in sorted((folder / subfolder).glob("sentence_*_config.json"))[:1]:
         schema = {"max_seq_length": (int, None), "do_lower_case": (bool, False)}
         name = found.relative_to(folder).as_posix()
-        transformer = read(name, "Transformer", schema)
+        transformer = read(name, schema)
     if (folder / MODEL_SETTINGS).is_file():
-        model = read(MODEL_SETTINGS, MODEL_SETTINGS, {"model_type": (str, "")})
+        model = read(MODEL_SETTINGS, {"model_type": (str, "")})
         if model["model_type"] not in ("", "SentenceTransformer"):
             _refuse_model(folder, model["model_type"])
     return FolderSettings(
@@ -400,13 +389,13 @@ def _kind(folder: Path, class_name: str) -> str:
     return kind
 
 
-def _unsupported(content: dict[str, Any], known: str, name: str) -> Iterator[str]:
-    """Keys of a file, by the kind that knows them, whose values are not computed here."""
+def _unsupported(content: dict[str, Any], name: str) -> Iterator[str]:
+    """Keys of a file whose values flowbert does not compute."""
     for key, value in content.items():
         if isinstance(value, dict):
             value = {k: x for k, x in value.items() if k not in _SAME_VECTORS}
-        computed = _SUPPORTED[known].get(key)
-        if computed is not _ANY and value != computed and value not in _NOTHING:
+        computed = key in _READ or value in _COMPUTED.get(key, ())
+        if not computed and value not in _NOTHING:
             yield f"{key} in {name}"
 
 
@@ -453,7 +442,7 @@ def save_token_weights(folder: Path, weights: Tensor | None) -> None:
 
 
 def load_token_weights(folder: Path) -> Tensor | None:
-    """Weights of a pooling, ``(V,)``, from a folder; None where there are none."""
+    """Weights of a pooling, ``(V,)``, from a folder; None if the folder has no weights."""
     file = folder / WEIGHTS_FILE
     return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
 
