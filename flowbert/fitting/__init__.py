@@ -61,6 +61,9 @@ def fit(
         encoder: The encoder, or its path.
         **options: Further arguments, see :class:`FitOptions`.
 
+    A fit that resumes, by ``ckpt_path``, has the options of the first; length, devices and logging
+    may differ.
+
     Returns:
         The results of :func:`flowbert.compare`; empty on all processes but the first.
 
@@ -120,8 +123,8 @@ def predict(
     Args:
         run: The run folder of a fit.
         ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
-        corpus: The corpus of the fit, if it is somewhere else now, or in memory.
-        vectors: The vectors of the fit, if they are somewhere else now, or in memory.
+        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
+        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
         trainer: Options of Lightning's Trainer: those in ``MEASURED_WITH``.
         run_dir: Folder to write into; None for ``predict`` inside the run.
         cache: Folder of the embedding cache.
