@@ -13,7 +13,8 @@ from flowbert.experiments import Results
 from flowbert.experiments.candidates import Candidate
 from flowbert.experiments.run import fit_map
 from flowbert.fitting.outcome import measure, save, trained, write_page
-from flowbert.fitting.prepare import Run, prepared
+from flowbert.fitting.parts import Run
+from flowbert.fitting.prepare import prepared
 from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
