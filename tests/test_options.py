@@ -498,12 +498,12 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines = ["\t".join(["g", "f", "y", "1", c, a, b]) for a, b, c in rows]
             (bench / f"sts-{split}.csv").write_text("\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
-        made = root / "given" / "lines"
+        made = root / "lines"
         made.mkdir()
         patch.chdir(made)
         for method in ("flow", "mlm"):
-            line = CASES[method][0].replace("../given", "..")
-            line = line.replace("--run_dir run", f"--run_dir ../{method}")
+            line = CASES[method][0]
+            line = line.replace("--run_dir run", f"--run_dir ../given/{method}")
             main([*line.split(), "--quiet"])
     return folder
 

@@ -15,7 +15,7 @@ SHOW_HELP = "Show this help and exit"
 HELP_OF_TRAINER = "; --help trainer shows the options of Lightning's Trainer"
 EPILOG = (
     "Options of Lightning's Trainer, such as --trainer.accelerator, --trainer.devices and "
-    "--trainer.max_epochs: {} --help trainer"
+    "--trainer.precision: {} --help trainer"
 )
 _ONLY_IN_PYTHON = re.compile(
     r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"

@@ -77,7 +77,7 @@ _RESUME = Parameter(
     "resume",
     (str, NoneType),
     None,
-    "Run folder to resume; only options of length, devices and logging may be given with it.",
+    "Run folder to resume; only length, devices and logging may be changed.",
 )
 _IMPORT = Parameter(
     "import",

@@ -13,7 +13,8 @@ from flowbert.experiments import Results
 from flowbert.experiments.candidates import Candidate
 from flowbert.experiments.run import fit_map
 from flowbert.fitting.outcome import measure, save, trained, write_page
-from flowbert.fitting.prepare import Run, prepared
+from flowbert.fitting.parts import Run
+from flowbert.fitting.prepare import prepared
 from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
@@ -60,6 +61,9 @@ def fit(
             fitted in closed form.
         encoder: The encoder, or its path.
         **options: Further arguments, see :class:`FitOptions`.
+
+    A fit that resumes, by ``ckpt_path``, has the options of the first; length, devices and logging
+    may differ.
 
     Returns:
         The results of :func:`flowbert.compare`; empty on all processes but the first.
@@ -120,8 +124,8 @@ def predict(
     Args:
         run: The run folder of a fit.
         ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
-        corpus: The corpus of the fit, if it is somewhere else now, or in memory.
-        vectors: The vectors of the fit, if they are somewhere else now, or in memory.
+        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
+        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
         trainer: Options of Lightning's Trainer: those in ``MEASURED_WITH``.
         run_dir: Folder to write into; None for ``predict`` inside the run.
         cache: Folder of the embedding cache.

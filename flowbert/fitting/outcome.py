@@ -18,7 +18,8 @@ from flowbert.experiments.candidates import Candidate
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.experiments.transfer import warn_of_transfer
-from flowbert.fitting.prepare import TRAINER_DEFAULTS, Run
+from flowbert.fitting.parts import Run
+from flowbert.fitting.prepare import TRAINER_DEFAULTS
 from flowbert.fitting.run_options import plain
 from flowbert.loggers import log_results
 from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map

@@ -63,8 +63,7 @@ class FitOptions:
         log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
         seed: Seed of all random numbers.
         run_dir: Run folder; None for ``runs/METHOD/TIME``.
-        ckpt_path: Checkpoint to resume from, with equal options: ``last`` or ``best`` of
-            ``run_dir``, or a path.
+        ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
         cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         config: Text of ``config.yaml`` in the run folder; None for these options.
     """
@@ -149,9 +148,9 @@ class RunOptions:
 
     Args:
         ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
-        corpus: The corpus of the fit, if it is somewhere else now, or in memory.
-        vectors: The vectors of the fit, if they are somewhere else now, or in memory.
-        tasks: Tasks that are measured; None for those of the fit, as in what follows.
+        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
+        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
+        tasks: Tasks that are measured. Those of the fit by default, as for the next options.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
