@@ -1,9 +1,7 @@
 """Length of sentences and frequency of their words or tokens."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -62,9 +60,3 @@ def sentence_lengths(
         logs = [math.log10(counts.get(piece, 1)) for piece in pieces]
         records.append((len(logs), sum(logs) / max(len(logs), 1), unit))
     return pd.DataFrame(records, columns=["length", "frequency", "unit"])
-
-
-def word_lengths(sentences: Iterable[str], corpus: Iterable[str]) -> pd.DataFrame:
-    """:func:`sentence_lengths` in words, counted in a corpus."""
-    counts = Counter(chain.from_iterable(map(words_of, corpus)))
-    return sentence_lengths(map(words_of, sentences), counts, "words")

@@ -1,7 +1,7 @@
 """Sentences with their vectors under every method, the input of measures."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from torch import Tensor
 
-from flowbert.analysis.lengths import sentence_lengths, tokens_of, word_lengths
+from flowbert.analysis.lengths import sentence_lengths, tokens_of, words_of
 from flowbert.arrays import Floats
 
 if TYPE_CHECKING:  # transformers takes seconds to import
@@ -70,21 +70,24 @@ class Sample:
         """The vectors of all methods but ``raw``: those that may be standard normal."""
         return {name: rows for name, rows in self.vectors.items() if name != RAW}
 
+    def _pieces(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
+        """Each text as tokens of the transformer, or else as words."""
+        return (
+            map(words_of, texts)
+            if self.encoder is None
+            else tokens_of(self.encoder, texts)
+        )
+
+    @cached_property
+    def counts(self) -> Counter[Any]:
+        """Occurrences of each token or word in the corpus."""
+        return Counter(chain.from_iterable(self._pieces(self.corpus or self.sentences)))
+
     @cached_property
     def lengths(self) -> pd.DataFrame:
         """Columns length, frequency and unit of each sentence: in tokens, or else in words."""
-        if self.encoder is None:
-            return word_lengths(self.sentences, self.corpus or self.sentences)
-        tokens = tokens_of(self.encoder, self.sentences)
-        return sentence_lengths(tokens, self.token_counts, "tokens")
-
-    @cached_property
-    def token_counts(self) -> Counter[int]:
-        """Occurrences of each token in the corpus; none without a transformer."""
-        if self.encoder is None:
-            return Counter()
-        texts = self.corpus or self.sentences
-        return Counter(chain.from_iterable(tokens_of(self.encoder, texts)))
+        unit = "words" if self.encoder is None else "tokens"
+        return sentence_lengths(self._pieces(self.sentences), self.counts, unit)
 
     @property
     def input_embeddings(self) -> Tensor | None:
@@ -94,7 +97,7 @@ class Sample:
         """
         if self.encoder is None:
             return None
-        counts = self.token_counts
+        counts = self.counts
         ranked = sorted(counts, key=lambda token: (-counts[token], token))
         network: Any = self.encoder.backbone.network
         embeddings: Tensor = network.get_input_embeddings().weight.detach()

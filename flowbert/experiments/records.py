@@ -76,8 +76,8 @@ def changed_entries(saved: Mapping[str, Any], here: Mapping[str, Any]) -> list[s
 
 
 def records_folder(results: str | Path) -> Path:
-    """Folder of the records of a results file."""
-    return Path(results).with_suffix(".records")
+    """Folder of the records of a results file, an absolute path."""
+    return Path(results).absolute().with_suffix(".records")
 
 
 def record_file(folder: Path, key: str) -> Path:

@@ -69,7 +69,7 @@ class Results:
         self.frame = frame.astype(RESULT_COLUMNS)
         self.record = dict(record)
         self.records = list(records)
-        self._folder: Path | None = None
+        self._stored: dict[Path, str] = {}  # digests of record files
 
     @classmethod
     def of(
@@ -86,7 +86,9 @@ class Results:
             folder: Folder with the files of all records; None if they are not in files.
         """
         results = cls((row for each in records for row in _rows(each)), record, records)
-        results._folder = folder
+        if folder is not None:
+            files = (record_file(folder, each.key) for each in records)
+            results._stored = {file: digest_file(file) for file in files}
         return results
 
     @cached_property
@@ -247,17 +249,18 @@ class Results:
             path: File ending in .json.
         """
         path, folder = Path(path), records_folder(path)
-        if folder != self._folder:
-            for record in self.records:
+        files = {each.key: record_file(folder, each.key) for each in self.records}
+        for record, file in zip(self.records, files.values(), strict=True):
+            known = self._stored.get(file)
+            if known is None or not file.is_file() or digest_file(file) != known:
                 write_record(folder, record)
-            self._folder = folder
+                self._stored[file] = digest_file(file)
         frame = self.frame
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        files = {each.key: record_file(folder, each.key) for each in self.records}
         content = {
             "rows": rows,
             "record": self.record,
-            "records": {key: digest_file(file) for key, file in files.items()},
+            "records": {key: self._stored[file] for key, file in files.items()},
         }
         write_json(path, as_json(content))
         with write_atomically(path.with_suffix(".csv")) as temporary:
@@ -280,19 +283,20 @@ class Results:
             isinstance(line, str) for line in verdicts
         ):
             raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
-        records = []
+        records, stored = [], {}
         if folder.is_dir():
             for key, expected in content["records"].items():
                 file = inside(folder, f"{key}.safetensors")
                 records.append(read_record(file))
                 if digest_file(file) != expected:
                     raise UserError(f"{file}: is of other results than {path}")
+                stored[file] = expected
         try:
             results = cls(content["rows"], content["record"], records)
         except (AttributeError, TypeError, ValueError) as error:
             columns = ", ".join(RESULT_COLUMNS)
             raise UserError(f"{path}: rows: expected {columns} ({error})") from error
-        results._folder = folder if records else None
+        results._stored = stored
         return results
 
 

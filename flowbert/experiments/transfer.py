@@ -15,7 +15,7 @@ from flowbert.maps import Raw
 from flowbert.tasks import STS, Task
 from flowbert.vectors import EmbeddingCache
 
-_UNIFORMITY_LIMIT = 100  # sentences of a measure that is not used
+_UNIFORMITY_SENTENCES = 100  # sentences of a measure that is not used
 
 _TRANSFER_RESAMPLES = (
     200  # the interval of the difference excludes 0, or nothing is said
@@ -41,7 +41,7 @@ def warn_of_transfer(
         cache: The embedding cache, or its folder.
     """
     measured = [
-        STS(task.data, "dev", uniformity_limit=_UNIFORMITY_LIMIT)
+        STS(task.data, "dev", uniformity_limit=_UNIFORMITY_SENTENCES)
         for task in tasks
         if isinstance(task, STS) and "dev" in task.data.splits
     ]

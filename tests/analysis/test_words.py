@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flowbert.analysis import Buckets, LayerAnisotropy, Sample, Words
-from flowbert.analysis.lengths import sentence_lengths, tokens_of, word_lengths
+from flowbert.analysis.lengths import sentence_lengths, tokens_of
 from flowbert.analysis.sentences import norm_correlations
 from flowbert.analysis.word_space import cosine_by_layer, word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
@@ -59,7 +59,8 @@ def test_points_are_evenly_spaced_ranks_of_each_bucket() -> None:
 
 
 def test_words_are_counted_in_the_corpus() -> None:
-    frame = word_lengths(["A dog.", "a cat"], ["a dog", "A bird", "a fish", "x a"] * 25)
+    corpus = ["a dog", "A bird", "a fish", "x a"] * 25
+    frame = Sample(["A dog.", "a cat"], corpus=corpus).lengths
     assert frame["length"].tolist() == [3, 2]  # the full stop is a word
     assert frame["frequency"].tolist() == pytest.approx([(2 + math.log10(25)) / 3, 1])
     assert sentence_lengths([[]], {}, "tokens").values.tolist() == [[0, 0.0, "tokens"]]
