@@ -15,7 +15,7 @@ import torch
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.sts import load_sts
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.encoders.source import in_dtype
 
 COUNT, ROUNDS = 1500, 3

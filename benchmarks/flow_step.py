@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from benchmarks.bertflow_peer import bertflow_step
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.flows import Bijection, Composition, Glow
-from flowbert.training.callbacks import keep_freed_memory
 from flowbert.training.optim import BertAdam
 
 DIM, BATCH, LEVELS, DEPTH, WIDTH = 768, 64, 2, 3, 32
@@ -44,8 +43,7 @@ def _row(
     ours = _step(flow, x)
     ours()
     peer()
-    with keep_freed_memory():  # as in every fit
-        best = setting.seconds({"ours": _repeat(ours), "peer": _repeat(peer)}, 20)
+    best = setting.seconds({"ours": _repeat(ours), "peer": _repeat(peer)}, 20)
     return Row(
         f"flow step, {mixing}",
         f"D = {DIM}, batch {BATCH}, {LEVELS} x {DEPTH} steps, width {WIDTH}",

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.io import read_json, write_atomically, write_json
 
 CLOCKS: dict[str, Callable[[], float]] = {

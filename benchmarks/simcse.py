@@ -24,7 +24,7 @@ from benchmarks.flow_step import NUMBERS
 from benchmarks.harness import CLOCKS, NotMeasured, Row, Setting
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.methods import SimCSEModule, TextDataModule
 from flowbert.methods.examples import Examples
 from flowbert.training.trainer import quiet_lightning

@@ -10,7 +10,7 @@ from benchmarks import __main__ as command
 from benchmarks import busy, cache
 from benchmarks.growth import STAGES, Size, measure, vectors
 from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page
-from flowbert.encoders.cpu import bfloat16_is_fast
+from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.vectors import write_vectors
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as python -m benchmarks

@@ -19,8 +19,7 @@ from flowbert.encoders.loaded import (
     LoadedSentenceTransformer,
     is_sentence_transformer,
 )
-from flowbert.encoders.pooling import POOLINGS, Pooling
-from flowbert.encoders.readout import Readout
+from flowbert.encoders.pooling import POOLINGS, Pooling, Readout
 from flowbert.encoders.words import WordVectors
 
 __all__ = [

@@ -2,29 +2,23 @@
 
 import inspect
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
+from flowbert.encoders.depth import Output, add_exits, compute_layers
 from flowbert.encoders.sanity import Findings, compare_tokenizer
-from flowbert.encoders.settings import (
-    Carried,
-    changed_settings,
-    config_values,
-    constants,
-)
+from flowbert.encoders.settings import Carried, config_values, module_state
 from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
-from flowbert.errors import UserError, choices
-from flowbert.io import (
-    digest,
-    fingerprint_tensors,
-    fingerprint_text,
-    recall,
-    recall_digest,
-)
+from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.io import digest, fingerprint_text, recall, recall_digest
 
 DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
@@ -48,7 +42,6 @@ class Backbone(nn.Module):
         inputs: Names of the token features that the network takes.
         first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
-        computed: Highest layer that is computed at present; None for all.
         findings: What the sanity check found; None before the first sentences are encoded.
         saved_weights: Pooling of the folder, and the token weights ``(V,)`` that it was saved with;
             None without them.
@@ -69,8 +62,6 @@ class Backbone(nn.Module):
         self.revision = revision
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
-        self.packs = False
-        self.computed: int | None = None
         self.findings: Findings | None = None
         self.saved_weights: tuple[str, Tensor] | None = None
         self.first_position, self.longest = _positions(network)
@@ -79,7 +70,7 @@ class Backbone(nn.Module):
         if choose_attention is not None:
             # BigBird does so itself, for good, when it first sees a short sentence.
             choose_attention("original_full")
-        self._constants = fingerprint_tensors(constants(network))
+        self._loaded_state: str | None = None
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._merge_dropout = getattr(getattr(backend, "model", None), "dropout", None)
         # Position 0 is the first token of every sentence.
@@ -135,7 +126,13 @@ class Backbone(nn.Module):
             # Decoders have none. Padding is masked, so that any token will do.
             tokenizer.pad_token = tokenizer.eos_token
         _check_vocabulary(path, tokenizer, config.vocab_size)
-        return cls(network.eval(), tokenizer, path, files.revision)
+        backbone = cls(network.eval(), tokenizer, path, files.revision)
+        backbone.set_loaded()
+        return backbone
+
+    def set_loaded(self) -> None:
+        """Take the settings of the modules as those that the configuration says."""
+        self._loaded_state = module_state(self.network)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -193,25 +190,56 @@ class Backbone(nn.Module):
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
-    def forward(self, features: Mapping[str, Any]) -> Any:
-        """Output of the network for token features, with all hidden states."""
+    def forward(self, features: Mapping[str, Any], top: int | None = None) -> Output:
+        """Output of the network for token features, with its hidden states.
+
+        Args:
+            features: Token features by name, each ``(B, T)``.
+            top: Highest layer that is read: those above it may be left out; None for all.
+        """
         # Decoders keep keys and values for generation.
         options = {"use_cache": False} if "use_cache" in self.inputs else {}
         network: Any = self.network
         # Prediction layers of a masked language model are not computed.
-        output = network.base_model(
-            **features, output_hidden_states=True, return_dict=True, **options
+        compute = partial(
+            network.base_model,
+            **features,
+            output_hidden_states=True,
+            return_dict=True,
+            **options,
         )
+        whole = top is None or top >= self.num_layers or torch.compiler.is_compiling()
+        output = compute() if whole else compute_layers(compute, top)
+        if isinstance(output, list):
+            return SimpleNamespace(hidden_states=output)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
         output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         return output
+
+    def add_exits(self) -> None:
+        """Let :meth:`forward` leave out layers, if the network is of a kind that can."""
+        ids = torch.arange(4, device=self.device).unsqueeze(0)
+        features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        with self.evaluating():
+            add_exits(self.network, partial(self, features))
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode, no gradients, no autocast."""
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+                yield
+        finally:
+            self.train(training)
 
     @property
     def digests(self) -> dict[str, str]:
         """What determines the hidden states, in its current state.
 
-        Digests of weights, configuration and tokenizer, and ``changed`` where settings of modules
-        are not those that the configuration says.
+        Digests of weights, configuration and tokenizer, and ``changed`` where modules hold anything
+        else than when the network was loaded, or it was not loaded here.
         """
         return dict(reuse_digest(self, self._read_digests))
 
@@ -221,12 +249,9 @@ class Backbone(nn.Module):
             "config": self.config_digest,
             "tokenizer": self.tokenizer_digest,
         }
-        changed: dict[str, Any] = changed_settings(self.network) or {}
-        present = fingerprint_tensors(constants(self.network))
-        if present != self._constants:
-            changed["constants"] = present
-        if changed:
-            digests["changed"] = digest(changed)
+        state = module_state(self.network)
+        if state != self._loaded_state:
+            digests["changed"] = state
         return digests
 
     @property
@@ -238,6 +263,24 @@ class Backbone(nn.Module):
     def tokenizer_digest(self) -> str:
         """Digest of vocabulary, rules and special tokens."""
         return tokenizer_digest(self.tokenizer)
+
+
+def bfloat16_is_fast() -> bool:
+    """Whether the processor multiplies in bfloat16 itself."""
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is not None and bool(supported())
+
+
+@cache
+def warn_of_bfloat16() -> None:
+    """Warn once if bfloat16 is emulated."""
+    if not bfloat16_is_fast():
+        warnings.warn(
+            "dtype: bfloat16 is emulated by this processor and slower than float32; "
+            "expected float32, or another device",
+            FlowbertWarning,
+            stacklevel=3,
+        )
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

@@ -1,49 +1,100 @@
-"""Training of lower layers: the layers above those that are read are not computed."""
+"""Passes through a network that end at the highest layer that is read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.cpu import is_replaceable
+Output = Any  # of a transformers network, with hidden_states
+
+
+class _Reached(Exception):  # noqa: N818 - nothing went wrong
+    """All layers that are read are computed."""
+
+
+@dataclass
+class _Pass:
+    """Hidden states of a pass up to layer ``top``."""
+
+    top: int
+    states: list[Tensor]
+
+
+_current: ContextVar[_Pass | None] = ContextVar("current", default=None)
+
+
+@dataclass(frozen=True)
+class _Exit:
+    """Forward pre-hook of a block, whose input is the hidden state of this layer."""
+
+    layer: int
+
+    def __call__(self, block: nn.Module, inputs: tuple[Any, ...]) -> None:
+        current = _current.get()
+        if current is None or not inputs or len(current.states) != self.layer:
+            return
+        current.states.append(inputs[0])
+        if self.layer == current.top:
+            raise _Reached
 
 
 @contextmanager
-def up_to_layers_read(encoder: Any) -> Iterator[None]:
-    """Compute a :class:`~flowbert.encoders.SentenceEncoder` up to its highest layer alone.
+def _passing(top: int) -> Iterator[list[Tensor]]:
+    """A pass up to layer ``top``, which the hooks of this thread see, and its hidden states."""
+    current = _Pass(top, [])
+    token = _current.set(current)
+    try:
+        yield current.states
+    finally:
+        _current.reset(token)
 
-    Reading a higher layer meanwhile is an error. It has no effect on networks whose layers are not
-    known to take and give hidden states alone.
+
+def compute_layers(compute: Callable[[], Output], top: int) -> list[Tensor] | Output:
+    """Compute a network up to a layer.
 
     Args:
-        encoder: The encoder; its network's own outputs are undefined meanwhile.
+        compute: Computes the network.
+        top: Highest layer that is read.
+
+    Returns:
+        The hidden states 0 to ``top``; the output of the network if it is computed as a whole.
     """
-    backbone, top = encoder.backbone, max(encoder.layers)
-    upper = _layers(backbone.network)[top:]
-    for layer in upper:
-        layer.forward = _pass_on
-    backbone.computed = top if upper else None
-    try:
-        yield
-    finally:
-        backbone.computed = None
-        for layer in upper:
-            del layer.forward
+    with _passing(top) as states:
+        try:
+            return compute()
+        except _Reached:
+            return states
 
 
-def _layers(network: Any) -> list[Any]:
-    """The layers of a network of a kind that is known, in order; none of another one."""
-    if not is_replaceable(network):
-        return []
-    count = network.config.num_hidden_layers
+def add_exits(network: nn.Module, compute: Callable[[], Output]) -> None:
+    """Add the hooks by which :func:`compute_layers` ends a pass early.
+
+    Networks without a list of blocks that take hidden states stay as they are: ALBERT repeats one
+    block, and XLNet's blocks have tokens in their first dimension.
+
+    Args:
+        network: The network.
+        compute: Computes it for a few tokens; the inputs of blocks must be the hidden states.
+    """
+    config: Any = network.config
+    count = config.num_hidden_layers
     lists = [
-        list(module)
+        module
         for module in network.modules()
         if isinstance(module, nn.ModuleList) and len(module) == count
     ]
-    return lists[0] if len(lists) == 1 else []
-
-
-def _pass_on(hidden_states: Tensor, *_: Any, **__: Any) -> Tensor:
-    return hidden_states
+    if len(lists) != 1 or _Exit(0) in lists[0][0]._forward_pre_hooks.values():
+        return
+    handles = [
+        block.register_forward_pre_hook(_Exit(layer))
+        for layer, block in enumerate(lists[0])
+    ]
+    with _passing(count) as states:
+        expected = compute().hidden_states[:-1]
+    if len(states) < count or not all(map(torch.equal, states, expected)):
+        for handle in handles:
+            handle.remove()

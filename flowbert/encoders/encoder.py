@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,23 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import Floats, is_pinned_for
-from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.encoders.cpu import (
-    Packing,
-    fast_encoding,
-    warn_of_bfloat16,
-    workers,
-)
 from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
 from flowbert.encoders.pooling import (
     LearnedWeightsPooling,
     NetworkPooling,
     Pooling,
+    Readout,
+    TokenFeatures,
     make_pooling,
 )
-from flowbert.encoders.readout import Readout, TokenFeatures
 from flowbert.encoders.sanity import sanity_check, warn_of_findings
+from flowbert.encoders.settings import changes_positions
 from flowbert.encoders.source import (
     FolderSettings,
     locate,
@@ -40,12 +36,32 @@ from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.folders import write_folder_atomically
 from flowbert.io import digest_tensors
-from flowbert.threads import in_threads
+from flowbert.threads import MAX_WORKERS, in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
 BATCH_TOKENS_ACCELERATOR = 16384
 
+# Kinds whose modules write nothing while they compute, so that threads may share them.
+SHAREABLE = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "gpt2",
+    "llama",
+    "mistral",
+    "modernbert",
+    "mpnet",
+    "qwen2",
+    "qwen3",
+    "roberta",
+    "roformer",
+    "xlm-roberta",
+    "xlnet",
+)
 
 NOT_LEARNED = (
     "has no learned token weights; learned_weights is the same as mean until a training"
@@ -166,6 +182,8 @@ class SentenceEncoder(nn.Module):
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
         settings.check_use(self.path, self.describe(), frozen)
+        if max(chosen_layers) < self.num_layers:
+            self.backbone.add_exits()
         if frozen:
             self.requires_grad_(False)
         if frozen or self.backbone is not path:
@@ -244,11 +262,6 @@ class SentenceEncoder(nn.Module):
         """Device of the weights."""
         return self.backbone.device
 
-    @property
-    def packs(self) -> bool:
-        """Whether no padding is computed, see :func:`flowbert.encoders.cpu.fast_training`."""
-        return self.backbone.packs
-
     def train(self, mode: bool = True) -> "SentenceEncoder":
         """Set training mode, which a frozen backbone does not follow."""
         super().train(mode)
@@ -322,30 +335,16 @@ class SentenceEncoder(nn.Module):
         """Embed token features, each ``(b, t)``: ``(B, D)`` for B sentences in all, float32.
 
         Args:
-            *chunks: Features of :meth:`tokenize`. An encoder that packs computes several together.
+            *chunks: Features of :meth:`tokenize`.
         """
-        if not self.frozen:
-            return self._compute([self.readout], chunks)[0]
-        with _evaluating(self.backbone):
-            return self._compute([self.readout], chunks)[0]
+        with self.backbone.evaluating() if self.frozen else nullcontext():
+            return torch.cat([self._compute([self.readout], x)[0] for x in chunks])
 
-    def _compute(
-        self, readouts: Sequence[Readout], chunks: Sequence[TokenFeatures]
-    ) -> Tensor:
+    def _compute(self, readouts: Sequence[Readout], features: TokenFeatures) -> Tensor:
         """Vectors of S readouts: ``(S, B, D)``."""
-        computed = self.backbone.computed
-        if computed is not None and any(
-            max(each.layers) > computed for each in readouts
-        ):
-            raise RuntimeError(f"layers above {computed} are not computed at present")
-        packing = self.pack(chunks) if self.packs else None
-        inputs = chunks if packing is None else [packing.inputs()]
-        outputs = [self.backbone(each) for each in inputs]
-        return torch.stack([readout(outputs, chunks, packing) for readout in readouts])
-
-    def pack(self, chunks: Sequence[TokenFeatures]) -> Packing:
-        """Chunks of token features, each ``(b, t)``, as one sequence for an encoder that packs."""
-        return Packing(chunks, self.backbone.first_position)
+        top = max(max(readout.layers) for readout in readouts)
+        output = self.backbone(features, top)
+        return torch.stack([readout(output, features) for readout in readouts])
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None
@@ -403,9 +402,9 @@ class SentenceEncoder(nn.Module):
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return self._compute(readouts, [_to_device(features, device)])
+            return self._compute(readouts, _to_device(features, device))
 
-        with _evaluating(backbone), fast_encoding(backbone.network):
+        with backbone.evaluating():
             equal_lengths = self._check_network(readouts)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
@@ -429,9 +428,7 @@ class SentenceEncoder(nn.Module):
         then, and at no cost where every vector is cached.
         """
         backbone = self.backbone
-        # A training may leave out upper layers, or pack sentences of networks that are known.
-        in_training = backbone.packs or backbone.computed is not None
-        if backbone.findings is None and not in_training:
+        if backbone.findings is None:
             backbone.findings = sanity_check(backbone)
         if backbone.findings is None:
             return False
@@ -554,6 +551,22 @@ def plan_batches(
     return batches
 
 
+def workers(network: nn.Module) -> int:
+    """Number of batches that threads may send through a frozen network at the same time.
+
+    Two at a time on two processors are 1.8 times as fast as one on all threads.
+    """
+    config: Any = network.config
+    device = next(network.parameters()).device
+    changing = [
+        changes_positions(getattr(module, "rope_type", ""))
+        for module in network.modules()
+    ]
+    if device.type != "cpu" or config.model_type not in SHAREABLE or any(changing):
+        return 1
+    return MAX_WORKERS
+
+
 def _same_weights(given: str, own: str) -> bool:
     """Whether a pooling has the token weights of another one."""
     first, second = make_pooling(given), make_pooling(own)
@@ -577,15 +590,3 @@ def _with_next_begun(items: Iterable[Tensor]) -> Iterator[Tensor]:
         yield from waiting
         waiting = [item]
     yield from waiting
-
-
-@contextmanager
-def _evaluating(backbone: Backbone) -> Iterator[None]:
-    """Evaluation mode, no gradients, no autocast."""
-    training = backbone.training
-    backbone.eval()
-    try:
-        with torch.no_grad(), torch.autocast(backbone.device.type, enabled=False):
-            yield
-    finally:
-        backbone.train(training)

@@ -12,7 +12,7 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.settings import Carried, constants, module_settings
+from flowbert.encoders.settings import Carried, module_state
 from flowbert.encoders.source import loading, locate, read_settings
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import UserError
@@ -87,7 +87,6 @@ class SentenceTransformerFolder(nn.Module):
 
     def _state(self) -> str:
         """Digest of weights, settings and tokenizer as they are now."""
-        tensors = {**self.model.state_dict(), **constants(self.model)}
         tokenizer = getattr(self.model[0], "tokenizer", None)
         rules: Any = None
         if hasattr(tokenizer, "is_fast"):
@@ -96,7 +95,8 @@ class SentenceTransformerFolder(nn.Module):
             tokenizer, "to_str"
         ):  # of static vectors
             rules = tokenizer.to_str()
-        return digest(recall_digest(tensors), rules, module_settings(self.model))
+        weights = recall_digest(self.model.state_dict())
+        return digest(weights, rules, module_state(self.model))
 
     @property
     def pass_key(self) -> str:

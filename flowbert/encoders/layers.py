@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from operator import index
 
+from torch import Tensor
+
 from flowbert.errors import UserError, choices
 from flowbert.numbers import parse_integer
 
@@ -126,3 +128,16 @@ def expand_layers(specs: Sequence[LayerSpec], num_layers: int) -> list[Layers]:
         for layers in sets:
             expanded.setdefault(tuple(sorted(layers)), layers)
     return list(expanded.values())
+
+
+def average_layers(states: Sequence[Tensor], layers: Sequence[int]) -> Tensor:
+    r"""Average of layers in float32, :math:`\frac{1}{|S|} \sum_{k \in S} h_k`.
+
+    Args:
+        states: Hidden states, each ``(B, T, D)``.
+        layers: Indices into them.
+    """
+    mixed = states[layers[0]].float()
+    for layer in layers[1:]:
+        mixed = mixed + states[layer].float()
+    return mixed / len(layers) if len(layers) > 1 else mixed

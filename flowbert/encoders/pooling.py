@@ -5,12 +5,13 @@ A pooling is a class that registers itself; one of a user's own is named by its 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from flowbert.encoders.layers import Layers, average_layers
 from flowbert.encoders.token_weights import (
     TokenCounts,
     idf,
@@ -23,6 +24,8 @@ from flowbert.encoders.token_weights import (
 )
 from flowbert.errors import UserError
 from flowbert.registry import Registry
+
+TokenFeatures = Mapping[str, Tensor]
 
 _LARGEST = 1e30  # sums of float32 weights stay finite
 
@@ -401,6 +404,36 @@ class NetworkPooling(Pooling):
             ValueError: Always.
         """
         raise ValueError("cls_pooler: expected the output of the network's pooler")
+
+
+class Readout(NamedTuple):
+    """Layers and pooling of a sentence's vector; readouts of one pass share its hidden states.
+
+    Args:
+        layers: Indices of the layers that are averaged.
+        pooling: Pooling over tokens, bound to the vocabulary.
+    """
+
+    layers: Layers
+    pooling: Pooling
+
+    @property
+    def linear(self) -> bool:
+        """Whether its vectors are the averages of those of its layers alone."""
+        return self.pooling.linear
+
+    def __call__(self, output: Any, features: TokenFeatures) -> Tensor:
+        """Vectors of a batch, ``(B, D)``, float32.
+
+        Args:
+            output: Output of the network, with hidden states.
+            features: Its token features, each ``(B, T)``.
+        """
+        if isinstance(self.pooling, NetworkPooling):
+            pooled: Tensor = output.pooler_output.float()
+            return pooled
+        tokens = average_layers(output.hidden_states, self.layers)
+        return self.pooling(tokens, features["attention_mask"], features["input_ids"])
 
 
 def _weight(name: str, value: float) -> float:

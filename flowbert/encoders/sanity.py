@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from flowbert.encoders.pooling import NetworkPooling
-from flowbert.encoders.readout import Readout, average_layers
+from flowbert.encoders.layers import average_layers
+from flowbert.encoders.pooling import NetworkPooling, Readout
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.io import read_json
 

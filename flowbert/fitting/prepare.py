@@ -12,7 +12,7 @@ from flowbert.analysis.cls_token import warn_of_cls
 from flowbert.data.sts import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
-from flowbert.encoders.cpu import warn_of_bfloat16
+from flowbert.encoders.backbone import warn_of_bfloat16
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, check_choice, check_used
 from flowbert.experiments.compare import check_options

@@ -60,7 +60,6 @@ class DistillationModule(TrainedModule):
     """
 
     name = "distillation"
-    reads_network = False
     queue: Tensor
 
     def __init__(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.readout import TokenFeatures
+from flowbert.encoders.pooling import TokenFeatures
 from flowbert.encoders.source import in_dtype, locate, quiet, read_settings
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.seeding import Stream
@@ -158,25 +158,18 @@ def predict_masked(
         ids, label = mask_tokens(ids, tokenizer, fraction, generator, continues)
         masked.append({**chunk, "input_ids": ids})
         labels.append(label)
-    return predict_chosen(module.predictor, module.encoder, masked, labels)
+    return predict_chosen(module.predictor, masked, labels)
 
 
 def predict_chosen(
     predictor: Any,
-    encoder: SentenceEncoder,
     chunks: Sequence[TokenFeatures],
     labels: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Logits of the chosen tokens alone, and their ids, as of :func:`predict_masked`."""
-    chosen = [label != IGNORED for label in labels]
-    if encoder.packs:
-        packing = encoder.pack(chunks)
-        places = _places(packing.flatten(chosen))
-        ids = packing.flatten(labels)[places]
-        return _predict(predictor, packing.inputs(), places), ids
-    every = [_places(mask) for mask in chosen]
-    ids = torch.cat([label[own] for label, own in zip(labels, every, strict=True)])
-    parts = zip(chunks, every, strict=True)
+    places = [_places(label != IGNORED) for label in labels]
+    ids = torch.cat([label[own] for label, own in zip(labels, places, strict=True)])
+    parts = zip(chunks, places, strict=True)
     return torch.cat([_predict(predictor, chunk, own) for chunk, own in parts]), ids
 
 

@@ -43,7 +43,6 @@ class SBERTModule(TrainedModule):
     """
 
     name = "sbert"
-    reads_network = False
 
     def __init__(
         self,

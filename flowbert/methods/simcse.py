@@ -106,7 +106,6 @@ class SimCSEModule(TrainedModule):
         self.starts_at_random = False
         if mlm_weight:
             self.predictor, self.starts_at_random = predictor_above(encoder, seed)
-        self.reads_network = self.predictor is not None
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples without positives, or with which the training collapses."""

@@ -117,8 +117,6 @@ class TrainedModule(TrainingModule):
     Attributes:
         name: Name of the method in tables.
         pools: Whether the loss reads pooled vectors; if not, token weights are not trained.
-        reads_network: Whether the training reads more of the network than the layers that are
-            pooled. If not, the layers above them are not computed.
 
     Raises:
         UserError: If an argument is outside of its limits, or the weights are in half precision.
@@ -127,7 +125,6 @@ class TrainedModule(TrainingModule):
 
     name: ClassVar[str]
     pools: ClassVar[bool] = True
-    reads_network: bool = True
 
     def __init__(
         self,
@@ -280,8 +277,10 @@ def with_network(
 ) -> SentenceEncoder:
     """An encoder with another network and pooling, and all else the same."""
     old = encoder.backbone
+    backbone = Backbone(network, old.tokenizer, old.path, old.revision)
+    backbone.set_loaded()
     return SentenceEncoder(
-        Backbone(network, old.tokenizer, old.path, old.revision),
+        backbone,
         layers=encoder.layers,
         pooling=pooling,
         max_length=encoder.max_length,

@@ -15,7 +15,7 @@ from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
 from flowbert.analysis.frames import measure_of
 from flowbert.errors import UserError
-from flowbert.folders import write_files_atomically
+from flowbert.folders import write_folder_atomically
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.result_plots import RESULT_PLOTS
@@ -94,7 +94,7 @@ def save_page(content: PageContent, page: Path) -> Path:
         The page.
 
     Raises:
-        UserError: If there is a file at its place, or at that of a picture, that no page wrote.
+        UserError: If its file, or one in the folder of its pictures, was not written by a page.
     """
     if page.suffix != ".html":
         raise UserError(
@@ -104,7 +104,7 @@ def save_page(content: PageContent, page: Path) -> Path:
     if page.name == "report.html":
         pictures_folder = page.with_name("figures")
     _check_own(page)
-    with write_files_atomically(pictures_folder) as folder:
+    with write_folder_atomically(pictures_folder) as folder:
         pictures = dict(_pictures(content, folder))
     html = _template().render(
         run=content,

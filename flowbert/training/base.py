@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from flowbert.errors import UserError, check_choice
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
-from flowbert.training.callbacks import FastTraining
+from flowbert.training.callbacks import TrainingThreads
 from flowbert.training.optim import SCHEDULES, make_schedule
 from flowbert.training.training_settings import (
     check_settings,
@@ -128,8 +128,8 @@ class TrainingModule(LightningModule):
         return {}
 
     def configure_callbacks(self) -> list[Callback]:
-        """Make training on a CPU fast."""
-        return [FastTraining()]
+        """Threads by the size of the work."""
+        return [TrainingThreads()]
 
     @property
     def numbers_at_once(self) -> float:

@@ -1,8 +1,7 @@
-"""Callbacks: the closed-form baseline, a log of each step, fast training on a CPU."""
+"""Callbacks: the closed-form baseline, a log of each step, threads on a CPU."""
 
-import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -10,10 +9,6 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
 from flowbert.threads import threads_for
-
-# Bytes of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, glibc's parameters -1 and -3.
-_MALLOC_KEEP = {-3: 2**30, -1: 2**31 - 1}
-_MALLOC_USUAL = {-3: 2**25, -1: 2**26}
 
 
 class WhiteningBaseline(Callback):
@@ -96,60 +91,27 @@ class StepLog(Callback):
         pl_module.log("step/gradient_norm", norm)
 
 
-class FastTraining(Callback):
-    """Train fast: no layers above those that are read, and on a CPU no padding, threads by size.
+class TrainingThreads(Callback):
+    """Train on a CPU with the threads of :func:`flowbert.threads.choose_threads`.
 
-    On a CPU freed memory stays with the process. The threads are those of
-    :func:`flowbert.threads.choose_threads` for the module's ``numbers_at_once``.
+    Their number follows from the module's ``numbers_at_once``.
     """
 
     def __init__(self) -> None:
         self._stack = ExitStack()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Switch it on."""
-        if not getattr(pl_module, "reads_network", True):
-            from flowbert.encoders.depth import up_to_layers_read
-
-            self._stack.enter_context(up_to_layers_read(pl_module.encoder))
-        if pl_module.device.type != "cpu":
-            return
-        self._stack.enter_context(keep_freed_memory())
-        numbers: Any = pl_module.numbers_at_once
-        self._stack.enter_context(threads_for(numbers))
-        if hasattr(pl_module, "encoder"):
-            from flowbert.encoders.cpu import fast_training
-
-            self._stack.enter_context(fast_training(pl_module.encoder))
+        """Set the number of threads."""
+        if pl_module.device.type == "cpu":
+            numbers: Any = pl_module.numbers_at_once
+            self._stack.enter_context(threads_for(numbers))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Switch it off."""
+        """Restore the number of threads."""
         self._stack.close()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
-        """Switch it off after an error or Ctrl-C, too."""
+        """Restore the number of threads after an error or Ctrl-C, too."""
         self._stack.close()
-
-
-@contextmanager
-def keep_freed_memory() -> Iterator[None]:
-    """Keep the memory that a step frees for the next one (with glibc).
-
-    A step of the flow at D = 768 takes 10% less: 1,650 page faults fewer.
-    """
-    library: Any = None
-    with suppress(OSError, TypeError):
-        library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):
-        yield
-        return
-    try:
-        for name, size in _MALLOC_KEEP.items():
-            library.mallopt(name, size)
-        yield
-    finally:
-        for name, size in _MALLOC_USUAL.items():
-            library.mallopt(name, size)
-        library.malloc_trim(0)

@@ -8,7 +8,7 @@ import pytest
 
 from encoders.tiny import write_tiny
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.cpu import warn_of_bfloat16
+from flowbert.encoders.backbone import warn_of_bfloat16
 
 
 @pytest.fixture(scope="session")

@@ -26,8 +26,8 @@ from encoders.tiny import (
 from flowbert.encoders import (
     POOLINGS,
     SentenceEncoder,
+    backbone,
     check_same_encoder,
-    cpu,
 )
 from flowbert.encoders.backbone import NO_LIMIT, Backbone
 from flowbert.errors import FlowbertWarning, UserError
@@ -353,8 +353,8 @@ def test_half_precision(
     dtype: str, answer: bool, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is answered about bfloat16, nothing breaks, and slow sums are said once."""
-    assert cpu.bfloat16_is_fast() in (True, False)
-    monkeypatch.setattr(cpu, "bfloat16_is_fast", lambda: answer)
+    assert backbone.bfloat16_is_fast() in (True, False)
+    monkeypatch.setattr(backbone, "bfloat16_is_fast", lambda: answer)
     encoder = SentenceEncoder(tiny("bert"), dtype=dtype)
     texts = sentences(100)
     with warnings.catch_warnings(record=True) as caught:

@@ -11,12 +11,12 @@ import torch
 
 from encoders.tiny import SENTENCES, TOLERANCE, states_of, word_tokenizer
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.layers import average_layers
 from flowbert.encoders.pooling import (
     POOLINGS,
     Pooling,
     make_pooling,
 )
-from flowbert.encoders.readout import average_layers
 from flowbert.encoders.token_weights import rank_tokens
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache

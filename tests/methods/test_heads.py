@@ -166,7 +166,6 @@ def test_a_checkpoint_is_validated_with_its_map(tmp_path: Path) -> None:
         trainer = Trainer(accelerator="cpu", enable_checkpointing=False, **options)
         (saved,) = trainer.validate(other, data, path, verbose=False, weights_only=True)
         (fitted,) = trainer.validate(make()[0], data, verbose=False)
-    # Sentences are packed otherwise outside of a fit.
     assert saved["val/loss"] == pytest.approx(expected, rel=1e-5)
     assert torch.equal(other.head.weight, module.head.weight)
     assert fitted["val/loss"] > 0  # of a map that was fitted for it

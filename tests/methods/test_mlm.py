@@ -1,7 +1,6 @@
 """Masked language modelling: the masks, the loss of chosen tokens, words that spread."""
 
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from transformers import DistilBertConfig, DistilBertModel, GPT2Config, GPT2Mode
 
 from fits import fit
 from flowbert.data.corpus import load_corpus
-from flowbert.encoders.cpu import fast_training
 from flowbert.errors import UserError
 from flowbert.methods.examples import make_examples
 from flowbert.methods.losses import mean_pair_cosine
@@ -107,9 +105,8 @@ def test_words_of_a_tokenizer() -> None:
     assert any(continues)
 
 
-@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("path", ["builtin-sample", DISTILBERT])
-def test_loss_and_gradients_are_those_of_all_logits(path: Any, packed: bool) -> None:
+def test_loss_and_gradients_are_those_of_all_logits(path: Any) -> None:
     module = MLMModule(trainable(path=path), dropout=0.0)
     encoder, predictor = module.encoder, module.predictor
     (chunk,) = text_data(encoder, examples("mlm")).features(0, range(16))["chunks"]  # type: ignore[arg-type]
@@ -124,8 +121,7 @@ def test_loss_and_gradients_are_those_of_all_logits(path: Any, packed: bool) -> 
         for rows in (slice(8), slice(8, 16))
     ]
     parts = [labels[:8], labels[8:]]
-    with fast_training(encoder) if packed else nullcontext():
-        loss = prediction_loss(*predict_chosen(predictor, encoder, halves, parts))
+    loss = prediction_loss(*predict_chosen(predictor, halves, parts))
     torch.testing.assert_close(loss, expected)
     weights = list(predictor.parameters())
     gradients = torch.autograd.grad(loss, weights)
@@ -140,9 +136,7 @@ def test_a_batch_without_chosen_tokens_has_loss_zero_and_a_gradient() -> None:
     module = MLMModule(trainable())
     chunk = module.encoder.tokenize(["A dog."])
     nothing = torch.full_like(chunk["input_ids"], IGNORED)
-    loss = prediction_loss(
-        *predict_chosen(module.predictor, module.encoder, [chunk], [nothing])
-    )
+    loss = prediction_loss(*predict_chosen(module.predictor, [chunk], [nothing]))
     assert loss == 0
     weight = module.predictor.get_input_embeddings().weight
     assert not torch.autograd.grad(loss, weight)[0].any()

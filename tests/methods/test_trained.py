@@ -17,7 +17,6 @@ from encoders.tiny import CONFIGS, tiny_network, word_tokenizer
 from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.cpu import fast_training, is_replaceable
 from flowbert.errors import UserError
 from flowbert.methods.distillation import DistillationModule
 from flowbert.methods.mlm import MLMModule
@@ -29,7 +28,6 @@ from flowbert.methods.trained import (
     dropout_rates,
     set_dropout,
 )
-from flowbert.training.callbacks import FastTraining
 from texts import METHODS, examples, small_network, step, text_data, trainable
 
 DROPOUT_OPTIONS = (
@@ -102,38 +100,15 @@ def test_token_weights_are_trained_where_the_loss_pools(
         assert groups[2]["weight_decay"] == 0
 
 
-class OwnModule(SBERTModule):
-    """A method of a user's own, which may read what it likes."""
-
-    reads_network = TrainedModule.reads_network
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "computed"),
-    [
-        (SimCSEModule, {}, 0),
-        (SimCSEModule, {"mlm_weight": 0.1}, None),
-        (SBERTModule, {}, 0),
-        (DistillationModule, {}, 0),
-        (MLMModule, {}, None),
-        (OwnModule, {}, None),
-    ],
-)
-def test_layers_are_left_out_where_nothing_reads_them(
-    kind: Any, options: dict[str, Any], computed: int | None, tmp_path: Path
-) -> None:
-    module = kind(trainable(layers=0), **options)
-    backbone, seen = module.encoder.backbone, []
-
-    class Look(Callback):
-        def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-            seen.append(backbone.computed)
-
+@pytest.mark.parametrize("kind", [SimCSEModule, SBERTModule, DistillationModule])
+def test_layers_that_nothing_reads_are_not_computed(kind: Any, tmp_path: Path) -> None:
+    module = kind(trainable(layers=0))
+    computed: list[Any] = []
+    network: Any = module.encoder.backbone.network
+    network.encoder.layer[0].register_forward_hook(lambda *_: computed.append(1))
     data: Any = text_data(module.encoder, examples(kind.name, 8))
-    fit(tmp_path, FastTraining(), Look(), module=module, data=data, max_steps=1)
-    supported = is_replaceable(backbone.network)
-    assert seen == [computed if supported else None]
-    assert backbone.computed is None
+    fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
+    assert computed == []
 
 
 class Gradients(Callback):
@@ -214,9 +189,8 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
                 )
 
 
-@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("method", ["simcse", "sbert", "distillation"])
-def test_cached_gradients_are_those_of_the_batch(method: str, packed: bool) -> None:
+def test_cached_gradients_are_those_of_the_batch(method: str) -> None:
     results = []
     for chunk_size in (None, 1, 5):
         encoder = trainable(pooling="cls")
@@ -224,11 +198,7 @@ def test_cached_gradients_are_those_of_the_batch(method: str, packed: bool) -> N
         options = {"positive": "entailment"} if method == "simcse" else {}
         of = examples(method, 12, **options)
         batch = text_data(encoder, of).batch(0, list(range(12)))
-        if packed:
-            with fast_training(encoder):
-                results.append(step(module, batch))
-        else:
-            results.append(step(module, batch))
+        results.append(step(module, batch))
     (loss, expected), *others = results
     scale = max(float(gradient.abs().max()) for gradient in expected.values())
     for other, gradients in others:

@@ -1,0 +1,150 @@
+"""Layers that are not read are not computed; several batches are computed at a time."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from encoders.tiny import CONFIGS, SENTENCES, tiny_network
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.encoder import SHAREABLE, workers
+
+Tiny = Callable[[str], Path]
+TRANSFORMERS_4 = transformers.__version__.startswith("4.")
+KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
+# ALBERT repeats one block, and XLNet's blocks have tokens in the first dimension.
+WHOLE = ("albert", "xlnet")
+
+
+def count_blocks(encoder: SentenceEncoder) -> list[int]:
+    """Indices of the blocks that are computed from now on."""
+    network: Any = encoder.backbone.network
+    lists = [m for m in network.modules() if isinstance(m, nn.ModuleList)]
+    computed: list[int] = []
+    for number, block in enumerate(max(lists, key=len)):
+        block.register_forward_hook(lambda *_, n=number: computed.append(n))
+    return computed
+
+
+def whole_states(encoder: SentenceEncoder, features: Any) -> Any:
+    """Hidden states of a pass through all blocks."""
+    return encoder.backbone(features).hidden_states
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "albert"])
+def test_blocks_above_the_layers_read_are_not_computed(kind: str, tiny: Tiny) -> None:
+    for layers, top in (((0,), 0), ((1,), 1), ((0, 2), 2), ((-1,), 3)):
+        encoder = SentenceEncoder(tiny(kind), layers=layers)
+        features = encoder.tokenize(SENTENCES)
+        with torch.no_grad():
+            states = whole_states(encoder, features)
+        (expected,) = (
+            [states[layers[0]]] if len(layers) == 1 else [(states[0] + states[2]) / 2]
+        )
+        pooled = encoder.pooling(
+            expected, features["attention_mask"], features["input_ids"]
+        )
+        computed = count_blocks(encoder)
+        assert torch.equal(encoder(features), pooled)
+        assert computed == list(range(3 if kind in WHOLE else top))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_higher_layers_are_read_from_the_same_network(kind: str, tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny(kind), layers=0)
+    lowest = encoder.encode(SENTENCES)
+    whole = SentenceEncoder(tiny(kind))
+    assert encoder.identity == whole.identity | {"layers": [0]}
+    last = encoder.variant(layers="last")
+    assert last.backbone is encoder.backbone
+    expected = whole.encode(SENTENCES)
+    np.testing.assert_array_equal(last.encode(SENTENCES), expected)
+    both = encoder.read([encoder.readout, last.readout], SENTENCES)
+    np.testing.assert_array_equal(both, [lowest, expected])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_of_lower_layers(kind: str, tiny: Tiny) -> None:
+    def gradients(top: int | None) -> list[Tensor | None]:
+        torch.manual_seed(0)  # of dropout
+        encoder = SentenceEncoder(tiny(kind), layers=1, frozen=False)
+        features = encoder.tokenize(SENTENCES)
+        state = encoder.backbone(features, top).hidden_states[1]
+        weights = list(encoder.parameters())
+        return list(
+            torch.autograd.grad(state.square().sum(), weights, allow_unused=True)
+        )
+
+    for one, other in zip(gradients(1), gradients(None), strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.equal(one, other)
+
+
+# ----------------------------------------------------------- several batches at a time
+
+
+@pytest.fixture
+def set_threads() -> Any:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_do_not_change_a_bit(set_threads: Callable[[int], None]) -> None:
+    encoder = SentenceEncoder("builtin-sample")
+    texts = [f"{' '.join(['a dog runs'] * (1 + n % 5))} {n}" for n in range(40)]
+    set_threads(1)
+    expected = encoder.encode(texts, batch_tokens=60)
+    for threads in (2, 4):
+        set_threads(threads)
+        # One thread for each batch, as above.
+        assert np.array_equal(encoder.encode(texts, batch_tokens=60), expected)
+
+
+CHANGING: dict[str, dict[str, Any]] = {
+    "big_bird": {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32},
+    "rwkv": {"hidden_size": 16, "attention_hidden_size": 16, "rescale_every": 1},
+}
+
+
+@pytest.mark.parametrize("kind", [*SHAREABLE, *CHANGING])
+def test_a_network_that_writes_while_it_computes_gets_one_worker(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("encoders.tiny.CONFIGS", CONFIGS | CHANGING)
+    network = tiny_network(kind)
+    written = set()
+    set_attribute = nn.Module.__setattr__
+
+    def record(module: nn.Module, name: str, value: Any) -> None:
+        written.add(name)
+        set_attribute(module, name, value)
+
+    inputs = [torch.ones(2, length, dtype=torch.long) for length in (9, 7)]
+    monkeypatch.setattr(nn.Module, "__setattr__", record)
+    with torch.no_grad():
+        for ids in inputs:
+            network(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                output_hidden_states=True,
+            )
+    monkeypatch.undo()
+    written.discard(
+        "_output_capturing_hooks_installed"
+    )  # transformers does that under a lock
+    assert (workers(network) == 1) == bool(written)
+
+
+def test_moving_positions_and_other_devices_get_one_worker() -> None:
+    assert workers(tiny_network("llama")) > 1
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    name = "rope_scaling" if TRANSFORMERS_4 else "rope_parameters"
+    options: dict[str, Any] = {name: rope}
+    assert workers(tiny_network("llama", **options)) == 1
+    assert workers(tiny_network("bert").to("meta")) == 1
