@@ -83,7 +83,7 @@ ENCODER: Table = {
     "encoder.pooling": Change("cls"),
     "encoder.max_length": Change("5"),
     "encoder.dtype": Change("bfloat16"),
-    "encoder.prompt": Change("a "),
+    "encoder.template": Change("a {}"),
     "encoder.max_words": Change("40", "--encoder.path ../given/words.txt"),
 }
 SOURCES: Table = {

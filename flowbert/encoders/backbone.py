@@ -197,6 +197,7 @@ class Backbone(nn.Module):
             features: Token features by name, each ``(B, T)``.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
+        features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
         options = {"use_cache": False} if "use_cache" in self.inputs else {}
         network: Any = self.network

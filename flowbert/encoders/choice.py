@@ -34,7 +34,9 @@ class EncoderOptions:
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``.
         max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
-        prompt: Text prepended to every sentence.
+        template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
+            ``pretended-cot``, ``knowledge``, ``echo``. Only ``last_token`` and ``cls`` pool its
+            tokens, unless it ends in its only ``{}``, as the prompt ``query: {}``.
         max_words: Number of word vectors to read.
     """
 
@@ -44,7 +46,7 @@ class EncoderOptions:
     pooling: str | list[str] | None = None
     max_length: int | None = None
     dtype: str = "float32"
-    prompt: str | None = None
+    template: str | None = None
     max_words: int | None = None
 
 

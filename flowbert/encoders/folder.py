@@ -131,7 +131,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     given = {name: value for name, value in settings.items() if value is not None}
     file = Path(os.path.expanduser(path))
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
-        _refuse(given, "word vectors", "layers", "max_length", "prompt", "revision")
+        _refuse(given, "word vectors", "layers", "max_length", "template", "revision")
         return WordVectors(
             path, **{name: x for name, x in given.items() if name in _OF_WORDS}
         )
@@ -145,7 +145,9 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         files = locate(path, given.get("revision"))
         folder = read_settings(files.folder)
         if folder.left_out or folder.unsupported:
-            _refuse(given, "a folder of sentence-transformers", "max_length", "prompt")
+            _refuse(
+                given, "a folder of sentence-transformers", "max_length", "template"
+            )
             return SentenceTransformerFolder(path, revision=given.get("revision"))
     return SentenceEncoder(path, **given)
 

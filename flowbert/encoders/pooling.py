@@ -38,6 +38,8 @@ class Pooling(ABC):
 
     Attributes:
         linear: Whether it commutes with the average of layers.
+        over_tokens: Whether it pools the tokens of the sentence: those of a template and an
+            attention sink are left out.
         counts: Whether it counts the tokens of the corpus of the fit.
         weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
         special: Ids of special tokens.
@@ -48,7 +50,8 @@ class Pooling(ABC):
         tensor([[2.5000]])
     """
 
-    linear: ClassVar[bool] = False
+    linear: bool = False
+    over_tokens: ClassVar[bool] = True
     counts: ClassVar[bool] = False
     weights: Tensor | None = None
     special: Sequence[int] = ()
@@ -123,17 +126,22 @@ class MeanPooling(Pooling):
 
     Args:
         half: 0 or 1 for the tokens at even or odd positions alone, without special ones.
+        unit: Whether each token has length 1 before the mean.
     """
 
-    linear = True
-
-    def __init__(self, half: int | None = None) -> None:
+    def __init__(self, half: int | None = None, unit: bool = False) -> None:
+        if not isinstance(unit, bool):
+            raise UserError(argument="unit", received=unit, expected="true or false")
+        self.unit = unit
+        self.linear = not unit
         if half is not None and (isinstance(half, bool) or half not in (0, 1)):
             raise UserError(argument="half", received=half, expected="0 or 1")
         self.half = None if half is None else int(half)
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
+        if self.unit:
+            tokens = nn.functional.normalize(tokens, dim=-1)
         mask = self._in_half(mask, ids).unsqueeze(-1)
         return tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1)
 
@@ -152,9 +160,10 @@ class MeanPooling(Pooling):
 
 @POOLINGS.register("cls")
 class FirstTokenPooling(Pooling):
-    """The token at position 0."""
+    """The token at position 0, that of a template included."""
 
     linear = True
+    over_tokens = False
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
@@ -188,9 +197,10 @@ class PositionMeanPooling(Pooling):
 
 @POOLINGS.register("last_token")
 class LastTokenPooling(Pooling):
-    """The last token."""
+    """The last token, that of a template included."""
 
     linear = True
+    over_tokens = False
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
@@ -397,6 +407,8 @@ class LearnedWeightsPooling(WeightedPooling):
 class NetworkPooling(Pooling):
     """The network's own layer over position 0, which follows its last layer."""
 
+    over_tokens = False
+
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """Nothing: the network pools.
 
@@ -412,10 +424,13 @@ class Readout(NamedTuple):
     Args:
         layers: Indices of the layers that are averaged.
         pooling: Pooling over tokens, bound to the vocabulary.
+        skip_first: Whether poolings over tokens leave out the first token, unless it is the only
+            one.
     """
 
     layers: Layers
     pooling: Pooling
+    skip_first: bool = False
 
     @property
     def linear(self) -> bool:
@@ -433,7 +448,18 @@ class Readout(NamedTuple):
             pooled: Tensor = output.pooler_output.float()
             return pooled
         tokens = average_layers(output.hidden_states, self.layers)
-        return self.pooling(tokens, features["attention_mask"], features["input_ids"])
+        return self.pool(tokens, features)
+
+    def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
+        """Vectors of token vectors ``(B, T, D)``: ``(B, D)``."""
+        mask = features["attention_mask"].bool()
+        if self.pooling.over_tokens:
+            if "special_tokens_mask" in features:  # tokens of a template
+                mask = mask & (features["special_tokens_mask"] == 0)
+            if self.skip_first:
+                is_first = torch.arange(mask.shape[1], device=mask.device) == 0
+                mask = mask & ~(is_first & (mask.sum(dim=1, keepdim=True) > 1))
+        return self.pooling(tokens, mask, features["input_ids"])
 
 
 def _weight(name: str, value: float) -> float:

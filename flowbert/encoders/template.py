@@ -1,6 +1,7 @@
 """Templates: fixed tokens around a sentence, such as a prompt that asks a decoder for one word."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from flowbert.errors import UserError, choices
@@ -29,8 +30,46 @@ Language Model Embeddings (Springer et al., 2024), arXiv 2402.15449.
 """
 
 
+def resolve_template(text: str) -> str:
+    """The text of a template, empty for none.
+
+    Args:
+        text: A name of :data:`TEMPLATES`, or text with a slot ``{}``; with two, the second
+            occurrence of the sentence is pooled.
+
+    Raises:
+        UserError: If there is no slot, or more than two.
+
+    Example:
+        >>> resolve_template("prompteol")
+        'This sentence : "{}" means in one word:"'
+    """
+    found = TEMPLATES.get(text, text)
+    if found and not 1 <= found.count(SLOT) <= 2:
+        raise UserError(
+            argument="template",
+            received=text,
+            expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
+        )
+    return found
+
+
+def prompt_of(template: str) -> str:
+    """Text before every sentence of a template that ends in its only slot; empty for others.
+
+    Such a template is a prompt as sentence-transformers has it: its tokens are pooled, too.
+    """
+    is_prompt = template.count(SLOT) == 1 and template.endswith(SLOT)
+    return template.removesuffix(SLOT) if is_prompt else ""
+
+
+def name_template(text: str) -> str:
+    """Name of a template, or its text where it has none."""
+    return next((name for name, found in TEMPLATES.items() if found == text), text)
+
+
 class Template(NamedTuple):
-    """Tokens around a sentence.
+    """Tokens around a sentence, which are not pooled.
 
     Args:
         text: The template, with a slot ``{}`` for the sentence.
@@ -51,25 +90,16 @@ class Template(NamedTuple):
         """Tokenize a template.
 
         Args:
-            text: A name of :data:`TEMPLATES`, or text with a slot ``{}``; with two, the second
-                occurrence is pooled.
+            text: Text of :func:`resolve_template`.
             tokenizer: A fast tokenizer of transformers.
 
         Raises:
-            UserError: If there is no slot or more than two, the text has a special token, or the
-                tokenizer is not a fast one.
+            UserError: If the tokenizer is not a fast one, the text has a special token, or a part
+                of it and the sentence would share a token.
         """
-        text = TEMPLATES.get(text, text)
-        if not 1 <= text.count(SLOT) <= 2:
-            raise UserError(
-                argument="template",
-                received=text,
-                expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence "
-                "(twice to repeat it)",
-            )
         if not tokenizer.is_fast:
             raise UserError(
-                f"received {text!r}; expected none, as {type(tokenizer).__name__} is no fast "
+                f"received {text!r}; expected none, as {type(tokenizer).__name__} is not a fast "
                 "tokenizer",
                 argument="template",
             )
@@ -82,8 +112,7 @@ class Template(NamedTuple):
         found = _split(text.split(SLOT), tokenizer)
         if found is None:
             raise UserError(
-                f"received {text!r}; expected {SLOT} where the tokenizer begins a new token, such as "
-                "between spaces or quotes",
+                f"received {text!r}; expected {SLOT} where a token begins, such as between quotes",
                 argument="template",
             )
         space, parts = found
@@ -91,35 +120,56 @@ class Template(NamedTuple):
         return cls(text, space, parts[0], between, parts[-1])
 
     def room(self, max_length: int) -> int:
-        """Number of tokens of a sentence in ``max_length`` tokens."""
-        fixed = len(self.before) + len(self.between or ()) + len(self.after)
-        return (max_length - fixed) // (1 if self.between is None else 2)
+        """Number of tokens of a sentence among ``max_length``.
 
-    def wrap(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Tokens of a sentence in the template, and 1 for each token that is not pooled."""
+        Raises:
+            UserError: If there is no room for a sentence.
+        """
+        fixed = len(self.before) + len(self.between or ()) + len(self.after)
+        repeats = 1 if self.between is None else 2
+        if max_length < fixed + repeats:
+            raise UserError(
+                argument="max_length",
+                received=max_length,
+                expected=f"at least {fixed + repeats} for this template",
+            )
+        return (max_length - fixed) // repeats
+
+    def wrap(self, ids: Sequence[int]) -> dict[str, list[int]]:
+        """Token features of a sentence in the template, by name."""
         head = list(self.before)
         if self.between is not None:
             head += [*ids, *self.between]
-        masked = [1] * len(head) + [0] * len(ids) + [1] * len(self.after)
-        return [*head, *ids, *self.after], masked
+        return {
+            "input_ids": [*head, *ids, *self.after],
+            "attention_mask": [1] * (len(head) + len(ids) + len(self.after)),
+            "special_tokens_mask": [1] * len(head)
+            + [0] * len(ids)
+            + [1] * len(self.after),
+        }
 
-    def post_processor(self, tokenizer: Any) -> Any:
-        """The template as a post-processor of ``tokenizers``, with which a tokenizer is saved."""
+    def add_to(self, tokenizer: Any) -> Any:
+        """A tokenizer of transformers that adds the tokens of the template."""
         from tokenizers.processors import TemplateProcessing
+        from transformers import PreTrainedTokenizerFast
 
-        pieces, special = [], []
-        for name, ids in (
-            ("before", self.before),
-            ("between", self.between),
-            ("after", self.after),
-        ):
-            if ids:
-                tokens = tokenizer.convert_ids_to_tokens(list(ids))
-                special.append({"id": name, "ids": list(ids), "tokens": tokens})
-                pieces.append(name)
-            if name != "after" and (name == "before" or self.between is not None):
-                pieces.append("$A")
-        return TemplateProcessing(single=pieces, special_tokens=special)
+        pieces, added = [], []
+        for name, ids in self._asdict().items():
+            if name in ("before", "between", "after") and ids is not None:
+                if name != "before":
+                    pieces.append("$A")
+                if ids:
+                    pieces.append(name)
+                    tokens = tokenizer.convert_ids_to_tokens(list(ids))
+                    added.append({"id": name, "ids": list(ids), "tokens": tokens})
+        backend = deepcopy(tokenizer.backend_tokenizer)
+        backend.post_processor = TemplateProcessing(single=pieces, special_tokens=added)
+        # Transformers makes the tokenizers of some classes anew, by other rules than their file.
+        return PreTrainedTokenizerFast(
+            tokenizer_object=backend,
+            model_max_length=tokenizer.model_max_length,
+            **tokenizer.special_tokens_map,
+        )
 
 
 def _split(

@@ -108,7 +108,7 @@ def test_other_layers_poolings_and_maps_are_left_out(
 
 
 def test_a_prompt_is_left_out(bert: SentenceEncoder, tmp_path: Path) -> None:
-    encoder = SentenceEncoder(bert.path, max_length=9, prompt="the big ")
+    encoder = SentenceEncoder(bert.path, max_length=9, template="the big {}")
     said = check(made(encoder, "whitening"), tmp_path / "to")
     assert said == f"{LEFT_OUT}the prompt 'the big '"
 
