@@ -1,5 +1,8 @@
 """Encoding of distinct STS-B sentences in float32 and bfloat16, beside sentence-transformers.
 
+Rows of a lower layer are beside a pass of transformers with all hidden states, in batches of equal
+size sorted by length; their floor is not computed.
+
 Floor: two operations for each token and weight of a matrix but embeddings, and the two products of
 the attention within each sentence; weights and a row of the embeddings for each token are read
 once, vectors written once in float32. GELU, softmax and layer norm are not counted.
@@ -15,7 +18,7 @@ import torch
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.sts import load_sts
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import bfloat16_is_fast
+from flowbert.encoders.backbone import Backbone, bfloat16_is_fast
 from flowbert.encoders.source import in_dtype
 
 COUNT, ROUNDS = 1500, 3
@@ -31,6 +34,11 @@ def rows(setting: Setting) -> Iterator[Row]:
     distinct = list(dict.fromkeys(data.sentences(["test"])))
     sentences = distinct[: setting.times(COUNT)]
     yield beside_peer(setting, str(folder), sentences, "float32")
+    bert = SentenceEncoder(str(folder), layers=0, pooling="mean")
+    yield lower_layer(setting, "all-MiniLM-L6-v2", bert, sentences)
+    decoder = Backbone(random_decoder(bert.backbone.tokenizer), bert.backbone.tokenizer)
+    encoder = SentenceEncoder(decoder, layers=1, pooling="mean")
+    yield lower_layer(setting, "a decoder of 12 blocks", encoder, sentences)
     if not bfloat16_is_fast():
         raise NotMeasured("bfloat16 is emulated by this processor")
     yield beside_peer(setting, str(folder), sentences, "bfloat16")
@@ -87,6 +95,58 @@ def beside_peer(
         setting.floor(
             arithmetic(encoder, lengths), traffic(encoder, lengths), dtype, device
         ),
+    )
+
+
+def random_decoder(tokenizer: Any) -> torch.nn.Module:
+    """A LLaMA of 12 blocks and 384 dimensions."""
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=384,
+        intermediate_size=1024,
+        num_hidden_layers=12,
+        num_attention_heads=6,
+    )
+    return LlamaModel(config).eval()
+
+
+def lower_layer(
+    setting: Setting, name: str, encoder: SentenceEncoder, sentences: Sequence[str]
+) -> Row:
+    """One layer of an encoder with mean pooling.
+
+    Raises:
+        RuntimeError: If the vectors of the two differ.
+    """
+    (layer,) = encoder.layers
+    network: Any = encoder.backbone.network
+    ordered = sorted(sentences, key=len, reverse=True)
+
+    def whole_pass() -> torch.Tensor:
+        vectors = []
+        for start in range(0, len(ordered), PEER_BATCH):
+            features = encoder.tokenize(ordered[start : start + PEER_BATCH])
+            with torch.no_grad():
+                output = network(**features, output_hidden_states=True)
+            mask = features["attention_mask"].unsqueeze(2)
+            vectors.append((output.hidden_states[layer] * mask).sum(1) / mask.sum(1))
+        return torch.cat(vectors)
+
+    difference = np.abs(whole_pass().numpy() - encoder.encode(ordered)).max()
+    if difference > TOLERANCE["float32"]:
+        raise RuntimeError(f"the vectors of the two passes differ by {difference}")
+    best = setting.seconds(
+        {"ours": lambda: encoder.encode(ordered), "peer": whole_pass}, ROUNDS
+    )
+    return Row(
+        f"encode, layer {layer}",
+        f"{name}, {len(ordered)} sentences",
+        best["ours"],
+        best["peer"],
+        f"all layers by transformers, batches of {PEER_BATCH}",
     )
 
 

@@ -239,20 +239,20 @@ def test_maps(low: bool) -> None:
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
-def test_readouts(low: bool) -> None:
+def test_variants(low: bool) -> None:
     backbone = Backbone(tiny_network("bert"), word_tokenizer())
     every = SentenceEncoder(backbone)
     names = [*POOLINGS.names(), "mean:half=1", "zipf:cls=2:half=0"]
     layers = {name: list(range(every.num_layers + 1)) for name in names}
     layers["cls_pooler"] = [every.num_layers]
-    readouts = [
-        every.variant(layers=layers[name], pooling=name, count_over=SENTENCES).readout
+    variants = [
+        every.variant(layers=layers[name], pooling=name, count_over=SENTENCES)
         for name in names
     ]
-    expected = every.read(readouts, SENTENCES)
+    expected = every.encode_variants(variants, SENTENCES)
     every.to(NAME)
     with torch.autocast(NAME, dtype=torch.bfloat16, enabled=low):
-        found = every.read(readouts, SENTENCES)
+        found = every.encode_variants(variants, SENTENCES)
     for name, one, two in zip(names, expected, found, strict=True):
         # The batches of a CPU are shorter: sums in another order.
         assert np.abs(one - two).max() < 1e-4, name

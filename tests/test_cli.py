@@ -587,15 +587,15 @@ def test_ctrl_c_promises_what_the_same_command_does(
     Path("a.txt").write_text("\n".join(texts))
     rows = [f"{text},{text} again,{i}" for i, text in enumerate(texts)]
     Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
-    read, blocks = SentenceEncoder.read, []
+    read, blocks = SentenceEncoder.encode_variants, []
 
-    def press(self: Any, readouts: Any, sentences: Any, **options: Any) -> Any:
+    def press(self: Any, variants: Any, sentences: Any, **options: Any) -> Any:
         blocks.append(set(sentences))
         if len(blocks) == 3:
             raise KeyboardInterrupt
-        return read(self, readouts, sentences, **options)
+        return read(self, variants, sentences, **options)
 
-    monkeypatch.setattr(SentenceEncoder, "read", press)
+    monkeypatch.setattr(SentenceEncoder, "encode_variants", press)
     with pytest.raises(SystemExit):
         main([*words.split(), "--quiet"])
     error = capsys.readouterr().err

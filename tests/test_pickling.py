@@ -15,8 +15,8 @@ from sklearn.decomposition import PCA
 from encoders.tiny import CONFIGS, SENTENCES, add_modules, write_tiny
 from exports.models import AFFINE, CHAINS, TEXTS, fit_map, small_encoder
 from flowbert.encoders import (
-    LoadedSentenceTransformer,
     SentenceEncoder,
+    SentenceTransformerEncoder,
     WordVectors,
     load_encoder,
 )
@@ -55,10 +55,10 @@ def published_folder(folder: Path) -> Any:
     return load_encoder(path)
 
 
-def loaded_model(folder: Path) -> LoadedSentenceTransformer:
+def loaded_model(folder: Path) -> SentenceTransformerEncoder:
     library = pytest.importorskip("sentence_transformers")
     path = add_modules(write_tiny(folder), ("Pooling", {}))
-    return LoadedSentenceTransformer(library.SentenceTransformer(str(path)))
+    return SentenceTransformerEncoder(library.SentenceTransformer(str(path)))
 
 
 ENCODERS: dict[str, Callable[[Path], Any]] = {

@@ -99,7 +99,7 @@ def list_sources(command: str, method: str = "flow") -> list[tuple[str, str]]:
         command: Name of the command.
         method: Method of ``fit`` and so on.
     """
-    encoder = ("encoder", "flowbert.encoders.choice.EncoderOptions")
+    encoder = ("encoder", "flowbert.encoders.opening.EncoderOptions")
     if command not in METHOD_COMMANDS:
         function = ("", COMMANDS[command])
         return [function] if command in _WITHOUT_GROUPS else [function, encoder]

@@ -7,30 +7,28 @@ from flowbert.encoders.base import (
     differing_keys,
     digests_reused,
 )
-from flowbert.encoders.choice import (
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.opening import (
     EncoderOptions,
     choose_device,
+    load_encoder,
     open_encoder,
     open_encoders,
 )
-from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.folder import SentenceTransformerFolder, load_encoder
-from flowbert.encoders.loaded import (
-    LoadedSentenceTransformer,
+from flowbert.encoders.pooling import POOLINGS, Pooling
+from flowbert.encoders.sentence_transformer import (
+    SentenceTransformerEncoder,
     is_sentence_transformer,
 )
-from flowbert.encoders.pooling import POOLINGS, Pooling, Readout
 from flowbert.encoders.words import WordVectors
 
 __all__ = [
     "POOLINGS",
     "Encoder",
     "EncoderOptions",
-    "LoadedSentenceTransformer",
     "Pooling",
-    "Readout",
     "SentenceEncoder",
-    "SentenceTransformerFolder",
+    "SentenceTransformerEncoder",
     "WordVectors",
     "as_sentences",
     "check_same_encoder",

@@ -13,9 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import Output, add_exits, compute_layers
+from flowbert.encoders.depth import add_exits, compute_layers
 from flowbert.encoders.sanity import Findings, compare_tokenizer
-from flowbert.encoders.settings import Carried, config_values, module_state
+from flowbert.encoders.settings import (
+    config_values,
+    module_state,
+    note_captures,
+    remove_captures,
+)
 from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
@@ -134,9 +139,20 @@ class Backbone(nn.Module):
         """Take the settings of the modules as those that the configuration says."""
         self._loaded_state = module_state(self.network)
 
+    def with_tokenizer(self, tokenizer: Any) -> "Backbone":
+        """The same network with another tokenizer of its vocabulary."""
+        other = Backbone(self.network, tokenizer, self.path, self.revision)
+        other._loaded_state = self._loaded_state
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
-        return vars(self) | {"_modules": {"network": Carried(self.network)}}
+        remove_captures(self.network)
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        note_captures(self.network)
 
     @property
     def device(self) -> torch.device:
@@ -190,7 +206,7 @@ class Backbone(nn.Module):
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
-    def forward(self, features: Mapping[str, Any], top: int | None = None) -> Output:
+    def forward(self, features: Mapping[str, Any], top: int | None = None) -> Any:
         """Output of the network for token features, with its hidden states.
 
         Args:

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Output = Any  # of a transformers network, with hidden_states
-
 
 class _Reached(Exception):  # noqa: N818 - nothing went wrong
     """All layers that are read are computed."""
@@ -53,7 +51,7 @@ def _passing(top: int) -> Iterator[list[Tensor]]:
         _current.reset(token)
 
 
-def compute_layers(compute: Callable[[], Output], top: int) -> list[Tensor] | Output:
+def compute_layers(compute: Callable[[], Any], top: int) -> Any:
     """Compute a network up to a layer.
 
     Args:
@@ -70,7 +68,7 @@ def compute_layers(compute: Callable[[], Output], top: int) -> list[Tensor] | Ou
             return states
 
 
-def add_exits(network: nn.Module, compute: Callable[[], Output]) -> None:
+def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
     """Add the hooks by which :func:`compute_layers` ends a pass early.
 
     Networks without a list of blocks that take hidden states stay as they are: ALBERT repeats one

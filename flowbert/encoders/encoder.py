@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from copy import copy
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,12 +13,15 @@ from torch import Tensor, nn
 from flowbert.arrays import Floats, is_pinned_for
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers, resolve_layers
+from flowbert.encoders.layers import (
+    LayerSpec,
+    average_layers,
+    name_layers,
+    resolve_layers,
+)
 from flowbert.encoders.pooling import (
     LearnedWeightsPooling,
     NetworkPooling,
-    Pooling,
-    Readout,
     TokenFeatures,
     make_pooling,
 )
@@ -110,7 +112,8 @@ class SentenceEncoder(nn.Module):
 
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
-        readout: Layers and pooling.
+        layers: Indices of the layers that are averaged.
+        pooling: Pooling over tokens.
         log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
             trained.
 
@@ -184,9 +187,11 @@ class SentenceEncoder(nn.Module):
             token_weights = saved if _same_weights(pooling, saved_pooling) else None
         chosen = make_pooling(pooling)
         self.counted = chosen.counts and token_weights is None
+        self.layers = chosen_layers
+        self.pooling = chosen
         if skip_first is None:
-            skip_first = self._has_sink(chosen_layers, chosen)
-        self.readout = Readout(chosen_layers, chosen, skip_first)
+            skip_first = self._has_sink()
+        self.skip_first = skip_first
         self._check_pooler()
         chosen.bind(
             self.backbone.tokenizer,
@@ -221,13 +226,13 @@ class SentenceEncoder(nn.Module):
         by_layer: bool | None = None,
         skip_first: bool | None = None,
     ) -> "SentenceEncoder":
-        """The same backbone with another readout or length; None keeps what this one has.
+        """The same backbone with other layers, pooling or length; None keeps those of this encoder.
 
         The pooling that it has keeps its token weights, and the one that its folder was saved with
         has those of the folder; nothing is counted for them.
         """
         if layers is None and pooling is None and skip_first is None:
-            skip_first = self.readout.skip_first
+            skip_first = self.skip_first
         kept = pooling is None or _same_weights(pooling, str(self.pooling))
         other = SentenceEncoder(
             self.backbone,
@@ -244,14 +249,13 @@ class SentenceEncoder(nn.Module):
         other.counted = self.counted if kept else other.counted
         return other
 
-    def _has_sink(self, layers: Layers, pooling: Pooling) -> bool:
-        """Whether a pooling over tokens would read an attention sink as the first token."""
-        tokenizer = self.backbone.tokenizer
-        pools_first = pooling.over_tokens and self._wrapping() is None
-        if not pools_first or tokenizer.cls_token_id is not None:
+    def _has_sink(self) -> bool:
+        """Whether the pooling would read an attention sink as the first token."""
+        over_tokens = self.pooling.over_tokens and self._wrapping() is None
+        if not over_tokens or self.backbone.tokenizer.cls_token_id is not None:
             return False
         with self.backbone.evaluating():
-            return first_is_sink(self.backbone, layers)
+            return first_is_sink(self.backbone, self.layers)
 
     def _check_pooler(self) -> None:
         """Raise a UserError where the network's pooler is asked for and cannot be used."""
@@ -269,24 +273,12 @@ class SentenceEncoder(nn.Module):
             )
 
     @property
-    def layers(self) -> Layers:
-        """Indices of the layers that are averaged."""
-        return self.readout.layers
-
-    @property
-    def pooling(self) -> Pooling:
-        """Pooling over tokens."""
-        return self.readout.pooling
-
-    @property
     def parts(self) -> list["SentenceEncoder"]:
         """The encoders whose cached vectors are averaged: itself, or one for each layer."""
         if not self.by_layer:
             return [self]
         return [
-            self.variant(
-                layers=layer, by_layer=False, skip_first=self.readout.skip_first
-            )
+            self.variant(layers=layer, by_layer=False, skip_first=self.skip_first)
             for layer in self.layers
         ]
 
@@ -344,8 +336,9 @@ class SentenceEncoder(nn.Module):
                 received=self.template,
                 expected=f"no space before {SLOT} for this tokenizer",
             )
-        backbone = copy(self.backbone)
-        backbone.tokenizer = wrapping.add_to(backbone.tokenizer)
+        backbone = self.backbone.with_tokenizer(
+            wrapping.add_to(self.backbone.tokenizer)
+        )
         return SentenceEncoder(
             backbone,
             layers=self.layers,
@@ -440,13 +433,31 @@ class SentenceEncoder(nn.Module):
             *chunks: Features of :meth:`tokenize`.
         """
         with self.backbone.evaluating() if self.frozen else nullcontext():
-            return torch.cat([self._compute([self.readout], x)[0] for x in chunks])
+            return torch.cat([_compute([self], x)[0] for x in chunks])
 
-    def _compute(self, readouts: Sequence[Readout], features: TokenFeatures) -> Tensor:
-        """Vectors of S readouts: ``(S, B, D)``."""
-        top = max(max(readout.layers) for readout in readouts)
-        output = self.backbone(features, top)
-        return torch.stack([readout(output, features) for readout in readouts])
+    def read(self, output: Any, features: TokenFeatures) -> Tensor:
+        """Vectors of a batch, ``(B, D)``, float32.
+
+        Args:
+            output: Output of the network, with hidden states.
+            features: Its token features, each ``(B, T)``.
+        """
+        if isinstance(self.pooling, NetworkPooling):
+            pooled: Tensor = output.pooler_output.float()
+            return pooled
+        tokens = average_layers(output.hidden_states, self.layers)
+        return self.pool(tokens, features)
+
+    def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
+        """Vectors of token vectors ``(B, T, D)``: ``(B, D)``."""
+        mask = features["attention_mask"].bool()
+        if self.pooling.over_tokens:
+            if "special_tokens_mask" in features:  # tokens of a template
+                mask = mask & (features["special_tokens_mask"] == 0)
+            if self.skip_first:
+                is_first = torch.arange(mask.shape[1], device=mask.device) == 0
+                mask = mask & ~(is_first & (mask.sum(dim=1, keepdim=True) > 1))
+        return self.pooling(tokens, mask, features["input_ids"])
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None
@@ -467,26 +478,26 @@ class SentenceEncoder(nn.Module):
                 its vector depends on more than the sentence.
             TypeError: If ``sentences`` is a string.
         """
-        return self.read([self.readout], sentences, batch_tokens=batch_tokens)[0]
+        return self.encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
 
-    def read(
+    def encode_variants(
         self,
-        readouts: Sequence[Readout],
+        variants: Sequence["SentenceEncoder"],
         sentences: Sequence[str],
         *,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], Any] | None = None,
     ) -> list[Floats]:
-        """Vectors of several readouts from one pass, as :meth:`encode` gives those of its own.
+        """Vectors of several variants from one pass, as :meth:`encode` of each gives them.
 
         Args:
-            readouts: Readouts of this encoder and its variants of the same length.
+            variants: This encoder and variants of the same length and template.
             sentences: N sentences.
             batch_tokens: As in :meth:`encode`.
             on_batch: Called with the number of sentences after each batch.
 
         Returns:
-            For each readout shape ``(N, D)``, float32.
+            For each variant shape ``(N, D)``, float32.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: received a string; expected a list of strings")
@@ -498,16 +509,16 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_ACCELERATOR
             if device.type == "cpu":
                 batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-        result = np.empty((len(readouts), len(sentences), self.dim), dtype=np.float32)
+        result = np.empty((len(variants), len(sentences), self.dim), dtype=np.float32)
         if not len(sentences):
             return list(result)
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return self._compute(readouts, _to_device(features, device))
+            return _compute(variants, _to_device(features, device))
 
         with backbone.evaluating():
-            equal_lengths = self._check_network(readouts)
+            equal_lengths = self._check_network(variants)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
             self._warn_of_cut(sentences, lengths)
@@ -522,7 +533,7 @@ class SentenceEncoder(nn.Module):
             self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
 
-    def _check_network(self, readouts: Sequence[Readout]) -> bool:
+    def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
         """Whether batches need equal lengths; what its sanity check found is told.
 
         Once for a backbone, when it encodes for the first time: on the device that was chosen by
@@ -531,7 +542,7 @@ class SentenceEncoder(nn.Module):
         findings = find(self.backbone)
         if findings is None:
             return False
-        warn_of_findings(self.backbone, readouts if self._wrapping() is None else ())
+        warn_of_findings(self.backbone, variants if self._wrapping() is None else ())
         return findings.equal_lengths
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
@@ -561,7 +572,7 @@ class SentenceEncoder(nn.Module):
             "max_length": self.max_length,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
             "template": self.template,
-            **({"skip_first": True} if self.readout.skip_first else {}),
+            **({"skip_first": True} if self.skip_first else {}),
         }
 
     def columns(self) -> dict[str, str]:
@@ -608,6 +619,13 @@ class SentenceEncoder(nn.Module):
             tokenizer.save_pretrained(temporary)
             save_token_weights(temporary, self.token_weights)
             write_settings(temporary, self.describe())
+
+
+def _compute(variants: Sequence[SentenceEncoder], features: TokenFeatures) -> Tensor:
+    """Vectors of S variants from one pass: ``(S, B, D)``."""
+    top = max(max(variant.layers) for variant in variants)
+    output = variants[0].backbone(features, top)
+    return torch.stack([variant.read(output, features) for variant in variants])
 
 
 def plan_batches(

@@ -6,12 +6,11 @@ A pooling is a class that registers itself; one of a user's own is named by its 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.layers import Layers, average_layers
 from flowbert.encoders.token_weights import (
     TokenCounts,
     idf,
@@ -416,50 +415,6 @@ class NetworkPooling(Pooling):
             ValueError: Always.
         """
         raise ValueError("cls_pooler: expected the output of the network's pooler")
-
-
-class Readout(NamedTuple):
-    """Layers and pooling of a sentence's vector; readouts of one pass share its hidden states.
-
-    Args:
-        layers: Indices of the layers that are averaged.
-        pooling: Pooling over tokens, bound to the vocabulary.
-        skip_first: Whether poolings over tokens leave out the first token, unless it is the only
-            one.
-    """
-
-    layers: Layers
-    pooling: Pooling
-    skip_first: bool = False
-
-    @property
-    def linear(self) -> bool:
-        """Whether its vectors are the averages of those of its layers alone."""
-        return self.pooling.linear
-
-    def __call__(self, output: Any, features: TokenFeatures) -> Tensor:
-        """Vectors of a batch, ``(B, D)``, float32.
-
-        Args:
-            output: Output of the network, with hidden states.
-            features: Its token features, each ``(B, T)``.
-        """
-        if isinstance(self.pooling, NetworkPooling):
-            pooled: Tensor = output.pooler_output.float()
-            return pooled
-        tokens = average_layers(output.hidden_states, self.layers)
-        return self.pool(tokens, features)
-
-    def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
-        """Vectors of token vectors ``(B, T, D)``: ``(B, D)``."""
-        mask = features["attention_mask"].bool()
-        if self.pooling.over_tokens:
-            if "special_tokens_mask" in features:  # tokens of a template
-                mask = mask & (features["special_tokens_mask"] == 0)
-            if self.skip_first:
-                is_first = torch.arange(mask.shape[1], device=mask.device) == 0
-                mask = mask & ~(is_first & (mask.sum(dim=1, keepdim=True) > 1))
-        return self.pooling(tokens, mask, features["input_ids"])
 
 
 def _weight(name: str, value: float) -> float:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from flowbert.encoders.layers import average_layers
-from flowbert.encoders.pooling import NetworkPooling, Readout
+from flowbert.encoders.pooling import NetworkPooling
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.io import read_json
 
@@ -140,8 +140,8 @@ def _differ(batch: Tensor, alone: Sequence[Tensor], tolerance: float) -> bool:
     return False
 
 
-def warn_of_findings(backbone: Any, readouts: Sequence[Readout]) -> None:
-    """Warn if batches need equal lengths, or readouts pool a token that outweighs all others."""
+def warn_of_findings(backbone: Any, encoders: Sequence[Any]) -> None:
+    """Warn if batches need equal lengths, or encoders pool a token that outweighs all others."""
     findings: Findings = backbone.findings
     if findings.equal_lengths:
         _warn(
@@ -149,10 +149,10 @@ def warn_of_findings(backbone: Any, readouts: Sequence[Readout]) -> None:
             "share a batch, which takes longer"
         )
     device = backbone.device
-    read = [each for each in readouts if _reads_outlier(findings, each, device)]
+    read = [each for each in encoders if _reads_outlier(findings, each, device)]
     if read:
         layers = ", ".join(str(list(each)) for each in sorted({r.layers for r in read}))
-        poolings = ", ".join(sorted({str(readout.pooling) for readout in read}))
+        poolings = ", ".join(sorted({str(each.pooling) for each in read}))
         usable = [
             str(layer)
             for layer in range(len(findings.states))
@@ -174,15 +174,15 @@ def _ratios(findings: Findings, layers: Sequence[int]) -> Tensor:
     return ratios.nan_to_num(0)
 
 
-def _reads_outlier(findings: Findings, readout: Readout, device: torch.device) -> bool:
-    """Whether a readout's vectors change without its tokens of large norm."""
-    outliers = _ratios(findings, readout.layers) > _OUTLIER_RATIO
-    if isinstance(readout.pooling, NetworkPooling) or not outliers.any():
+def _reads_outlier(findings: Findings, encoder: Any, device: torch.device) -> bool:
+    """Whether an encoder's vectors change without its tokens of large norm."""
+    outliers = _ratios(findings, encoder.layers) > _OUTLIER_RATIO
+    if isinstance(encoder.pooling, NetworkPooling) or not outliers.any():
         return False
-    tokens = average_layers(findings.states, readout.layers)
+    tokens = average_layers(findings.states, encoder.layers)
     others = tokens.masked_fill(outliers.unsqueeze(2), 0.0)
     features = {name: value.to(device) for name, value in findings.features.items()}
-    pooled = [readout.pool(each.to(device), features) for each in (tokens, others)]
+    pooled = [encoder.pool(each.to(device), features) for each in (tokens, others)]
     return not torch.equal(*pooled)
 
 

@@ -121,33 +121,23 @@ def _name(function: Any) -> str:
     return f"{name}, number {id(function)} of process {_PROCESS}"
 
 
-class Carried:
-    """A module of transformers networks on its way to another process; it arrives as the module.
+def remove_captures(module: nn.Module) -> None:
+    """Remove the hooks of transformers, local functions that do not pickle.
 
-    From the first pass on, such a network has hooks that are local functions, which do not pickle;
-    they stay behind, and the next pass installs them anew. What they are to take out, transformers
-    notes down when a network is made: where one arrives, one of its class and configuration is made
-    without weights.
-
-    Args:
-        module: The module, whose tensors are not copied.
+    The next pass installs them again.
     """
-
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        tensors = (*self._module.parameters(), *self._module.buffers())
-        other = copy.deepcopy(self._module, {id(each): each for each in tensors})
-        for part in other.modules():
-            vars(part).pop(_CAPTURING, None)
-            hooks = part._forward_hooks
-            for number in [key for key, hook in hooks.items() if _is_local(hook)]:
-                del hooks[number]
-        return _arrive, (other,)
+    for part in module.modules():
+        vars(part).pop(_CAPTURING, None)
+        for number, hook in list(part._forward_hooks.items()):
+            if _is_known(hook) and "<locals>" in getattr(hook, "__qualname__", ""):
+                del part._forward_hooks[number]
 
 
-def _arrive(module: nn.Module) -> nn.Module:
+def note_captures(module: nn.Module) -> None:
+    """Let transformers note what its hooks capture in networks that another process has made.
+
+    It does so when a network is made: here one of the same class, without weights.
+    """
     from transformers import PreTrainedModel
 
     for part in module.modules():
@@ -155,9 +145,3 @@ def _arrive(module: nn.Module) -> nn.Module:
             # On this device no weight is allocated; a few classes draw random numbers all the same.
             with quiet(), torch.random.fork_rng(devices=[]), torch.device("meta"):
                 type(part)(copy.deepcopy(part.config))
-    return module
-
-
-def _is_local(function: Any) -> bool:
-    """Whether it is a function inside of another one of a known package."""
-    return _is_known(function) and "<locals>" in getattr(function, "__qualname__", "")

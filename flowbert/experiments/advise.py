@@ -11,9 +11,9 @@ from flowbert.analysis.cls_token import cls_is_informative
 from flowbert.data.corpus import NAMED, load_corpus
 from flowbert.data.hub import hub_name
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.encoders.folder import SentenceTransformerFolder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
+from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError
 from flowbert.experiments.candidates import RECIPE_METHOD, Candidate
@@ -151,7 +151,7 @@ def advise_encoder(
     Raises:
         UserError: If it is neither an encoder with layers nor a sentence-transformers folder.
     """
-    if isinstance(encoder, SentenceTransformerFolder):
+    if isinstance(encoder, SentenceTransformerEncoder):
         own = encoder.columns()
         return _use(_BY_SENTENCE_TRANSFORMERS, own["layers"], own["pooling"], "raw")
     if not isinstance(encoder, SentenceEncoder):

@@ -11,7 +11,7 @@ from typing import Any
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
-    LoadedSentenceTransformer,
+    SentenceTransformerEncoder,
     is_sentence_transformer,
 )
 from flowbert.errors import FlowbertWarning, UserError
@@ -164,7 +164,7 @@ def _candidate(value: Any) -> Candidate:
         fitted = value.map is not None
         return Candidate(value.map_name, made, fitted, "given", encoder=value.encoder)
     if is_sentence_transformer(value):
-        encoder = LoadedSentenceTransformer(value)
+        encoder = SentenceTransformerEncoder(value)
         name = encoder.columns()["encoder"]
         return Candidate(name, Raw(), False, "given", encoder=encoder)
     return _estimator(value)

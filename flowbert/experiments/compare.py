@@ -17,9 +17,7 @@ from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
     EncoderOptions,
-    LoadedSentenceTransformer,
     choose_device,
-    is_sentence_transformer,
     open_encoders,
 )
 from flowbert.encoders.pooling import make_pooling
@@ -140,8 +138,6 @@ def compare(
             task: training_labels(task, [task], given, drop_overlap)
             for task in measured
         }
-    if is_sentence_transformer(encoder):
-        encoder = LoadedSentenceTransformer(encoder)
     encoders = open_encoders(encoder, count_over, device)
     _warn_of_counts(encoders, len(distinct))
     if not isinstance(cache, EmbeddingCache):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders import SentenceEncoder, SentenceTransformerFolder
+from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
 from flowbert.encoders.source import POOLING_SWITCHES, quiet
 from flowbert.errors import UserError
@@ -69,7 +69,7 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         or options.get("unit")
     ):
         raise _refused(f"the pooling {pooling}", ", ".join(allowed))
-    if encoder.readout.skip_first:
+    if encoder.skip_first:
         raise _refused(
             f"the pooling {pooling} without the first token, an attention sink",
             "last_token, or layers without a sink",
@@ -287,7 +287,7 @@ class SentenceTransformers(Format):
             named.path = base_name(encoder)
             parts = model.map, model.scale, model.cosines
             Model(named, *parts).save(folder / "model")
-        elif isinstance(encoder, SentenceTransformerFolder) and not _flows(model.map):
+        elif isinstance(encoder, SentenceTransformerEncoder) and not _flows(model.map):
             own = encoder.model
             modules = list(own.children())
             if kept := own.truncate_dim:  # in front of the map

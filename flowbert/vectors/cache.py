@@ -237,8 +237,9 @@ def _encode(
     encoders: Sequence[Any], sentences: Sequence[str], progress: Any
 ) -> list[Floats]:
     if isinstance(encoders[0], SentenceEncoder):
-        readouts = [encoder.readout for encoder in encoders]
-        return encoders[0].read(readouts, sentences, on_batch=progress.update)
+        return encoders[0].encode_variants(
+            encoders, sentences, on_batch=progress.update
+        )
     (encoder,) = encoders  # all others have a pass of their own
     vectors = encoder.encode(sentences)
     progress.update(len(sentences))

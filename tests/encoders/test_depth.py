@@ -64,7 +64,7 @@ def test_higher_layers_are_read_from_the_same_network(kind: str, tiny: Tiny) -> 
     assert last.backbone is encoder.backbone
     expected = whole.encode(SENTENCES)
     np.testing.assert_array_equal(last.encode(SENTENCES), expected)
-    both = encoder.read([encoder.readout, last.readout], SENTENCES)
+    both = encoder.encode_variants([encoder, last], SENTENCES)
     np.testing.assert_array_equal(both, [lowest, expected])
 
 

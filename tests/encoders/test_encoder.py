@@ -132,9 +132,8 @@ def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) ->
         for layers in ((0,), (1, 3), (3, 1, 2))
     ]
     variants = [base.variant(**each) for each in settings]
-    readouts = [variant.readout for variant in variants]
     for each, variant, vectors in zip(
-        settings, variants, base.read(readouts, SENTENCES), strict=True
+        settings, variants, base.encode_variants(variants, SENTENCES), strict=True
     ):
         single = SentenceEncoder(tiny("bert"), **each)
         np.testing.assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)

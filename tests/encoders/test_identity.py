@@ -145,11 +145,11 @@ def other_prompt(encoder: Any) -> None:
 
 
 def other_layers(encoder: Any) -> None:
-    encoder.readout = encoder.readout._replace(layers=(1,))
+    encoder.layers = (1,)
 
 
 def other_pooling(encoder: Any) -> None:
-    encoder.readout = encoder.variant(pooling="max").readout
+    encoder.pooling = encoder.variant(pooling="max").pooling
 
 
 def other_side(encoder: Any) -> None:

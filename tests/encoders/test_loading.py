@@ -35,7 +35,7 @@ from encoders.tiny import (
 from flowbert.encoders import (
     EncoderOptions,
     SentenceEncoder,
-    SentenceTransformerFolder,
+    SentenceTransformerEncoder,
     WordVectors,
     load_encoder,
     open_encoders,
@@ -388,7 +388,7 @@ def test_a_folder_says_how_it_is_used(
     np.testing.assert_allclose(
         encoder.encode(texts), peer.encode(texts), atol=TOLERANCE
     )
-    assert isinstance(encoder, SentenceTransformerFolder) == (name in BY_LIBRARY)
+    assert isinstance(encoder, SentenceTransformerEncoder) == (name in BY_LIBRARY)
     assert encoder.dim == peer.get_embedding_dimension()
     again = load_encoder(**encoder.describe())
     assert again.identity == encoder.identity

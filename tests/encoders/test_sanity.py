@@ -72,7 +72,7 @@ def test_where_padding_changes_vectors_batches_have_equal_lengths(kind: str) -> 
         alone = np.concatenate([opened.encode([text]) for text in texts])
     batches: list[int] = []
     with pytest.warns(FlowbertWarning, match="padding changes the vectors"):
-        (together,) = opened.read([opened.readout], texts, on_batch=batches.append)
+        (together,) = opened.encode_variants([opened], texts, on_batch=batches.append)
     np.testing.assert_allclose(together, alone, atol=TOLERANCE)
     assert len(batches) == len(set(opened.lengths(texts))) < len(texts)
 

@@ -166,7 +166,7 @@ def test_an_attention_sink_is_left_out_of_poolings_over_tokens() -> None:
     np.testing.assert_allclose(single, states_of(mean, "dog", 1)[0], rtol=1e-4)
     for other in ({"layers": "last"}, {"pooling": "last_token"}):
         assert "skip_first" not in mean.variant(**other).describe()  # type: ignore[arg-type]
-    assert mean.variant(pooling="max").readout.skip_first
+    assert mean.variant(pooling="max").skip_first
 
 
 def test_unit_tokens() -> None:
@@ -175,7 +175,7 @@ def test_unit_tokens() -> None:
     states = states_of(encoder, "a dog runs", 2)
     unit = states / np.linalg.norm(states, axis=1, keepdims=True)
     np.testing.assert_allclose(vector, unit.mean(0), rtol=0, atol=TOLERANCE)
-    assert not encoder.readout.linear
+    assert not encoder.pooling.linear
 
 
 def test_an_exported_folder_has_the_template_in_its_tokenizer(tmp_path: Path) -> None:

@@ -143,13 +143,13 @@ def test_variants_are_filled_by_one_pass(
     pairs = [bert.variant(layers=layers, by_layer=True) for layers in ((0, 3), (3, 1))]
     shared, passes = make(), []
 
-    read = SentenceEncoder.read
+    read = SentenceEncoder.encode_variants
 
-    def counted(self: Any, readouts: Any, sentences: Any, **options: Any) -> Any:
-        passes.append((len(readouts), len(sentences)))
-        return read(self, readouts, sentences, **options)
+    def counted(self: Any, variants: Any, sentences: Any, **options: Any) -> Any:
+        passes.append((len(variants), len(sentences)))
+        return read(self, variants, sentences, **options)
 
-    monkeypatch.setattr(SentenceEncoder, "read", counted)
+    monkeypatch.setattr(SentenceEncoder, "encode_variants", counted)
     shared.fill([*pairs, parts[3], bert.variant(pooling="cls")], SENTENCES)
     for encoder in (*pairs, parts[3]):
         rows = shared.rows(encoder, SENTENCES)[:]

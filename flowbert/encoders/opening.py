@@ -1,10 +1,11 @@
-"""Which encoders to use, as plain values; path, layers and pooling may be lists."""
+"""Opening encoders: by path, layers and pooling, which may be lists."""
 
 import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,11 +14,18 @@ from torch import nn
 from flowbert.data.text_files import as_list
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.folder import load_encoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
 from flowbert.encoders.pooling import NetworkPooling, make_pooling
+from flowbert.encoders.sentence_transformer import (
+    SentenceTransformerEncoder,
+    is_sentence_transformer,
+)
 from flowbert.encoders.source import locate, read_settings
+from flowbert.encoders.words import WordVectors
 from flowbert.errors import FlowbertWarning, UserError, first_line
+
+_TEXT = (".txt", ".vec", ".gz")
+_OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,8 @@ def open_encoders(
     device = choose_device(device)
     if isinstance(options, str):
         options = EncoderOptions(options)
+    if is_sentence_transformer(options):
+        return [SentenceTransformerEncoder(options)]
     if not isinstance(options, EncoderOptions):
         return [options]
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
@@ -157,7 +167,7 @@ def _open(
     encoders: list[Encoder] = []
     for pooling in poolings:
         variant = first.variant(pooling=pooling, count_over=count_over)
-        by_layer = few_layers and variant.readout.linear
+        by_layer = few_layers and variant.pooling.linear
         encoders += [
             variant.variant(layers=layers, by_layer=by_layer) for layers in sets
         ]
@@ -190,3 +200,51 @@ def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:
     if isinstance(value, int) or all(isinstance(item, int) for item in value):
         return [value]
     return list(value)
+
+
+def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:
+    """Load an encoder.
+
+    A text file is opened as :class:`WordVectors`; a folder of sentence-transformers with modules
+    such as Dense or settings such as ``truncate_dim``, unless layers or pooling are given, as
+    :class:`SentenceTransformerEncoder`; everything else as :class:`SentenceEncoder`.
+
+    Args:
+        path: File, folder, run folder, hub name, or ``builtin-sample``.
+        settings: Arguments of these classes; None is the default.
+
+    Raises:
+        UserError: If it cannot be loaded, or a setting does not fit it.
+    """
+    path = str(path)
+    given = {name: value for name, value in settings.items() if value is not None}
+    file = Path(os.path.expanduser(path))
+    if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
+        _refuse(given, "word vectors", "layers", "max_length", "template", "revision")
+        return WordVectors(
+            path, **{name: x for name, x in given.items() if name in _OF_WORDS}
+        )
+    if "max_words" in given:
+        raise UserError(
+            argument="max_words",
+            received=given["max_words"],
+            expected=(f"none, as {path} is no file of word vectors"),
+        )
+    if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
+        files = locate(path, given.get("revision"))
+        folder = read_settings(files.folder)
+        if folder.left_out or folder.unsupported:
+            _refuse(
+                given, "a folder of sentence-transformers", "max_length", "template"
+            )
+            return SentenceTransformerEncoder(path, revision=given.get("revision"))
+    return SentenceEncoder(path, **given)
+
+
+def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
+    """Raise an error for settings that change vectors and that this kind does not have."""
+    for name in (*settings, "dtype"):
+        if given.get(name, "float32") != "float32":
+            raise UserError(
+                argument=name, received=given[name], expected=f"none for {kind}"
+            )
